@@ -1,0 +1,1 @@
+"""The rules of the broker as pure, deterministic machines: ``step(input) -> effects``."""

@@ -1,0 +1,573 @@
+"""A broker node: client sessions, routing, and the cluster stream.
+
+It routes transfers through the wiring into requests for the sequencer, hands deliveries from its queue replicas to its
+clients, and carries settlements back. It is a keeper of the cluster stream, so it knows the wiring as every other broker
+does. A client's command is complete when the sequencer says so, never before (`sequencer.md` B2); management commands
+are in `commands.py`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from hmac import compare_digest
+from itertools import count
+from typing import Any
+
+from .commands import Commands
+from .effects import (
+    SEQUENCER,
+    Close,
+    Effect,
+    Flush,
+    Input,
+    Members,
+    PauseClients,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    Tick,
+    WantSpare,
+)
+from .errors import DELETED, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, decode_event, encode_event
+from .frames import (
+    Append,
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Bury,
+    Busy,
+    Cancel,
+    Cancelled,
+    Command,
+    Completed,
+    Consume,
+    Credit,
+    Deliver,
+    Delivery,
+    Detach,
+    Detached,
+    Dispose,
+    Disposed,
+    Drained,
+    Failed,
+    Flow,
+    FlowDrained,
+    Frame,
+    Host,
+    Hosted,
+    Interred,
+    Open,
+    Opened,
+    QueueReply,
+    Request,
+    Results,
+    Settle,
+    Settled,
+    Transfer,
+    Unhost,
+)
+from .keeper import Keeper
+from .limits import DEFAULT, Limits
+from .ranges import compress, pairs
+from .session import ReceiverLink, SenderLink, Session, not_attached
+from .wiring import Outcome, QueueDefinition, Wiring
+
+Done = Callable[[], None]
+
+
+class BrokerMachine:
+    """One broker.
+
+    Args:
+        broker: its id; its voter name, its origin in requests.
+        inc: its incarnation, fresh at every start.
+        members: broker ids of the cluster.
+        token: what clients must present; "" admits everybody.
+        limits: bounds of a client connection.
+    """
+
+    def __init__(self, broker: str, inc: int, members: list[str], token: str = "", limits: Limits = DEFAULT) -> None:
+        self.broker = broker
+        self.inc = inc
+        self.members = list(members)
+        self.addresses: dict[str, str] = {}
+        self.limits = limits
+        self.now_ms = 0
+        self.wiring = Wiring()
+        self.wiring_version = 0
+        self.sessions: dict[str, Session] = {}
+        self.keeper = Keeper(CLUSTER, broker)
+        self.replicas: dict[str, set[str]] = {}
+        """Connected queue replicas of this broker, and the queue ids each hosts."""
+        self.hosts: dict[str, str] = {}
+        """Queue id -> the replica that hosts it."""
+        self.out: list[Effect] = []
+        self.uncommitted_bytes = 0
+        self._token = token.encode()
+        self._commands = Commands(self)
+        self._number = 0
+        self._requests: dict[int, Request] = {}  # until answered (B1)
+        self._waiting: dict[int, Done] = {}  # request number -> what its answer completes
+        self._outcomes: dict[int, Outcome] = {}  # my wiring requests that have applied here
+        self._subs: dict[int, tuple[Session, ReceiverLink]] = {}
+        self._next_sub = count(1)
+        self._hosting: dict[str, int] = {}  # queue id -> index of its declaration, until its replica hosts it
+        self._homeless: list[QueueDefinition] = []  # declared, but no replica is connected yet
+        self._telling: dict[str, Session] = {}  # sessions with completions to tell
+        self._needs_ack = False
+        self._paused = False
+
+    # ---- the door
+
+    def step(self, input: Input) -> list[Effect]:
+        kind = type(input)
+        if kind is Received:
+            self._receive(input.peer, input.frame)  # type: ignore[union-attr]
+        elif kind is Flush:
+            self._flush()
+        elif kind is Tick:
+            self.now_ms = input.now_ms  # type: ignore[union-attr]
+        elif kind is PeerUp:
+            self._peer_up(input.peer)  # type: ignore[union-attr]
+        elif kind is PeerDown:
+            self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is Members:
+            self.addresses = dict(input.addresses)  # type: ignore[union-attr]
+        out = self.out
+        if out:
+            self.out = []
+        return out
+
+    def _receive(self, peer: str, frame: Frame) -> None:
+        rule = _CLUSTER_RULES.get(type(frame))
+        if rule is not None:
+            rule(self, peer, frame)
+            return
+        session = self.sessions.get(peer)
+        if session is None:
+            return  # closed a moment ago; what was still on its way is void
+        try:
+            client_rule = _CLIENT_RULES.get(type(frame))
+            if client_rule is None or (not session.client and type(frame) is not Open):
+                raise PeerError(NOT_ALLOWED, f"a {type(frame).__name__} frame is not allowed now: open comes first")
+            client_rule(self, session, frame)
+        except PeerError as error:
+            self.out.append(Close(peer, error.code, error.text))
+            self._end(session)
+
+    def send(self, peer: str, frame: Frame) -> None:
+        self.out.append(Send(peer, frame))
+
+    # ---- links
+
+    def _peer_up(self, peer: str) -> None:
+        if peer == SEQUENCER:
+            self.send(SEQUENCER, self.keeper.subscribe())
+            for request in self._requests.values():
+                self.send(SEQUENCER, request)
+        elif peer.startswith(self.broker + "."):
+            self.replicas.setdefault(peer, set())
+            homeless, self._homeless = self._homeless, []
+            for definition in homeless:
+                self._assign(definition)
+        else:
+            self.sessions[peer] = Session(peer, self.limits)
+
+    def _peer_down(self, peer: str) -> None:
+        session = self.sessions.get(peer)
+        if session is not None:
+            self._end(session)
+        elif peer in self.replicas:
+            for id in self.replicas.pop(peer):
+                self.hosts.pop(id, None)
+                text = "the broker's replica of this queue has stopped: connect to another broker"
+                self._detach_receivers(id, UNAVAILABLE, text)
+
+    def _end(self, session: Session) -> None:
+        """The connection is over: what its consumers held goes back to its place."""
+        del self.sessions[session.peer]
+        self._telling.pop(session.peer, None)
+        for link in session.receivers.values():
+            del self._subs[link.sub]
+            self.send(link.replica, Cancel(link.queue, link.sub, True))
+        session.receivers.clear()
+
+    # ---- requests
+
+    def request(self, parts: list[tuple[str, bytes]], done: Done) -> int:
+        """Ask the sequencer to order events; `done` is called when they are committed. Returns the number."""
+        self._number += 1
+        number = self._number
+        request = self._requests[number] = Request(self.broker, self.inc, number, parts)
+        self._waiting[number] = done
+        self.send(SEQUENCER, request)
+        return number
+
+    def wiring_request(self, event: AnyEvent, done: Callable[[Outcome], None]) -> None:
+        """Order a wiring event; `done` gets its outcome once every connected broker shows it."""
+
+        def answered() -> None:
+            lagging = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
+            done(self._outcomes.pop(number, lagging))
+
+        number = self.request([(CLUSTER, encode_event(event))], answered)
+
+    def _results(self, peer: str, frame: Results) -> None:
+        for number in frame.numbers:
+            self._requests.pop(number, None)
+            done = self._waiting.pop(number, None)
+            if done is not None:
+                done()
+
+    def _busy(self, peer: str, frame: Busy) -> None:
+        for number, request in self._requests.items():
+            if number >= frame.number:
+                self.send(SEQUENCER, request)
+
+    # ---- the cluster stream
+
+    def _append(self, peer: str, frame: Append) -> None:
+        committed, refusal = self.keeper.append(frame)
+        if refusal is not None:
+            self.send(peer, refusal)
+            return
+        index = self.keeper.commit - len(committed)
+        for entry in committed:
+            index += 1
+            event = decode_event(entry.event)
+            if event is None:
+                continue
+            outcome = self.wiring.apply(event, index)
+            if outcome.changed:
+                self.wiring_version += 1
+                self._rewired(event, outcome, index)
+            if entry.origin == self.broker and entry.inc == self.inc:
+                self._outcomes[entry.number] = outcome
+        if frame.entries or committed:
+            self._needs_ack = True
+
+    def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
+        definition = outcome.queue
+        if definition is None:
+            return
+        if type(event) is DeleteQueue:
+            self._undeclared(definition)
+        else:
+            self._hosting[definition.id] = index
+            self._assign(definition)
+
+    def _assign(self, definition: QueueDefinition) -> None:
+        """Give a queue to a warm spare replica, or hash it onto those that are there (`design.md` section 12)."""
+        if not self.replicas:
+            self._homeless.append(definition)
+            return
+        spares = [name for name, queues in self.replicas.items() if not queues]
+        if spares:
+            name = spares[0]
+            self.out.append(WantSpare())
+        else:
+            names = sorted(self.replicas)
+            name = names[zlib.crc32(definition.name.encode()) % len(names)]
+        self.replicas[name].add(definition.id)
+        self.hosts[definition.id] = name
+        self.send(name, Host(definition.id, definition.alternate, definition.arguments))
+
+    def _hosted(self, peer: str, frame: Hosted) -> None:
+        if self._hosting.pop(frame.queue, None) is not None:
+            self._needs_ack = True
+
+    def _undeclared(self, definition: QueueDefinition) -> None:
+        id = definition.id
+        self._hosting.pop(id, None)
+        self._homeless = [other for other in self._homeless if other.id != id]
+        self._detach_receivers(id, DELETED, f"queue {definition.name!r} was deleted")
+        for session in self.sessions.values():
+            for handle, sender in list(session.senders.items()):
+                if sender.exchange == "" and sender.key == definition.name:
+                    del session.senders[handle]
+                    self.send(session.peer, Detached(handle, DELETED, f"queue {definition.name!r} was deleted"))
+        host = self.hosts.pop(id, None)
+        if host is not None:
+            self.replicas[host].discard(id)
+            self.send(host, Unhost(id))
+
+    def _detach_receivers(self, id: str, code: str, text: str) -> None:
+        for sub, (session, link) in list(self._subs.items()):
+            if link.queue == id:
+                del self._subs[sub]
+                del session.receivers[link.handle]
+                self.send(session.peer, Detached(link.handle, code, text))
+
+    # ---- clients: opening and attaching
+
+    def _open(self, session: Session, frame: Open) -> None:
+        if session.client:
+            raise PeerError(NOT_ALLOWED, "a connection is opened once")
+        if not compare_digest(self._token, frame.token.encode()):
+            raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
+        if len(frame.client) > self.limits.name_chars:
+            raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
+        session.client = frame.client or f"{self.broker}.{self.inc}.{session.peer}"
+        limits = self.limits
+        self.send(
+            session.peer,
+            Opened(
+                self.broker, self.addresses, limits.message_bytes, limits.transfer_messages, limits.credit_messages
+            ),
+        )
+
+    def _attach_sender(self, session: Session, frame: AttachSender) -> None:
+        session.check_handle(frame.handle)
+        if frame.exchange == "":
+            if frame.key is not None and self.wiring.queue(frame.key) is None:
+                text = f"there is no queue {frame.key!r}: declare it first"
+                self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
+                return
+        elif self.wiring.exchange(frame.exchange) is None:
+            text = f"there is no exchange {frame.exchange!r}: declare it first"
+            self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
+            return
+        session.add_sender(frame.handle, frame.exchange, frame.key)
+        self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange)))
+
+    def _attach_receiver(self, session: Session, frame: AttachReceiver) -> None:
+        session.check_handle(frame.handle)
+        definition = self.wiring.queue(frame.queue)
+        if definition is None:
+            text = f"there is no queue {frame.queue!r}: declare it first"
+            self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
+            return
+        if frame.mode not in ("consume", "browse"):
+            text = f"a receiver's mode is consume or browse, not {frame.mode!r}"
+            self.send(session.peer, Detached(frame.handle, INVALID, text))
+            return
+        host = self.hosts.get(definition.id)
+        if host is None:
+            text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
+            self.send(session.peer, Detached(frame.handle, UNAVAILABLE, text))
+            return
+        sub = next(self._next_sub)
+        link = session.add_receiver(frame.handle, definition.id, host, sub)
+        self._subs[sub] = (session, link)
+        self.send(host, Consume(definition.id, sub, frame.mode, frame.accept))
+        self.send(session.peer, Attached(frame.handle))
+
+    def _detach(self, session: Session, frame: Detach) -> None:
+        if session.senders.pop(frame.handle, None) is not None:
+            self._tell(session)  # what is complete so far is told before the end
+            self.send(session.peer, Detached(frame.handle))
+            return
+        link = session.receivers.get(frame.handle)
+        if link is None:
+            raise not_attached(frame.handle)
+        # The answer is Cancelled: the client hears `Detached` when what it held is back in its place.
+        self.send(link.replica, Cancel(link.queue, link.sub, True))
+
+    def _cancelled(self, peer: str, frame: Cancelled) -> None:
+        session, link = self._subs.pop(frame.sub, (None, None))
+        if session is not None and link is not None:
+            del session.receivers[link.handle]
+            self.send(session.peer, Detached(link.handle))
+
+    # ---- clients: sending
+
+    def _transfer(self, session: Session, frame: Transfer) -> None:
+        link = session.transfer(frame)
+        if link is None:
+            return
+        first, last = frame.first, frame.first + len(frame.blobs) - 1
+        too_large = session.oversized(frame)
+        if too_large is not None:
+            self.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
+            return
+        expiry = self._expiry(frame)
+        if frame.keys is None and frame.headers is None:
+            parts = self._route_together(session, link, frame, expiry)
+        else:
+            parts = self._route_each(link, frame, expiry)
+        if parts is None:
+            return
+        if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
+            session.complete(frame.handle, first, last)
+            self._telling[session.peer] = session
+            return
+        size = sum(len(event) for _, event in parts)
+        self.uncommitted_bytes += size
+
+        def done() -> None:
+            self.uncommitted_bytes -= size
+            session.complete(frame.handle, first, last)
+            self._telling[session.peer] = session
+
+        self.request(parts, done)
+
+    def _expiry(self, frame: Transfer) -> list[int]:
+        """The transfer's times to live as times of expiry.
+
+        Raises:
+            PeerError: fatal, an index or a time is out of range.
+        """
+        expiry: list[int] = []
+        for index, ttl_ms in pairs(frame.ttl):
+            if not 0 <= index < len(frame.blobs) or not 0 <= ttl_ms < 1 << 48:
+                raise PeerError(INVALID, "ttl needs an index into the transfer and a time of 0 to 2^48 milliseconds")
+            expiry += (index, self.now_ms + ttl_ms)
+        return expiry
+
+    def _route_together(
+        self, session: Session, link: SenderLink, frame: Transfer, expiry: list[int]
+    ) -> list[tuple[str, bytes]] | None:
+        """One route for the whole transfer: the event is encoded once. None: it was refused and that was said."""
+        if link.route_version != self.wiring_version:
+            link.route = self.wiring.route(link.exchange, link.key or "")
+            link.route_version = self.wiring_version
+        numbers = [frame.first, frame.first + len(frame.blobs) - 1]
+        if not link.route:
+            if link.exchange == "":
+                text = f"there is no queue {link.key!r}: declare it first"
+                self.send(session.peer, Failed(frame.handle, numbers, NOT_FOUND, text))
+                return None
+            return []
+        event = encode_event(Enqueue(link.client, numbers, frame.blobs, expiry))
+        return [(queue, event) for queue in link.route]
+
+    def _route_each(self, link: SenderLink, frame: Transfer, expiry: list[int]) -> list[tuple[str, bytes]]:
+        """A route per message; each queue gets its messages in one event, in the order they were sent."""
+        groups: dict[str, list[int]] = {}
+        route = self.wiring.route
+        exchange = link.exchange
+        count_ = len(frame.blobs)
+        keys = frame.keys if frame.keys is not None else [link.key or ""] * count_
+        if frame.headers is None:
+            routes = [route(exchange, key) for key in keys]
+        else:
+            routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
+        for index, queues in enumerate(routes):
+            for queue in queues:
+                group = groups.get(queue)
+                if group is None:
+                    groups[queue] = [index]
+                else:
+                    group.append(index)
+        blobs, first = frame.blobs, frame.first
+        ttl = dict(pairs(expiry))
+        parts: list[tuple[str, bytes]] = []
+        for queue, indexes in groups.items():
+            expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
+            numbers = compress([first + i for i in indexes])
+            parts.append((queue, encode_event(Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))))
+        return parts
+
+    def _bury(self, peer: str, frame: Bury) -> None:
+        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
+        name = frame.queue.rpartition("#")[0]
+        answer = Interred(frame.queue, frame.id)
+        numbers = [frame.id, frame.id + len(frame.blobs) - 1]
+        event = Enqueue(f"{frame.queue}@{self.broker}", numbers, frame.blobs)
+        encoded = encode_event(event)
+        parts = [(queue, encoded) for queue in self.wiring.route(frame.exchange, name)]
+        if parts:
+            self.request(parts, lambda: self.send(peer, answer))
+        else:
+            self.send(peer, answer)
+
+    # ---- clients: receiving
+
+    def _flow(self, session: Session, frame: Flow) -> None:
+        link = session.flow(frame)
+        if link is not None:
+            self.send(link.replica, Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain))
+
+    def _dispose(self, session: Session, frame: Dispose) -> None:
+        link = session.dispose(frame)
+        if link is not None:
+            self.send(link.replica, Settle(link.queue, link.sub, frame.number, frame.kind, frame.runs))
+
+    def _deliver(self, peer: str, frame: Deliver) -> None:
+        found = self._subs.get(frame.sub)
+        if found is None:
+            return  # it went away meanwhile; its cancel returns the messages
+        session, link = found
+        session.delivered(link, frame.ranges)
+        self.send(
+            session.peer, Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
+        )
+
+    def _settled(self, peer: str, frame: Settled) -> None:
+        found = self._subs.get(frame.sub)
+        if found is not None:
+            self.send(found[0].peer, Disposed(found[1].handle, frame.number, frame.lost))
+
+    def _drained(self, peer: str, frame: Drained) -> None:
+        found = self._subs.get(frame.sub)
+        if found is not None:
+            found[1].credit = 0
+            self.send(found[0].peer, FlowDrained(found[1].handle))
+
+    def _queue_reply(self, peer: str, frame: QueueReply) -> None:
+        self._commands.replied(frame)
+
+    def _command(self, session: Session, frame: Command) -> None:
+        self._commands.run(session, frame)
+
+    # ---- saying it
+
+    def _flush(self) -> None:
+        if self._telling:
+            telling, self._telling = self._telling, {}
+            for session in telling.values():
+                if session.peer in self.sessions:
+                    self._tell(session)
+        if self._needs_ack:
+            self._needs_ack = False
+            applied = min(self._hosting.values()) - 1 if self._hosting else self.keeper.commit
+            self.send(SEQUENCER, self.keeper.ack(applied))
+        paused = self.uncommitted_bytes > self.limits.uncommitted_bytes // (2 if self._paused else 1)
+        if paused != self._paused:
+            self._paused = paused
+            self.out.append(PauseClients(paused))
+
+    def _tell(self, session: Session) -> None:
+        completed, session.completed = session.completed, {}
+        for handle, ranges in completed.items():
+            self.send(session.peer, Completed(handle, ranges))
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "broker": self.broker,
+            "members": self.addresses,
+            "connections": len(self.sessions),
+            "queues": len(self.wiring.queues()),
+            "ballot": list(self.keeper.promised),
+            "wiring_index": self.keeper.commit,
+            "uncommitted_bytes": self.uncommitted_bytes,
+            "replicas": {name: sorted(queues) for name, queues in self.replicas.items()},
+        }
+
+
+_CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
+    Append: BrokerMachine._append,
+    Results: BrokerMachine._results,
+    Busy: BrokerMachine._busy,
+    Hosted: BrokerMachine._hosted,
+    Cancelled: BrokerMachine._cancelled,
+    Deliver: BrokerMachine._deliver,
+    Settled: BrokerMachine._settled,
+    Drained: BrokerMachine._drained,
+    QueueReply: BrokerMachine._queue_reply,
+    Bury: BrokerMachine._bury,
+}
+
+_CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {
+    Open: BrokerMachine._open,
+    AttachSender: BrokerMachine._attach_sender,
+    AttachReceiver: BrokerMachine._attach_receiver,
+    Detach: BrokerMachine._detach,
+    Transfer: BrokerMachine._transfer,
+    Flow: BrokerMachine._flow,
+    Dispose: BrokerMachine._dispose,
+    Command: BrokerMachine._command,
+}

@@ -1,0 +1,254 @@
+"""Management commands of a broker: declare, bind, purge, list, and so on.
+
+Wiring commands are events of the cluster stream and complete when every connected broker shows them. Questions about
+queues are answered by this broker's replicas. A wrong command fails by itself, with the rule it broke; nothing else of
+the connection is disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .errors import EXISTS, IN_USE, INVALID, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from .frames import Command, QueueCommand, QueueReply, Reply
+from .session import Session
+from .wiring import Outcome, QueueDefinition
+
+if TYPE_CHECKING:
+    from .broker import BrokerMachine
+
+Answer = Callable[..., None]
+
+
+class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    durable: bool = False
+    alternate: str = ""
+    arguments: dict[str, Any] = {}
+    passive: bool = False
+
+
+class DeleteQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+class DeclareExchangeArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    type: str = "direct"
+    durable: bool = False
+    alternate: str = ""
+    arguments: dict[str, Any] = {}
+    passive: bool = False
+
+
+class NameArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+
+
+class BindArguments(msgspec.Struct, forbid_unknown_fields=True):
+    exchange: str
+    queue: str
+    key: str = ""
+    arguments: dict[str, Any] = {}
+
+
+class UnbindArguments(msgspec.Struct, forbid_unknown_fields=True):
+    exchange: str
+    queue: str
+    key: str = ""
+
+
+class PurgeArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    count: int = 0
+
+
+class NoArguments(msgspec.Struct, forbid_unknown_fields=True):
+    pass
+
+
+class Commands:
+    """Runs the commands of one broker's clients."""
+
+    def __init__(self, broker: BrokerMachine) -> None:
+        self._broker = broker
+        self._numbers = count(1)
+        self._asked: dict[int, Callable[[dict[str, Any]], None]] = {}
+
+    def run(self, session: Session, frame: Command) -> None:
+        """Start a command; its `Reply` comes now or when it is complete."""
+
+        def answer(value: Any = None, code: str = "", text: str = "") -> None:
+            self._broker.send(session.peer, Reply(frame.number, value, code, text))
+
+        try:
+            rule, shape = _COMMANDS[frame.name]
+        except KeyError:
+            answer(code=INVALID, text=f"there is no command {frame.name!r}; commands are {', '.join(sorted(_COMMANDS))}")
+            return
+        try:
+            arguments = msgspec.convert(frame.arguments, shape)
+            rule(self, answer, arguments)
+        except msgspec.ValidationError as error:
+            answer(code=INVALID, text=f"command {frame.name}: {error}")
+        except PeerError as error:
+            answer(code=error.code, text=error.text)
+
+    def replied(self, frame: QueueReply) -> None:
+        """A queue replica has answered."""
+        asked = self._asked.pop(frame.number, None)
+        if asked is not None:
+            asked(frame.value)
+
+    # ---- wiring
+
+    def _order(self, answer: Answer, event: AnyEvent) -> None:
+        def done(outcome: Outcome) -> None:
+            answer({"changed": outcome.changed}, outcome.code, outcome.text)
+
+        self._broker.wiring_request(event, done)
+
+    def _declare_queue(self, answer: Answer, a: DeclareQueueArguments) -> None:
+        if a.passive:
+            self._queue_named(a.name)
+            answer({"changed": False})
+            return
+        self._order(answer, DeclareQueue(a.name, a.arguments, a.durable, a.alternate))
+
+    def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
+        event = DeleteQueue(a.name)
+        if not (a.if_unused or a.if_empty):
+            self._order(answer, event)
+            return
+
+        def asked(report: dict[str, Any]) -> None:
+            others = report.get("owner", "") not in ("", self._broker.broker)
+            if a.if_unused and (report.get("consumers") or others):
+                answer(code=IN_USE, text=f"queue {a.name!r} has consumers: cancel them or delete without if_unused")
+            elif a.if_empty and report.get("messages"):
+                answer(code=NOT_EMPTY, text=f"queue {a.name!r} has messages: purge it or delete without if_empty")
+            else:
+                self._order(answer, event)
+
+        self._ask(self._queue_named(a.name), "stat", 0, asked)
+
+    def _declare_exchange(self, answer: Answer, a: DeclareExchangeArguments) -> None:
+        if a.passive:
+            found = self._broker.wiring.exchange(a.name)
+            if found is None:
+                raise PeerError(NOT_FOUND, f"there is no exchange {a.name!r}: declare it without passive")
+            if found.type != a.type:
+                raise PeerError(EXISTS, f"exchange {a.name!r} is of type {found.type}, not {a.type}")
+            answer({"changed": False})
+            return
+        self._order(answer, DeclareExchange(a.name, a.type, a.arguments, a.durable, a.alternate))
+
+    def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
+        self._order(answer, DeleteExchange(a.name))
+
+    def _bind(self, answer: Answer, a: BindArguments) -> None:
+        self._order(answer, Bind(a.exchange, a.queue, a.key, a.arguments))
+
+    def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
+        self._order(answer, Unbind(a.exchange, a.queue, a.key))
+
+    # ---- queues
+
+    def _queue_named(self, name: str) -> QueueDefinition:
+        found = self._broker.wiring.queue(name)
+        if found is None:
+            raise PeerError(NOT_FOUND, f"there is no queue {name!r}: declare it first")
+        return found
+
+    def _ask(
+        self, queue: QueueDefinition, name: str, argument: int, asked: Callable[[dict[str, Any]], None]
+    ) -> None:
+        host = self._broker.hosts.get(queue.id)
+        if host is None:
+            raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
+        number = next(self._numbers)
+        self._asked[number] = asked
+        self._broker.send(host, QueueCommand(queue.id, number, name, argument))
+
+    def _purge(self, answer: Answer, a: PurgeArguments) -> None:
+        if a.count < 0:
+            raise PeerError(INVALID, "purge takes a count of messages, or 0 for all")
+        self._ask(self._queue_named(a.name), "purge", a.count, answer)
+
+    def _queue(self, answer: Answer, a: NameArguments) -> None:
+        queue = self._queue_named(a.name)
+        self._ask(queue, "stat", 0, lambda report: answer(_described(queue, report)))
+
+    def _queues(self, answer: Answer, a: NoArguments) -> None:
+        queues = [q for q in self._broker.wiring.queues() if q.id in self._broker.hosts]
+        reports: dict[str, dict[str, Any]] = {}
+        if not queues:
+            answer([])
+
+        def asked(queue: QueueDefinition, report: dict[str, Any]) -> None:
+            reports[queue.name] = _described(queue, report)
+            if len(reports) == len(queues):
+                answer([reports[name] for name in sorted(reports)])
+
+        for queue in queues:
+            self._ask(queue, "stat", 0, lambda report, queue=queue: asked(queue, report))
+
+    # ---- questions about the wiring
+
+    def _exchanges(self, answer: Answer, a: NoArguments) -> None:
+        answer([msgspec.structs.asdict(e) if isinstance(e, msgspec.Struct) else vars_of(e)
+                for e in self._broker.wiring.exchanges()])  # fmt: skip
+
+    def _bindings(self, answer: Answer, a: NoArguments) -> None:
+        answer([vars_of(binding) for binding in self._broker.wiring.bindings()])
+
+    def _resolve(self, answer: Answer, a: NameArguments) -> None:
+        if self._broker.wiring.queue(a.name) is not None:
+            answer({"kind": "queue"})
+        elif self._broker.wiring.exchange(a.name) is not None:
+            answer({"kind": "exchange"})
+        else:
+            raise PeerError(NOT_FOUND, f"there is no queue and no exchange {a.name!r}: declare it first")
+
+    def _status(self, answer: Answer, a: NoArguments) -> None:
+        answer(self._broker.report())
+
+
+def vars_of(value: Any) -> dict[str, Any]:
+    """A small record as a plain dictionary for the wire."""
+    return msgspec.to_builtins(value)
+
+
+def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]:
+    definition = {
+        "name": queue.name,
+        "id": queue.id,
+        "durable": queue.durable,
+        "alternate": queue.alternate,
+        "arguments": queue.arguments,
+    }
+    return definition | report
+
+
+_COMMANDS: dict[str, tuple[Callable[[Commands, Answer, Any], None], type[msgspec.Struct]]] = {
+    "declare_queue": (Commands._declare_queue, DeclareQueueArguments),
+    "delete_queue": (Commands._delete_queue, DeleteQueueArguments),
+    "declare_exchange": (Commands._declare_exchange, DeclareExchangeArguments),
+    "delete_exchange": (Commands._delete_exchange, NameArguments),
+    "bind": (Commands._bind, BindArguments),
+    "unbind": (Commands._unbind, UnbindArguments),
+    "purge": (Commands._purge, PurgeArguments),
+    "queue": (Commands._queue, NameArguments),
+    "queues": (Commands._queues, NoArguments),
+    "exchanges": (Commands._exchanges, NoArguments),
+    "bindings": (Commands._bindings, NoArguments),
+    "resolve": (Commands._resolve, NameArguments),
+    "status": (Commands._status, NoArguments),
+}

@@ -1,0 +1,30 @@
+"""Which of a client's numbers a queue has seen: a repeat after a lost completion is applied once (`sequencer.md` 3)."""
+
+from __future__ import annotations
+
+
+class LastNumbers:
+    """The last number per client, for at most `bound` clients; the one longest silent is forgotten first.
+
+    Part of a queue's replicated state: the same calls in the same order give the same table.
+    """
+
+    __slots__ = ("_bound", "_last")
+
+    def __init__(self, bound: int = 10_000) -> None:
+        self._bound = bound
+        self._last: dict[str, int] = {}
+
+    def last(self, client: str) -> int:
+        return self._last.get(client, 0)
+
+    def note(self, client: str, number: int) -> None:
+        """`number` of `client` is applied."""
+        last = self._last
+        last.pop(client, None)  # re-inserted at the end: the dictionary's order is the order of last use
+        last[client] = number
+        if len(last) > self._bound:
+            del last[next(iter(last))]
+
+    def table(self) -> list[tuple[str, int]]:
+        return list(self._last.items())

@@ -1,0 +1,215 @@
+"""Who gets what, on one broker: subscriptions with their pointers and credit, and the bounded dispatch run.
+
+After Qpid's message delivery design (`seeds/message-delivery.txt`): a subscription's pointer is the place before which
+nothing is of interest to it; it moves forward only, except that a returned message moves the pointers of non-browsing
+subscriptions back to it. A run makes a bounded number of deliveries and then yields.
+
+Dispatch is local and not replicated. It only ever sees committed messages; what it acquires becomes an `Acquire` event
+behind the delivery, and until that event is applied the positions are *taken*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .credit import UNLIMITED, Credit
+from .queue import QueueState
+from .ranges import RangeSet, subtract
+
+RUN_MESSAGES = 1000
+"""Deliveries one dispatch run makes before it yields to other queues."""
+DELIVER_BYTES = 1024 * 1024
+"""A delivery frame carries about this much at most (one message may be larger)."""
+
+
+class Subscription:
+    """One consumer of the queue at this broker.
+
+    Attributes:
+        id: the broker's number for it.
+        browse: it does not acquire.
+        accept: it will settle; otherwise acquired is accepted.
+        pointer: no message before it is of interest.
+        held: acquisition -> positions delivered and not yet settled.
+        draining: it wants to know when it has got all there is.
+    """
+
+    __slots__ = ("accept", "browse", "credit", "draining", "held", "id", "pointer")
+
+    def __init__(self, id: int, browse: bool, accept: bool) -> None:
+        self.id = id
+        self.browse = browse
+        self.accept = accept
+        self.pointer = 1
+        self.credit = Credit()
+        self.held: dict[int, RangeSet] = {}
+        self.draining = False
+
+
+class Delivered:
+    """One delivery to make: which positions go to which subscription, under which acquisition (0 when browsing)."""
+
+    __slots__ = ("acquisition", "parts", "subscription")
+
+    def __init__(self, subscription: Subscription, acquisition: int, parts: list[tuple[int, int]]) -> None:
+        self.subscription = subscription
+        self.acquisition = acquisition
+        self.parts = parts
+
+
+class Dispatcher:
+    """The subscriptions of one queue at one broker.
+
+    Attributes:
+        taken: positions delivered here whose `Acquire` is not applied yet.
+        expiring: positions whose `Expire` is not applied yet.
+    """
+
+    def __init__(self, state: QueueState) -> None:
+        self.state = state
+        self.subscriptions: dict[int, Subscription] = {}
+        self.taken = RangeSet()
+        self.expiring = RangeSet()
+        self._turn = 0  # whose turn it is, among the subscriptions in order
+
+    # ---- subscriptions
+
+    def subscribe(self, id: int, browse: bool, accept: bool) -> Subscription:
+        subscription = self.subscriptions[id] = Subscription(id, browse, accept)
+        return subscription
+
+    def wants(self) -> bool:
+        """Whether a consumer here has credit: what makes a broker *interested*."""
+        return any(s.credit.messages > 0 and not s.browse for s in self.subscriptions.values())
+
+    def has_consumers(self) -> bool:
+        return any(not s.browse for s in self.subscriptions.values())
+
+    def returned(self, positions: list[tuple[int, int]]) -> None:
+        """Messages came back: pointers beyond them move back."""
+        if not positions:
+            return
+        first = min(a for a, _ in positions)
+        for subscription in self.subscriptions.values():
+            if not subscription.browse and subscription.pointer > first:
+                subscription.pointer = first
+
+    # ---- the run
+
+    def run(self, acquire: bool, next_acquisition: Iterator[int]) -> tuple[list[Delivered], bool]:
+        """Make deliveries, at most `RUN_MESSAGES`.
+
+        Args:
+            acquire: whether this broker holds the consume lock; without it only browsers are served.
+            next_acquisition: source of rising acquisition numbers.
+
+        Returns:
+            The deliveries, and whether the run stopped at its bound with more to do.
+        """
+        delivered: list[Delivered] = []
+        budget = RUN_MESSAGES
+        active = [s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse)]
+        if not active or not self.state.available:
+            return delivered, False
+        # An even share each turn: few messages are spread, many go out in large pieces.
+        share = max(1, -(-min(self.state.available.count - self.taken.count, budget) // len(active)))
+        self._turn %= len(active)
+        order = active[self._turn :] + active[: self._turn]
+        self._turn += 1
+        while order and budget > 0:
+            still = []
+            for subscription in order:
+                parts, count = self._take(subscription, min(share, budget))
+                if not count:
+                    continue
+                budget -= count
+                acquisition = 0
+                if not subscription.browse:
+                    acquisition = next(next_acquisition)
+                    for a, b in parts:
+                        self.taken.add(a, b)
+                    if subscription.accept:
+                        held = subscription.held[acquisition] = RangeSet()
+                        for a, b in parts:
+                            held.add(a, b)
+                delivered.append(Delivered(subscription, acquisition, parts))
+                if subscription.credit.messages > 0:
+                    still.append(subscription)
+                if budget <= 0:
+                    return delivered, True
+            order = still
+        return delivered, False
+
+    def _take(self, subscription: Subscription, most: int) -> tuple[list[tuple[int, int]], int]:
+        """The next positions for a subscription, at most `most`, within its credit; moves its pointer past them."""
+        credit = subscription.credit
+        most = min(most, credit.messages)
+        parts: list[tuple[int, int]] = []
+        count = 0
+        size = 0
+        weigh = credit.bytes != UNLIMITED or self.state.bytes > DELIVER_BYTES
+        full = False
+        while count < most and not full:
+            part = self._candidate(subscription, most - count)
+            if part is None:
+                break
+            first, last = part
+            if weigh:
+                last, size, full = self._weigh(first, last, size, credit)
+                if last < first:
+                    break
+            parts.append((first, last))
+            count += last - first + 1
+            subscription.pointer = last + 1
+        if count:
+            if credit.bytes != UNLIMITED:
+                credit.take(count, size)
+            else:
+                credit.take(count, 0)
+        return parts, count
+
+    def _candidate(self, subscription: Subscription, most: int) -> tuple[int, int] | None:
+        """The first range at or after the pointer that is free for this subscription."""
+        available = self.state.available
+        while True:
+            found = available.at_or_after(subscription.pointer)
+            if found is None:
+                return None
+            first, last = found
+            free = subtract(first, last, self.expiring.within(first, last)) if self.expiring else [found]
+            if not subscription.browse and self.taken:
+                free = [part for a, b in free for part in subtract(a, b, self.taken.within(a, b))]
+            if free:
+                first, last = free[0]
+                return first, min(last, first + most - 1)
+            subscription.pointer = last + 1
+
+    def _weigh(self, first: int, last: int, size: int, credit: Credit) -> tuple[int, int, bool]:
+        """How far byte credit and frame size allow: (last position that fits, bytes so far, stop here)."""
+        blobs = self.state.blobs
+        for position in range(first, last + 1):
+            weight = len(blobs[position])
+            if (credit.bytes != UNLIMITED and size + weight > credit.bytes) or (size and size + weight > DELIVER_BYTES):
+                return position - 1, size, True
+            size += weight
+        return last, size, False
+
+    def drained(self, acquire: bool) -> list[Subscription]:
+        """Draining subscriptions that have got all there is for them; their credit is now zero.
+
+        Without the lock a consumer is only drained when the whole queue has nothing available.
+        """
+        done: list[Subscription] = []
+        for subscription in self.subscriptions.values():
+            if not subscription.draining:
+                continue
+            if subscription.credit.messages <= 0 or (
+                self._candidate(subscription, 1) is None and (acquire or subscription.browse or not self._waiting())
+            ):
+                subscription.draining = False
+                subscription.credit.stop()
+                done.append(subscription)
+        return done
+
+    def _waiting(self) -> bool:
+        return self.state.available.count > self.expiring.count

@@ -1,0 +1,42 @@
+"""Two kinds of wrong: ours (`LocalError`) and the peer's (`PeerError`).
+
+A `LocalError` is a defect of this program: it ends a test loudly. A `PeerError` is something the other side did: it
+fails one command or closes one connection, and its text names the rule that was broken and what to do. Its `code` is
+what travels on the wire; `mantamq.client.errors` gives each code an exception class.
+"""
+
+from __future__ import annotations
+
+
+class LocalError(Exception):
+    """This program broke its own rule. Never caused by a peer's bytes."""
+
+
+class PeerError(Exception):
+    """The peer broke a rule.
+
+    Args:
+        code: one of the codes below, stable on the wire.
+        text: which rule, and what to do about it.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+NOT_FOUND = "not-found"
+EXISTS = "exists"
+INVALID = "invalid"
+UNAUTHORIZED = "unauthorized"
+TOO_LARGE = "too-large"
+BAD_FRAME = "bad-frame"
+WRONG_VERSION = "wrong-version"
+NOT_ALLOWED = "not-allowed"
+IN_USE = "in-use"
+NOT_EMPTY = "not-empty"
+DELETED = "deleted"
+BUSY = "busy"
+UNAVAILABLE = "unavailable"
+INTERNAL = "internal"

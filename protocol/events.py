@@ -1,0 +1,220 @@
+"""What can happen to a queue or to the cluster: the values that are ordered, replicated and applied.
+
+Every event is one msgpack array, its first element the kind. Kinds are only ever added; a keeper that meets a newer
+kind skips it (`new-cluster-design`, live upgrades). The sequencer never looks inside an event: it orders bytes.
+
+*Ranges* are flat lists ``[first, last, first, last, ...]`` of inclusive positions; *runs* are flat lists
+``[acquisition, first, last, ...]``. A message is known by queue and position; its position is its place among the
+enqueues of the queue's stream, from 1. An *acquisition* is a number the acquiring broker's replica chose, rising within
+its incarnation, so that a stale accept can never hit a later delivery (`sequencer.md` Q2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .errors import BAD_FRAME, PeerError
+
+Ballot = tuple[int, int]
+"""``(counter, sequencer uid)``, totally ordered: the fencing token of `sequencer.md` section 1."""
+
+ZERO: Ballot = (0, 0)
+CLUSTER = "cluster"
+"""Name of the cluster's own stream (wiring and membership); a queue's stream has its id, ``name#number``."""
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="kind", tag=0):
+    """Base of all events."""
+
+
+class Start(Event, tag=1):
+    """A sequencer's term begins (`sequencer.md` S3)."""
+
+    ballot: Ballot
+
+
+class Enqueue(Event, tag=2):
+    """Messages join the tail, in order.
+
+    Attributes:
+        client: who sent them (client id and sender), for duplicate suppression; "" when there is none.
+        numbers: ranges of the client's numbers, as many as there are blobs.
+        blobs: encoded messages, opaque to the cluster.
+        expiry: flat ``[index, expires_ms, ...]`` for the messages that expire.
+    """
+
+    client: str
+    numbers: list[int]
+    blobs: list[bytes]
+    expiry: list[int] = []
+
+
+class Acquire(Event, tag=3):
+    """The owner gave messages to its consumers. Void unless `broker` holds `grant` (`sequencer.md` Q1)."""
+
+    broker: str
+    inc: int
+    grant: int
+    runs: list[int]
+    accepted: bool = False
+    """True for consumers that do not accept: acquired and dequeued at once."""
+
+
+class Accept(Event, tag=4):
+    """Acquired messages are done with: dequeue them. Runs the broker does not hold are *lost* (Q2)."""
+
+    broker: str
+    inc: int
+    runs: list[int]
+
+
+class Release(Event, tag=5):
+    """Acquired messages return to their original positions."""
+
+    broker: str
+    inc: int
+    runs: list[int]
+    redelivered: bool = True
+    """Whether a consumer may have seen them: raises the delivery count and sets the redelivered flag."""
+
+
+class Reject(Event, tag=6):
+    """Acquired messages are refused: to the alternate exchange, or discarded."""
+
+    broker: str
+    inc: int
+    runs: list[int]
+
+
+class Own(Event, tag=7):
+    """The consume lock passes to `broker` ("" for nobody) under `grant`.
+
+    Counts only if `grant` is the current grant + 1 and either nobody holds the lock or the holder itself hands over
+    (`by` is then its broker id); so there is at most one grant per queue (I14).
+    """
+
+    broker: str
+    grant: int
+    by: str = ""
+
+
+class Expire(Event, tag=8):
+    """The clock's say, made an event: available messages among these ranges whose expiry is at or before `now_ms` go."""
+
+    now_ms: int
+    ranges: list[int]
+
+
+class Purge(Event, tag=9):
+    """Discard the available messages, at most `count` from the head (0 means all)."""
+
+    count: int
+
+
+class Buried(Event, tag=10):
+    """Rejected messages have reached the alternate exchange's queues: dequeue the dying (`sequencer.md` section 3)."""
+
+    ranges: list[int]
+
+
+class Evict(Event, tag=11):
+    """Broker `broker`, incarnation `inc` and older, is out: requeue what it holds, drop its grant, void its events (Q3)."""
+
+    broker: str
+    inc: int
+
+
+class DeclareQueue(Event, tag=32):
+    """Create a queue; the same definition again is no change, another one is refused."""
+
+    name: str
+    arguments: dict[str, Any]
+    durable: bool = False
+    alternate: str = ""
+
+
+class DeleteQueue(Event, tag=33):
+    name: str
+
+
+class DeclareExchange(Event, tag=34):
+    name: str
+    type: str
+    arguments: dict[str, Any]
+    durable: bool = False
+    alternate: str = ""
+
+
+class DeleteExchange(Event, tag=35):
+    name: str
+
+
+class Bind(Event, tag=36):
+    exchange: str
+    queue: str
+    key: str
+    arguments: dict[str, Any]
+
+
+class Unbind(Event, tag=37):
+    exchange: str
+    queue: str
+    key: str
+
+
+class Member(Event, tag=38):
+    """A broker joins (`present`) or leaves the cluster."""
+
+    broker: str
+    inc: int
+    present: bool
+
+
+AnyEvent = (
+    Start | Enqueue | Acquire | Accept | Release | Reject | Own | Expire | Purge | Buried | Evict
+    | DeclareQueue | DeleteQueue | DeclareExchange | DeleteExchange | Bind | Unbind | Member
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[int, msgspec.msgpack.Decoder[AnyEvent]] = {
+    cls.__struct_config__.tag: msgspec.msgpack.Decoder(cls) for cls in AnyEvent.__args__
+}
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """One place in a stream's log.
+
+    Attributes:
+        ballot: the term that appended it.
+        seq: its place in the total order of the cluster.
+        origin, inc, number: who asked for it: submitter, incarnation, request number.
+        event: the encoded event.
+    """
+
+    ballot: Ballot
+    seq: int
+    origin: str
+    inc: int
+    number: int
+    event: bytes
+
+
+def encode_event(event: AnyEvent) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode_event(data: bytes) -> AnyEvent | None:
+    """The event in `data`, or None for a kind newer than this program.
+
+    Raises:
+        PeerError: `bad-frame`, when the bytes are no event.
+    """
+    # The first element is the kind: a positive fixint up to 127, behind a one- or three-byte array header.
+    try:
+        kind = data[1] if data[0] & 0xF0 == 0x90 else data[3]
+        decoder = _decoders.get(kind)
+        return decoder.decode(data) if decoder else None
+    except (IndexError, msgspec.DecodeError) as error:
+        raise PeerError(BAD_FRAME, f"an event must be a msgpack array of its kind's fields: {error}") from None

@@ -1,0 +1,516 @@
+"""Every frame, as a value. A frame is its kind (in the header, see `framing.py`) and a msgpack array of its fields.
+
+Kinds are only ever added, fields only ever appended with a default, so that older and newer programs can talk
+(`new-cluster-design`, live upgrades). Decoding checks every field's type; what a field *means* is checked by the
+machine that receives it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .errors import BAD_FRAME, PeerError
+from .events import Ballot, Entry
+
+
+class Frame(msgspec.Struct, array_like=True, frozen=True):
+    """Base of all frames. `KIND` is in each class's registry entry below."""
+
+
+# ---- links: 1 to 31 (spoken by the links themselves, never seen by a machine)
+
+
+class Hello(Frame):
+    """First frame of a dialled peer link: who calls."""
+
+    cluster: str
+    name: str
+    nonce: bytes
+    minor: int = 0
+
+
+class Challenge(Frame):
+    nonce: bytes
+    proof: bytes
+    """HMAC-SHA256 of the caller's nonce under the cluster's secret: the callee knows it too."""
+
+
+class Proof(Frame):
+    proof: bytes
+
+
+class Accepted(Frame):
+    name: str
+
+
+class Refused(Frame):
+    """The link or connection is about to close, and why."""
+
+    code: str
+    text: str
+
+
+class Ping(Frame):
+    pass
+
+
+class Pong(Frame):
+    pass
+
+
+# ---- order: 32 to 47 (`sequencer.md` section 2)
+
+
+class Request(Frame):
+    """Order these events. `number` is the origin's next number; a repeat is answered again, not done again.
+
+    Attributes:
+        parts: (stream, encoded event) pairs; each gets its own place in its stream, all in this order.
+    """
+
+    origin: str
+    inc: int
+    number: int
+    parts: list[tuple[str, bytes]]
+
+
+class Results(Frame):
+    """These requests of yours are committed (for the cluster stream: and applied by every connected member)."""
+
+    numbers: list[int]
+
+
+class Busy(Frame):
+    """Too much of yours is uncommitted; `number` and later were not taken."""
+
+    number: int
+
+
+class Subscribe(Frame):
+    """A keeper of `stream` reports for duty: it holds the log up to `have`."""
+
+    stream: str
+    voter: str
+    have: int
+    ballot: Ballot
+
+
+class Unsubscribe(Frame):
+    stream: str
+    voter: str
+
+
+class Append(Frame):
+    """Entries after `previous`; empty, it carries the commit index (and is the heartbeat).
+
+    Attributes:
+        commit: every index up to here is committed.
+        trim: every voter holds the log up to here: older entries may be forgotten.
+    """
+
+    ballot: Ballot
+    stream: str
+    previous: int
+    previous_ballot: Ballot
+    commit: int
+    trim: int
+    entries: list[Entry]
+
+
+class Ack(Frame):
+    """The voter holds the stream's log up to `match` and has applied it up to `applied`."""
+
+    ballot: Ballot
+    stream: str
+    voter: str
+    match: int
+    applied: int
+
+
+class Gap(Frame):
+    """The entry before an `Append` is missing here; the log is good up to `have`."""
+
+    ballot: Ballot
+    stream: str
+    voter: str
+    have: int
+
+
+class Nack(Frame):
+    """A higher ballot was promised."""
+
+    promised: Ballot
+
+
+class Prepare(Frame):
+    ballot: Ballot
+
+
+class Promise(Frame):
+    """Answer to `Prepare`, one per stream."""
+
+    ballot: Ballot
+    stream: str
+    voter: str
+    end: int
+    end_ballot: Ballot
+    commit: int
+    suffix: list[Entry]
+
+
+# ---- the consume lock: 48 to 55 (`design.md` section 5)
+
+
+class Interest(Frame):
+    """Broker `broker` has (or no longer has) a consumer with credit on queue id `queue`."""
+
+    queue: str
+    broker: str
+    interested: bool
+
+
+class Held(Frame):
+    """An `own` event took effect: `broker` ("" for nobody) now holds `grant`."""
+
+    queue: str
+    broker: str
+    grant: int
+
+
+class Contended(Frame):
+    """To the holder of `grant`: when your slice has run and you have used it, hand over to `next` ("": keep it)."""
+
+    queue: str
+    grant: int
+    next: str
+    slice_ms: int
+
+
+class Forget(Frame):
+    """The queue is gone."""
+
+    queue: str
+
+
+# ---- a broker and its queue replicas: 56 to 95
+
+
+class Host(Frame):
+    """Host queue id `queue`; `alternate` is its alternate exchange, "" for none."""
+
+    queue: str
+    alternate: str
+    arguments: dict[str, Any]
+
+
+class Hosted(Frame):
+    queue: str
+
+
+class Unhost(Frame):
+    queue: str
+
+
+class Consume(Frame):
+    """Start subscription `sub` (a number unique within the broker's incarnation).
+
+    Attributes:
+        mode: "consume" (acquires) or "browse".
+        accept: False: acquired is accepted (no settling).
+    """
+
+    queue: str
+    sub: int
+    mode: str
+    accept: bool
+
+
+class Credit(Frame):
+    """`messages` and `bytes` more credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest."""
+
+    queue: str
+    sub: int
+    messages: int
+    bytes: int = -1
+    drain: bool = False
+
+
+class Drained(Frame):
+    queue: str
+    sub: int
+
+
+class Cancel(Frame):
+    """End a subscription. `requeue`: release whatever it still holds, flagged redelivered."""
+
+    queue: str
+    sub: int
+    requeue: bool
+
+
+class Cancelled(Frame):
+    queue: str
+    sub: int
+
+
+class Deliver(Frame):
+    """Messages for a subscription.
+
+    Attributes:
+        acquisition: to be quoted when settling; 0 for browsers.
+        ranges: their positions.
+        blobs: as many encoded messages as there are positions.
+        redelivered: flat ``[index, delivery count, ...]`` for those delivered before.
+    """
+
+    queue: str
+    sub: int
+    acquisition: int
+    ranges: list[int]
+    blobs: list[bytes]
+    redelivered: list[int] = []
+
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+
+
+class Settle(Frame):
+    """Accept, release or reject what was delivered; `number` rises by one per frame of a subscription.
+
+    Attributes:
+        kind: ACCEPT, RELEASE or REJECT.
+        runs: flat ``[acquisition, first, last, ...]``.
+    """
+
+    queue: str
+    sub: int
+    number: int
+    kind: int
+    runs: list[int]
+
+
+class Settled(Frame):
+    """The settle is committed and applied. `lost`: runs that were not this subscription's to settle (stale)."""
+
+    queue: str
+    sub: int
+    number: int
+    lost: list[int]
+
+
+class QueueCommand(Frame):
+    """An order or question to one queue: name "stat" or "purge"."""
+
+    queue: str
+    number: int
+    name: str
+    argument: int = 0
+
+
+class QueueReply(Frame):
+    queue: str
+    number: int
+    value: dict[str, Any]
+
+
+class Bury(Frame):
+    """Rejected messages to route through the alternate exchange; the answer is `Interred`.
+
+    Attributes:
+        id: rises per (queue, broker): with "queue@broker" as client it makes the re-enqueue apply once.
+    """
+
+    queue: str
+    id: int
+    exchange: str
+    blobs: list[bytes]
+
+
+class Interred(Frame):
+    queue: str
+    id: int
+
+
+# ---- clients: 96 to 127. The session machine's vocabulary: a listener for another protocol translates to these.
+
+
+class Open(Frame):
+    """First frame of a client connection."""
+
+    client: str
+    token: str = ""
+    minor: int = 0
+
+
+class Opened(Frame):
+    broker: str
+    members: dict[str, str]
+    """Broker id to "host:port" of its client listener."""
+    message_bytes: int
+    transfer_messages: int
+    credit_messages: int
+
+
+class AttachSender(Frame):
+    """`exchange` "" is the default exchange (key = queue name). `key` None: each message brings its own key."""
+
+    handle: int
+    exchange: str
+    key: str | None
+
+
+class AttachReceiver(Frame):
+    """mode: "consume" or "browse"; accept False: no settling."""
+
+    handle: int
+    queue: str
+    mode: str = "consume"
+    accept: bool = True
+
+
+class Attached(Frame):
+    """`headers`: the exchange routes by properties, so transfers must carry them in `headers`."""
+
+    handle: int
+    headers: bool = False
+
+
+class Detach(Frame):
+    """End a sender or receiver; of a receiver, whatever it still holds is released."""
+
+    handle: int
+
+
+class Detached(Frame):
+    """The link has ended: answer to `Detach` (code "") or the broker's doing."""
+
+    handle: int
+    code: str = ""
+    text: str = ""
+
+
+class Transfer(Frame):
+    """Messages from a sender, numbered `first`, `first` + 1, ...
+
+    Attributes:
+        blobs: encoded messages.
+        keys: a routing key per message, or None when the sender's key is fixed.
+        ttl: flat ``[index, ttl_ms, ...]`` of the messages that expire.
+        headers: properties per message, for a headers exchange only, else None.
+    """
+
+    handle: int
+    first: int
+    blobs: list[bytes]
+    keys: list[str] | None = None
+    ttl: list[int] = []
+    headers: list[dict[str, Any]] | None = None
+
+
+class Completed(Frame):
+    """Transfers (as ranges of the sender's numbers) are complete: committed wherever they were routed."""
+
+    handle: int
+    ranges: list[int]
+
+
+class Failed(Frame):
+    """Transfers (as ranges) were refused; nothing else on the link is disturbed."""
+
+    handle: int
+    ranges: list[int]
+    code: str
+    text: str
+
+
+class Flow(Frame):
+    """More credit for a receiver: see `Credit`."""
+
+    handle: int
+    messages: int
+    bytes: int = -1
+    drain: bool = False
+
+
+class FlowDrained(Frame):
+    handle: int
+
+
+class Delivery(Frame):
+    """Messages for a receiver: see `Deliver`."""
+
+    handle: int
+    acquisition: int
+    ranges: list[int]
+    blobs: list[bytes]
+    redelivered: list[int] = []
+
+
+class Dispose(Frame):
+    """Settle deliveries of a receiver: see `Settle`. `number` rises by one per frame of the handle, from 1."""
+
+    handle: int
+    number: int
+    kind: int
+    runs: list[int]
+
+
+class Disposed(Frame):
+    handle: int
+    number: int
+    lost: list[int]
+
+
+class Command(Frame):
+    """A management command; see `broker.py` for the names and arguments."""
+
+    number: int
+    name: str
+    arguments: dict[str, Any]
+
+
+class Reply(Frame):
+    """Answer to a command: `code` "" and a value, or what went wrong."""
+
+    number: int
+    value: Any = None
+    code: str = ""
+    text: str = ""
+
+
+KINDS: dict[int, type[Frame]] = {
+    1: Hello, 2: Challenge, 3: Proof, 4: Accepted, 5: Refused, 6: Ping, 7: Pong,
+    32: Request, 33: Results, 34: Busy, 35: Subscribe, 36: Unsubscribe, 37: Append, 38: Ack, 39: Gap, 40: Nack,
+    41: Prepare, 42: Promise,
+    48: Interest, 49: Held, 50: Contended, 51: Forget,
+    56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
+    65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred,
+    96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
+    103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
+    110: Disposed, 111: Command, 112: Reply,
+}  # fmt: skip
+KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
+CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}
+"""What a client may send or be sent after the connection is open (besides `Refused`)."""
+
+_decoders: dict[int, msgspec.msgpack.Decoder[Frame]] = {
+    kind: msgspec.msgpack.Decoder(cls) for kind, cls in KINDS.items()
+}
+
+
+def decode_payload(kind: int, payload: bytes | memoryview) -> Frame | None:
+    """The frame of this kind, or None when the kind is newer than this program (it is to be skipped).
+
+    Raises:
+        PeerError: `bad-frame`, when the payload is not a msgpack array of the kind's fields.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        return None
+    try:
+        return decoder.decode(payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        name = KINDS[kind].__name__
+        raise PeerError(BAD_FRAME, f"a {name} frame must be a msgpack array of its fields: {error}") from None

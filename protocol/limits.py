@@ -1,0 +1,33 @@
+"""The bounds of the wire and of one broker, in one place, so that every error can name the number it enforces."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds that one connection must keep.
+
+    Attributes:
+        frame_bytes: largest payload of a frame.
+        message_bytes: largest encoded message (body and headers together).
+        depth: deepest nesting of arrays and maps in a frame.
+        transfer_messages: most messages in one transfer frame.
+        credit_messages: most credit one receiver may hold.
+        name_chars: longest name of a queue, exchange, key or client.
+        handles: most senders and receivers of one connection.
+        uncommitted_bytes: most message bytes one broker may have in flight to the sequencer; beyond it the broker
+            stops reading from its clients (`sequencer.md` S8).
+    """
+
+    frame_bytes: int = 32 * 1024 * 1024
+    message_bytes: int = 8 * 1024 * 1024
+    depth: int = 16
+    transfer_messages: int = 10_000
+    credit_messages: int = 1_000_000
+    name_chars: int = 255
+    handles: int = 10_000
+    uncommitted_bytes: int = 64 * 1024 * 1024
+
+
+DEFAULT = Limits()

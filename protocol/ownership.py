@@ -1,0 +1,152 @@
+"""Who may consume: the consume lock's rotation among interested brokers (`design.md` section 5).
+
+A broker is *interested* in a queue while one of its consumers there has credit. A queue has at most one *owner*. The
+moves:
+
+    un-owned + somebody interested          -> grant to the next interested broker
+    owned + somebody else interested        -> tell the owner who is next (`Contended`)
+    owner used its slice, or has no credit  -> the owner itself hands over to that next one (an `own` event of its own,
+                                               behind all its acquires)
+    owner has no credit, nobody is next     -> the owner gives the lock up: un-owned
+
+Next is the following interested broker in broker-id order, circularly. The log is the truth: a grant counts when its
+`own` event applies (`queue.py`), and replicas report that with `Held`. What is kept here is only memory of it.
+"""
+
+from __future__ import annotations
+
+from .effects import SEQUENCER, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
+from .events import Own, encode_event
+from .frames import Contended, Forget, Held, Interest, Request, Results
+
+
+def broker_order(broker: str) -> tuple[int, str]:
+    """Sort key that puts b2 before b10."""
+    return len(broker), broker
+
+
+def next_interested(interested: dict[str, str], after: str) -> str:
+    """The interested broker that follows `after` in broker-id order, circularly; "" when nobody else is."""
+    others = sorted((b for b in interested if b != after), key=broker_order)
+    for broker in others:
+        if broker_order(broker) > broker_order(after):
+            return broker
+    return others[0] if others else ""
+
+
+class _Queue:
+    """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (an own event of ours is under
+    way), last (who held it before it was given up), told (the Contended last sent to the owner)."""
+
+    __slots__ = ("grant", "granting", "interested", "last", "owner", "told")
+
+    def __init__(self) -> None:
+        self.interested: dict[str, str] = {}
+        self.owner = ""
+        self.grant = 0
+        self.granting = False
+        self.last = ""
+        self.told: tuple[int, str] = (0, "")
+
+
+class OwnershipMachine:
+    """Grants the consume lock of every queue.
+
+    Args:
+        inc: this incarnation, a fresh number.
+        members: broker ids (kept for reports; interest decides).
+        slice_ms: how long an owner may keep a contended queue.
+    """
+
+    ORIGIN = "ownership"
+
+    def __init__(self, inc: int, members: list[str], slice_ms: int = 20) -> None:
+        self.inc = inc
+        self.members = list(members)
+        self.slice_ms = slice_ms
+        self._queues: dict[str, _Queue] = {}
+        self._number = 0
+        self._requests: dict[int, Request] = {}  # until answered (B1)
+        self._parts: list[tuple[str, bytes]] = []
+        self._changed: dict[str, None] = {}
+
+    def step(self, input: Input) -> list[Effect]:
+        if type(input) is Received:
+            frame = input.frame
+            if type(frame) is Interest:
+                self._interest(input.peer, frame)
+            elif type(frame) is Held:
+                self._held(frame)
+            elif type(frame) is Results:
+                for number in frame.numbers:
+                    self._requests.pop(number, None)
+            elif type(frame) is Forget:
+                self._queues.pop(frame.queue, None)
+            return []
+        if type(input) is Flush:
+            return self._flush()
+        if type(input) is PeerUp and input.peer == SEQUENCER:
+            return [Send(SEQUENCER, request) for request in self._requests.values()]
+        if type(input) is PeerDown:
+            self._gone(input.peer)
+        return []
+
+    def _interest(self, peer: str, frame: Interest) -> None:
+        queue = self._queues.setdefault(frame.queue, _Queue())
+        if frame.interested:
+            queue.interested[frame.broker] = peer
+        else:
+            queue.interested.pop(frame.broker, None)
+        self._changed[frame.queue] = None
+
+    def _held(self, frame: Held) -> None:
+        queue = self._queues.setdefault(frame.queue, _Queue())
+        if frame.grant <= queue.grant:
+            return
+        queue.grant = frame.grant
+        queue.last = queue.owner or queue.last
+        queue.owner = frame.broker
+        queue.granting = False
+        self._changed[frame.queue] = None
+
+    def _gone(self, peer: str) -> None:
+        for name, queue in self._queues.items():
+            for broker in [b for b, p in queue.interested.items() if p == peer]:
+                del queue.interested[broker]
+                self._changed[name] = None
+
+    def _flush(self) -> list[Effect]:
+        effects: list[Effect] = []
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            queue = self._queues.get(name)
+            if queue is not None:
+                self._decide(name, queue, effects)
+        if self._parts:
+            self._number += 1
+            request = Request(self.ORIGIN, self.inc, self._number, self._parts)
+            self._parts = []
+            self._requests[self._number] = request
+            effects.append(Send(SEQUENCER, request))
+        return effects
+
+    def _decide(self, name: str, queue: _Queue, effects: list[Effect]) -> None:
+        if not queue.owner:
+            if queue.granting or not queue.interested:
+                return
+            broker = next_interested(queue.interested, queue.last) or queue.last
+            queue.granting = True
+            self._parts.append((name, encode_event(Own(broker, queue.grant + 1))))
+            return
+        following = next_interested(queue.interested, queue.owner)
+        told = (queue.grant, following)
+        peer = queue.interested.get(queue.owner)
+        if peer is not None and told != queue.told and (following or queue.told[0] == queue.grant):
+            queue.told = told
+            effects.append(Send(peer, Contended(name, queue.grant, following, self.slice_ms)))
+
+    def report(self) -> dict[str, object]:
+        return {
+            name: {"owner": queue.owner, "grant": queue.grant, "interested": sorted(queue.interested, key=broker_order)}
+            for name, queue in self._queues.items()
+        }

@@ -1,0 +1,318 @@
+"""A queue as a pure function of its stream: which messages wait, who holds which, who may take more.
+
+Every replica applies the same committed events in the same order and so reaches the same state; nothing here depends on
+the clock, on chance or on which broker it runs (`sequencer.md` Q1 to Q4, `design.md` sections 4 to 6).
+
+A message is in exactly one place: *available*, *acquired* (in one acquisition), *dying* (rejected, on its way to the
+alternate exchange) or gone. Batches are ranges, so an event costs about the same for one message and for a thousand.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+
+import msgspec
+
+from .dedupe import LastNumbers
+from .events import (
+    Accept,
+    Acquire,
+    AnyEvent,
+    Buried,
+    Enqueue,
+    Evict,
+    Expire,
+    Own,
+    Purge,
+    Reject,
+    Release,
+)
+from .ranges import RangeSet, pairs, runs
+
+Holder = tuple[str, int, int]
+"""(broker, incarnation, acquisition)"""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What an event did.
+
+    Attributes:
+        effective: False when the event was void (an acquire without the grant, an own out of turn).
+        lost: runs of an accept, release or reject which the broker did not hold.
+        positions: ranges the event concerned: enqueued, returned, dying, discarded.
+    """
+
+    effective: bool = True
+    lost: list[int] = field(default_factory=list)
+    positions: list[tuple[int, int]] = field(default_factory=list)
+
+
+class QueueState:
+    """The replicated state of one queue.
+
+    Args:
+        id: name and number of the queue's stream.
+        alternate: exchange for rejected messages, "" to discard them.
+
+    Attributes:
+        blobs: position -> encoded message, of all messages that are not gone.
+        available: positions that may be acquired.
+        acquired: holder -> positions it holds.
+        dying: rejected positions whose copies are not committed elsewhere yet.
+        deliveries: position -> how often it was delivered and returned (only where not zero).
+        expiry: position -> expiry in ms (only where there is one).
+        owner, grant: who holds the consume lock, under which grant; "" for nobody.
+        bytes: sum of the sizes of `blobs`.
+    """
+
+    def __init__(self, id: str, alternate: str = "") -> None:
+        self.id = id
+        self.alternate = alternate
+        self.blobs: dict[int, bytes] = {}
+        self.available = RangeSet()
+        self.acquired: dict[Holder, RangeSet] = {}
+        self.dying = RangeSet()
+        self.deliveries: dict[int, int] = {}
+        self.expiry: dict[int, int] = {}
+        self.owner = ""
+        self.grant = 0
+        self.next_position = 1
+        self.bytes = 0
+        self.numbers = LastNumbers()
+        self.evicted: dict[str, int] = {}  # broker -> newest incarnation that is out (Q3)
+        self.enqueued = 0
+        self.accepted = 0
+        self.discarded = 0
+        self.dead_lettered = 0
+        self.expired = 0
+        self.handovers = 0
+        self._apply = {
+            Enqueue: self._enqueue,
+            Acquire: self._acquire,
+            Accept: self._accept,
+            Release: self._release,
+            Reject: self._reject,
+            Own: self._own,
+            Expire: self._expire,
+            Purge: self._purge,
+            Buried: self._buried,
+            Evict: self._evict,
+        }
+
+    def apply(self, event: AnyEvent) -> Applied:
+        """Apply the next committed event. Events of other kinds (a term's start, say) change nothing."""
+        rule = self._apply.get(type(event))
+        return rule(event) if rule is not None else Applied()
+
+    # ---- one rule per event
+
+    def _enqueue(self, event: Enqueue) -> Applied:
+        blobs = event.blobs
+        expiry = event.expiry
+        if event.client:
+            last = self.numbers.last(event.client)
+            numbers = event.numbers
+            if not numbers or numbers[-1] <= last:
+                return Applied(effective=False)
+            if numbers[0] <= last:
+                blobs, expiry = self._not_seen(event, last)
+            self.numbers.note(event.client, numbers[-1])
+        count = len(blobs)
+        if count == 0:
+            return Applied(effective=False)
+        first = self.next_position
+        self.next_position = first + count
+        self.blobs.update(zip(range(first, first + count), blobs, strict=True))
+        self.bytes += sum(map(len, blobs))
+        self.available.add(first, first + count - 1)
+        for index, expires_ms in pairs(expiry):
+            if 0 <= index < count:
+                self.expiry[first + index] = expires_ms
+        self.enqueued += count
+        return Applied(positions=[(first, first + count - 1)])
+
+    @staticmethod
+    def _not_seen(event: Enqueue, last: int) -> tuple[list[bytes], list[int]]:
+        """The messages of a partly repeated enqueue whose numbers are above `last`."""
+        numbers = [number for first, final in pairs(event.numbers) for number in range(first, final + 1)]
+        fresh = [index for index, number in enumerate(numbers) if number > last]
+        place = {index: new for new, index in enumerate(fresh)}
+        expiry = [item for index, ms in pairs(event.expiry) if index in place for item in (place[index], ms)]
+        return [event.blobs[index] for index in fresh], expiry
+
+    def _acquire(self, event: Acquire) -> Applied:
+        if event.broker != self.owner or event.grant != self.grant or self._is_evicted(event.broker, event.inc):
+            return Applied(effective=False)
+        available = self.available
+        taken: list[tuple[int, int]] = []
+        for acquisition, first, last in runs(event.runs):
+            # Purged or expired meanwhile: only what is still here can be acquired.
+            parts = available.within(first, last)
+            available.remove(first, last)
+            taken += parts
+            if not event.accepted and parts:
+                held = self.acquired.setdefault((event.broker, event.inc, acquisition), RangeSet())
+                for a, b in parts:
+                    held.add(a, b)
+        if event.accepted:
+            self.accepted += self._dequeue(taken)
+        return Applied(positions=taken)
+
+    def _settle(self, event: Accept | Release | Reject) -> Applied:
+        """Take the runs out of their acquisitions; what is not held there is lost (Q2)."""
+        done = Applied()
+        for acquisition, first, last in runs(event.runs):
+            key = (event.broker, event.inc, acquisition)
+            held = self.acquired.get(key)
+            if held is None:
+                done.lost += (acquisition, first, last)
+                continue
+            if held.covers(first, last):
+                done.positions.append((first, last))
+            else:
+                parts = held.within(first, last)
+                done.positions += parts
+                missing = RangeSet([first, last])
+                for a, b in parts:
+                    missing.remove(a, b)
+                for a, b in missing:
+                    done.lost += (acquisition, a, b)
+            held.remove(first, last)
+            if not held:
+                del self.acquired[key]
+        return done
+
+    def _accept(self, event: Accept) -> Applied:
+        done = self._settle(event)
+        self.accepted += self._dequeue(done.positions)
+        return done
+
+    def _release(self, event: Release) -> Applied:
+        done = self._settle(event)
+        self._return(done.positions, event.redelivered)
+        return done
+
+    def _return(self, positions: list[tuple[int, int]], redelivered: bool) -> None:
+        for first, last in positions:
+            self.available.add(first, last)
+            if redelivered:
+                for position in range(first, last + 1):
+                    self.deliveries[position] = self.deliveries.get(position, 0) + 1
+
+    def _reject(self, event: Reject) -> Applied:
+        done = self._settle(event)
+        if self.alternate:
+            for first, last in done.positions:
+                self.dying.add(first, last)
+        else:
+            self.discarded += self._dequeue(done.positions)
+        return done
+
+    def _buried(self, event: Buried) -> Applied:
+        gone = [part for first, last in pairs(event.ranges) for part in self.dying.within(first, last)]
+        for first, last in gone:
+            self.dying.remove(first, last)
+        self.dead_lettered += self._dequeue(gone)
+        return Applied(positions=gone)
+
+    def _own(self, event: Own) -> Applied:
+        if event.grant != self.grant + 1 or (self.owner and event.by != self.owner):
+            return Applied(effective=False)
+        if event.broker and self.owner and event.broker != self.owner:
+            self.handovers += 1
+        self.owner = event.broker
+        self.grant = event.grant
+        return Applied()
+
+    def _expire(self, event: Expire) -> Applied:
+        due = [
+            (position, position)
+            for first, last in pairs(event.ranges)
+            for a, b in self.available.within(first, last)
+            for position in range(a, b + 1)
+            if self.expiry.get(position, event.now_ms + 1) <= event.now_ms
+        ]
+        for first, last in due:
+            self.available.remove(first, last)
+        self.expired += self._dequeue(due)
+        return Applied(positions=due)
+
+    def _purge(self, event: Purge) -> Applied:
+        left = event.count or self.available.count
+        gone: list[tuple[int, int]] = []
+        for first, last in self.available:
+            if left <= 0:
+                break
+            last = min(last, first + left - 1)
+            left -= last - first + 1
+            gone.append((first, last))
+        for first, last in gone:
+            self.available.remove(first, last)
+        self.discarded += self._dequeue(gone)
+        return Applied(positions=gone)
+
+    def _evict(self, event: Evict) -> Applied:
+        self.evicted[event.broker] = max(event.inc, self.evicted.get(event.broker, 0))
+        returned: list[tuple[int, int]] = []
+        for key in [key for key in self.acquired if key[0] == event.broker and key[1] <= event.inc]:
+            returned += list(self.acquired.pop(key))
+        returned.sort()
+        if self.owner == event.broker:
+            self.owner = ""
+            self.grant += 1
+            # Its consumers may have seen what it had not yet acquired (sequencer.md B3).
+            for first, last in self.available:
+                for position in range(first, last + 1):
+                    self.deliveries.setdefault(position, 1)
+        self._return(returned, redelivered=True)
+        return Applied(positions=returned)
+
+    def _is_evicted(self, broker: str, inc: int) -> bool:
+        return bool(self.evicted) and inc <= self.evicted.get(broker, -1)
+
+    def _dequeue(self, positions: list[tuple[int, int]]) -> int:
+        """Forget messages that have left their place; returns how many."""
+        blobs = self.blobs
+        count = 0
+        size = 0
+        for first, last in positions:
+            count += last - first + 1
+            for position in range(first, last + 1):
+                size += len(blobs.pop(position))
+        self.bytes -= size
+        for table in (self.deliveries, self.expiry):
+            if table:
+                for first, last in positions:
+                    for position in range(first, last + 1):
+                        table.pop(position, None)
+        return count
+
+    # ---- reports
+
+    @property
+    def acquired_count(self) -> int:
+        return sum(held.count for held in self.acquired.values())
+
+    def snapshot(self) -> list[object]:
+        """All that is replicated, in a canonical form: equal snapshots mean equal replicas."""
+        return [
+            self.next_position,
+            [[position, zlib.crc32(self.blobs[position])] for position in sorted(self.blobs)],
+            self.available.flat(),
+            sorted([list(key), held.flat()] for key, held in self.acquired.items()),
+            self.dying.flat(),
+            sorted(self.deliveries.items()),
+            sorted(self.expiry.items()),
+            self.owner,
+            self.grant,
+            self.bytes,
+            self.numbers.table(),
+            sorted(self.evicted.items()),
+            [self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers],
+        ]
+
+    def digest(self) -> int:
+        """A checksum of `snapshot`: equal on every replica at equal positions of the stream (I16)."""
+        return zlib.crc32(msgspec.msgpack.encode(self.snapshot()))

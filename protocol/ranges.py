@@ -1,0 +1,179 @@
+"""Sets of positions as disjoint, sorted, inclusive ranges: what makes a batch cost as much as one message.
+
+On the wire a set is a flat list ``[first, last, first, last, ...]``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+
+class RangeSet:
+    """A set of integers kept as ranges. Not safe to change while iterating."""
+
+    __slots__ = ("_firsts", "_lasts", "count")
+
+    def __init__(self, flat: Iterable[int] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        self.count = 0
+        """How many integers are in the set."""
+        items = iter(flat)
+        for first in items:
+            self.add(first, next(items))
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._firsts, self._lasts, strict=True)
+
+    def __len__(self) -> int:
+        """How many ranges."""
+        return len(self._firsts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RangeSet) and self._firsts == other._firsts and self._lasts == other._lasts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __contains__(self, position: int) -> bool:
+        index = bisect_right(self._firsts, position) - 1
+        return index >= 0 and position <= self._lasts[index]
+
+    def __repr__(self) -> str:
+        return f"RangeSet({self.flat()})"
+
+    def flat(self) -> list[int]:
+        return [edge for pair in zip(self._firsts, self._lasts, strict=True) for edge in pair]
+
+    @property
+    def first(self) -> int:
+        """The least member. Raises IndexError when empty."""
+        return self._firsts[0]
+
+    @property
+    def last(self) -> int:
+        """The greatest member. Raises IndexError when empty."""
+        return self._lasts[-1]
+
+    def add(self, first: int, last: int) -> None:
+        """Put ``first..last`` in; what is there already stays."""
+        firsts, lasts = self._firsts, self._lasts
+        if not lasts or first > lasts[-1] + 1:
+            firsts.append(first)
+            lasts.append(last)
+            self.count += last - first + 1
+            return
+        # All ranges that touch or overlap first..last melt into one.
+        low = bisect_left(lasts, first - 1)
+        high = bisect_right(firsts, last + 1)
+        if low < high:
+            merged_first = min(first, firsts[low])
+            merged_last = max(last, lasts[high - 1])
+            self.count -= sum(lasts[i] - firsts[i] + 1 for i in range(low, high))
+        else:
+            merged_first, merged_last = first, last
+        firsts[low:high] = [merged_first]
+        lasts[low:high] = [merged_last]
+        self.count += merged_last - merged_first + 1
+
+    def remove(self, first: int, last: int) -> None:
+        """Take ``first..last`` out; what is not there is no matter."""
+        firsts, lasts = self._firsts, self._lasts
+        if not firsts:
+            return
+        if first <= firsts[0] and last < lasts[0]:  # the common case: from the head
+            if last >= firsts[0]:
+                self.count -= last - firsts[0] + 1
+                firsts[0] = last + 1
+            return
+        low = bisect_left(lasts, first)
+        high = bisect_right(firsts, last)
+        if low >= high:
+            return
+        kept_firsts: list[int] = []
+        kept_lasts: list[int] = []
+        if firsts[low] < first:
+            kept_firsts.append(firsts[low])
+            kept_lasts.append(first - 1)
+        if lasts[high - 1] > last:
+            kept_firsts.append(last + 1)
+            kept_lasts.append(lasts[high - 1])
+        self.count -= sum(lasts[i] - firsts[i] + 1 for i in range(low, high))
+        firsts[low:high] = kept_firsts
+        lasts[low:high] = kept_lasts
+        self.count += sum(b - a + 1 for a, b in zip(kept_firsts, kept_lasts, strict=True))
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether every member of ``first..last`` is in."""
+        index = bisect_right(self._firsts, first) - 1
+        return index >= 0 and last <= self._lasts[index]
+
+    def within(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The parts of ``first..last`` that are in, as ranges."""
+        firsts, lasts = self._firsts, self._lasts
+        low = bisect_left(lasts, first)
+        high = bisect_right(firsts, last)
+        return [(max(first, firsts[i]), min(last, lasts[i])) for i in range(low, high)]
+
+    def at_or_after(self, position: int) -> tuple[int, int] | None:
+        """The first range of members >= `position`, cut to start there, or None."""
+        index = bisect_left(self._lasts, position)
+        if index == len(self._firsts):
+            return None
+        return max(position, self._firsts[index]), self._lasts[index]
+
+    def copy(self) -> RangeSet:
+        twin = RangeSet()
+        twin._firsts = self._firsts[:]
+        twin._lasts = self._lasts[:]
+        twin.count = self.count
+        return twin
+
+
+def subtract(first: int, last: int, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """``first..last`` without the (sorted, disjoint) ranges in `taken`."""
+    rest: list[tuple[int, int]] = []
+    for a, b in taken:
+        if first < a:
+            rest.append((first, a - 1))
+        first = b + 1
+    if first <= last:
+        rest.append((first, last))
+    return rest
+
+
+def compress(numbers: list[int]) -> list[int]:
+    """A rising list of integers as flat ranges."""
+    if not numbers:
+        return []
+    first, last = numbers[0], numbers[-1]
+    if last - first == len(numbers) - 1:
+        return [first, last]
+    flat = [first]
+    previous = first
+    for number in numbers:
+        if number > previous + 1:
+            flat += (previous, number)
+        previous = number
+    flat.append(previous)
+    return flat
+
+
+def size(flat: list[int]) -> int:
+    """How many integers the flat ranges hold."""
+    return sum(flat[1::2]) - sum(flat[::2]) + len(flat) // 2
+
+
+def runs(flat: list[int]) -> Iterator[tuple[int, int, int]]:
+    """The (acquisition, first, last) triples of flat runs."""
+    items = iter(flat)
+    return zip(items, items, items, strict=True)
+
+
+def pairs(flat: list[int]) -> Iterator[tuple[int, int]]:
+    """The (first, last) pairs of flat ranges, or (index, value) pairs of a sparse column."""
+    items = iter(flat)
+    return zip(items, items, strict=True)

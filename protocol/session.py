@@ -1,0 +1,171 @@
+"""A client's conversation with its broker, protocol-neutral: what it has attached, what it may send, what it must keep.
+
+The native listener hands it `frames` 96 to 112 as they come; a listener for another protocol translates to the same
+values. Nothing here knows the wire, the sequencer or a queue's inside: it checks what the client claims, keeps the
+books, and raises `PeerError` naming the rule when a claim breaks one. Errors marked *fatal* end the connection; others
+end one sender, receiver or command.
+"""
+
+from __future__ import annotations
+
+from .errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
+from .frames import ACCEPT, REJECT, RELEASE, Dispose, Flow, Transfer
+from .limits import Limits
+from .ranges import size
+
+
+class SenderLink:
+    """Attributes: exchange, key (None: per message), next (the next number it must use), client (its name for duplicate
+    suppression), route and route_version (the cached route of a fixed key and the wiring it was found in)."""
+
+    __slots__ = ("client", "exchange", "handle", "key", "next", "route", "route_version")
+
+    def __init__(self, handle: int, exchange: str, key: str | None, client: str) -> None:
+        self.handle = handle
+        self.exchange = exchange
+        self.key = key
+        self.client = client
+        self.next = 1
+        self.route: tuple[str, ...] = ()
+        self.route_version = -1
+
+
+class ReceiverLink:
+    """Attributes: queue (its id), replica (the peer that hosts it), sub (the broker's number for the subscription),
+    credit (messages it may still be sent), settled (number of its last dispose)."""
+
+    __slots__ = ("credit", "handle", "queue", "replica", "settled", "sub")
+
+    def __init__(self, handle: int, queue: str, replica: str, sub: int) -> None:
+        self.handle = handle
+        self.queue = queue
+        self.replica = replica
+        self.sub = sub
+        self.credit = 0
+        self.settled = 0
+
+
+class Session:
+    """One connection's books.
+
+    Args:
+        peer: the connection's name.
+        limits: the bounds it must keep.
+
+    Attributes:
+        client: the client's own id, set when it has opened.
+    """
+
+    def __init__(self, peer: str, limits: Limits) -> None:
+        self.peer = peer
+        self.limits = limits
+        self.client = ""
+        self.senders: dict[int, SenderLink] = {}
+        self.receivers: dict[int, ReceiverLink] = {}
+        self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges
+
+    # ---- attaching
+
+    def check_handle(self, handle: int) -> None:
+        """Raises PeerError (fatal) when `handle` cannot be attached."""
+        if handle in self.senders or handle in self.receivers:
+            raise PeerError(INVALID, f"handle {handle} is attached already: use a new one or detach it first")
+        if len(self.senders) + len(self.receivers) >= self.limits.handles:
+            raise PeerError(INVALID, f"a connection has at most {self.limits.handles} senders and receivers")
+
+    def add_sender(self, handle: int, exchange: str, key: str | None) -> SenderLink:
+        link = self.senders[handle] = SenderLink(handle, exchange, key, f"{self.client}/{handle}")
+        return link
+
+    def add_receiver(self, handle: int, queue: str, replica: str, sub: int) -> ReceiverLink:
+        link = self.receivers[handle] = ReceiverLink(handle, queue, replica, sub)
+        return link
+
+    # ---- sending
+
+    def transfer(self, frame: Transfer) -> SenderLink | None:
+        """Check a transfer; its sender, or None when the sender has been detached (what crossed on the way is dropped).
+
+        Raises:
+            PeerError: fatal, the transfer breaks a rule of the conversation.
+        """
+        link = self.senders.get(frame.handle)
+        if link is None:
+            return None
+        count = len(frame.blobs)
+        if frame.first != link.next:
+            raise PeerError(INVALID, f"transfers must be numbered without gaps: expected {link.next}, got {frame.first}")
+        if not 0 < count <= self.limits.transfer_messages:
+            raise PeerError(INVALID, f"a transfer has 1 to {self.limits.transfer_messages} messages, not {count}")
+        if link.key is None and frame.keys is None:
+            raise PeerError(INVALID, "a sender without a key must send one key per message")
+        for column in (frame.keys, frame.headers):
+            if column is not None and len(column) != count:
+                raise PeerError(INVALID, f"a column must have one value per message: {count}, not {len(column)}")
+        if len(frame.ttl) % 2:
+            raise PeerError(INVALID, "ttl is a list of index and milliseconds by turns")
+        link.next += count
+        return link
+
+    def oversized(self, frame: Transfer) -> PeerError | None:
+        """Why the transfer's messages are too large, or None. Not fatal: the numbers fail, the sender goes on."""
+        largest = max(map(len, frame.blobs))
+        if largest <= self.limits.message_bytes:
+            return None
+        return PeerError(
+            TOO_LARGE, f"a message must not exceed {self.limits.message_bytes} bytes, one has {largest}: split it"
+        )
+
+    def complete(self, handle: int, first: int, last: int) -> None:
+        """Numbers ``first..last`` of a sender are complete: to be told at the next flush."""
+        ranges = self.completed.get(handle)
+        if ranges is None:
+            self.completed[handle] = [first, last]
+        elif ranges[-1] == first - 1:
+            ranges[-1] = last
+        else:
+            ranges += (first, last)
+
+    # ---- receiving
+
+    def flow(self, frame: Flow) -> ReceiverLink | None:
+        """Check a credit grant and book it.
+
+        Raises:
+            PeerError: fatal, the credit is negative or absurd.
+        """
+        link = self.receivers.get(frame.handle)
+        if link is None:
+            return None
+        if frame.messages < 0 or frame.bytes < -1:
+            raise PeerError(INVALID, f"credit must not be negative (bytes may be -1 for no limit), got {frame.messages}")
+        if link.credit + frame.messages > self.limits.credit_messages or frame.bytes > 1 << 48:
+            raise PeerError(INVALID, f"a receiver holds at most {self.limits.credit_messages} messages of credit")
+        link.credit += frame.messages
+        return link
+
+    def dispose(self, frame: Dispose) -> ReceiverLink | None:
+        """Check a settlement.
+
+        Raises:
+            PeerError: fatal, the frame is malformed; a stale or duplicate settlement is no error but *lost*.
+        """
+        link = self.receivers.get(frame.handle)
+        if link is None:
+            return None
+        if frame.kind not in (ACCEPT, RELEASE, REJECT):
+            raise PeerError(INVALID, f"a settlement accepts (1), releases (2) or rejects (3), not {frame.kind}")
+        if frame.number != link.settled + 1:
+            raise PeerError(INVALID, f"settlements must be numbered without gaps: expected {link.settled + 1}")
+        runs = frame.runs
+        if len(runs) % 3 or any(runs[i + 1] > runs[i + 2] for i in range(0, len(runs), 3)):
+            raise PeerError(INVALID, "settlement runs are acquisition, first and last position, first not above last")
+        link.settled += 1
+        return link
+
+    def delivered(self, link: ReceiverLink, ranges: list[int]) -> None:
+        link.credit -= size(ranges)
+
+
+def not_attached(handle: int) -> PeerError:
+    return PeerError(NOT_FOUND, f"handle {handle} is not attached: attach a sender or receiver first")

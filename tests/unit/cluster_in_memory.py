@@ -1,0 +1,172 @@
+"""A whole cluster's machines in one process with instant, ordered links: for conversations in unit tests.
+
+The simulator (`tests/simulation`) is the place for delays, reorderings and faults; this is the quiet case.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.effects import (
+    OWNERSHIP,
+    SEQUENCER,
+    Again,
+    Close,
+    Flush,
+    Members,
+    Multicast,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    SetTimer,
+    Tick,
+)
+from mantamq.protocol.frames import Command, Delivery, Frame, Open, Reply
+from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.protocol.ownership import OwnershipMachine
+from mantamq.protocol.ranges import pairs
+from mantamq.protocol.replica import ReplicaMachine
+from mantamq.protocol.sequencer import SequencerMachine
+
+
+class Client:
+    """A test's end of a client connection: `got` holds what the broker said, oldest first."""
+
+    def __init__(self, cluster: MemoryCluster, name: str, broker: str) -> None:
+        self.cluster, self.name, self.broker = cluster, name, broker
+        self.got: deque[Frame] = deque()
+        self.closed: tuple[str, str] | None = None
+        self.commands = 0
+
+    def send(self, *frames: Frame) -> None:
+        for frame in frames:
+            self.cluster.post(self.name, self.broker, frame)
+        self.cluster.settle()
+
+    def command(self, what: str, /, **arguments: Any) -> Reply:
+        self.commands += 1
+        self.send(Command(self.commands, what, arguments))
+        for frame in list(self.got):
+            if isinstance(frame, Reply) and frame.number == self.commands:
+                self.got.remove(frame)
+                return frame
+        raise AssertionError(f"no reply to {what}")
+
+    def take(self, kind: type[Any]) -> list[Any]:
+        """All frames of one kind that have come, removed."""
+        taken = [frame for frame in self.got if isinstance(frame, kind)]
+        self.got = deque(frame for frame in self.got if not isinstance(frame, kind))
+        return taken
+
+    def positions(self) -> list[int]:
+        """Positions delivered since the last look."""
+        return [p for d in self.take(Delivery) for a, b in pairs(d.ranges) for p in range(a, b + 1)]
+
+    def vanish(self) -> None:
+        self.cluster.down(self.broker, self.name)
+        self.cluster.settle()
+
+
+class MemoryCluster:
+    """Machines of `brokers` brokers with `replicas` replicas each; `options` go to every BrokerMachine."""
+
+    def __init__(self, brokers: int = 3, replicas: int = 2, slice_ms: int = 20, **options: Any) -> None:
+        self.now_ms = 1_000_000
+        self.members = [f"b{i}" for i in range(1, brokers + 1)]
+        self.machines: dict[str, Any] = {
+            SEQUENCER: SequencerMachine(7, self.members),
+            OWNERSHIP: OwnershipMachine(1, self.members, slice_ms),
+        }
+        self.clients: dict[str, Client] = {}
+        self.timers: dict[str, int] = {}
+        self.traffic: list[tuple[str, str, Frame]] = []
+        self._inbox: deque[tuple[str, Any]] = deque()
+        for broker in self.members:
+            self.machines[broker] = BrokerMachine(broker, 1, self.members, **options)
+            self._inbox.append((broker, Members({b: f"127.0.0.1:{5000 + i}" for i, b in enumerate(self.members)})))
+            for i in range(replicas):
+                self.machines[f"{broker}.r{i}"] = ReplicaMachine(f"{broker}.r{i}", broker, 1)
+        self._up(SEQUENCER, OWNERSHIP)
+        for broker in self.members:
+            self._up(SEQUENCER, broker)
+            for name in [n for n in self.machines if n.startswith(broker + ".")]:
+                for peer in (SEQUENCER, OWNERSHIP, broker):
+                    self._up(peer, name)
+        self.settle()
+
+    def _up(self, a: str, b: str) -> None:
+        self._inbox += ((a, PeerUp(b)), (b, PeerUp(a)))
+
+    def down(self, machine: str, peer: str) -> None:
+        self._inbox.append((machine, PeerDown(peer)))
+
+    def client(self, broker: str, token: str = "", name: str = "", opened: bool = True) -> Client:
+        client = Client(self, f"c{len(self.clients) + 1}", broker)
+        self.clients[client.name] = client
+        self._inbox.append((broker, PeerUp(client.name)))
+        if opened:
+            client.send(Open(name or client.name, token))
+        return client
+
+    def post(self, source: str, target: str, frame: Frame) -> None:
+        self.traffic.append((source, target, frame))
+        (frame,) = FrameBuffer().feed(encode_frame(frame))
+        if target in self.clients:
+            self.clients[target].got.append(frame)
+        elif target in self.machines:
+            self._inbox.append((target, Received(source, frame)))
+
+    def settle(self, limit: int = 100_000) -> None:
+        """Deliver until nothing is under way."""
+        while self._inbox:
+            batch: dict[str, list[Any]] = {}
+            while self._inbox:
+                name, input = self._inbox.popleft()
+                batch.setdefault(name, []).append(input)
+            for name, inputs in batch.items():
+                for input in [Tick(self.now_ms), *inputs, Flush()]:
+                    self._carry_out(name, self.machines[name].step(input))
+            limit -= 1
+            assert limit, "the cluster does not come to rest"
+
+    def pass_time(self, ms: int) -> None:
+        """Let the clock run, firing timers on the way."""
+        end = self.now_ms + ms
+        while True:
+            due = [(at, name) for name, at in self.timers.items() if at <= end]
+            if not due:
+                break
+            at, name = min(due)
+            del self.timers[name]
+            self.now_ms = max(self.now_ms, at)
+            self._inbox.append((name, Tick(self.now_ms)))
+            self.settle()
+        self.now_ms = end
+
+    def _carry_out(self, name: str, effects: list[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.post(name, effect.peer, effect.frame)
+            elif isinstance(effect, Multicast):
+                for peer in effect.peers:
+                    self.post(name, peer, effect.frame)
+            elif isinstance(effect, SetTimer):
+                self.timers[name] = effect.at_ms
+            elif isinstance(effect, Again):
+                self._inbox.append((name, Flush()))
+            elif isinstance(effect, Close):
+                self.clients[effect.peer].closed = (effect.code, effect.text)
+                self._inbox.append((name, PeerDown(effect.peer)))
+
+    def queue_states(self, name: str) -> list[Any]:
+        """The replicated states of a queue, one per broker."""
+        return [
+            hosted.state
+            for machine in self.machines.values()
+            if isinstance(machine, ReplicaMachine)
+            for id, hosted in machine.queues.items()
+            if id.startswith(name + "#")
+        ]

@@ -1,0 +1,425 @@
+"""The whole cluster's rules, as conversations: what a client says and hears, on machines alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from cluster_in_memory import MemoryCluster
+from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
+from mantamq.protocol.frames import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Completed,
+    Delivery,
+    Detach,
+    Detached,
+    Dispose,
+    Disposed,
+    Failed,
+    Flow,
+    FlowDrained,
+    Opened,
+    Request,
+    Transfer,
+)
+
+
+def queue_with(cluster, name="q", messages=0, **options):
+    """A declared queue with `messages` one-byte messages in it; returns a client on b1."""
+    client = cluster.client("b1")
+    assert client.command("declare_queue", name=name, **options).code == ""
+    client.send(AttachSender(1, "", name))
+    if messages:
+        client.send(Transfer(1, 1, [b"%d" % i for i in range(1, messages + 1)]))
+    return client
+
+
+def consumer(cluster, broker, queue="q", credit=100, **options):
+    client = cluster.client(broker)
+    client.send(AttachReceiver(1, queue, **options))
+    assert client.take(Attached), client.got
+    if credit:
+        client.send(Flow(1, credit))
+    return client
+
+
+def same_everywhere(cluster, name="q"):
+    states = cluster.queue_states(name)
+    assert len(states) == len(cluster.members)
+    assert len({state.digest() for state in states}) == 1
+    return states[0]
+
+
+def test_a_message_goes_through_three_brokers_and_is_forgotten_when_accepted():
+    cluster = MemoryCluster()
+    producer = queue_with(cluster, messages=3)
+    assert producer.take(Completed) == [Completed(1, [1, 3])]
+    reader = consumer(cluster, "b2")
+    (delivery,) = reader.take(Delivery)
+    assert delivery.blobs == [b"1", b"2", b"3"] and delivery.ranges == [1, 3]
+    reader.send(Dispose(1, 1, ACCEPT, [delivery.acquisition, 1, 3]))
+    assert reader.take(Disposed) == [Disposed(1, 1, [])]
+    state = same_everywhere(cluster)
+    assert (len(state.blobs), state.accepted, state.bytes) == (0, 3, 0)
+
+
+def test_opening_tells_the_members_and_the_token_is_checked():
+    cluster = MemoryCluster(token="secret")
+    assert cluster.client("b2", token="secret").take(Opened)[0].broker == "b2"
+    stranger = cluster.client("b2", token="wrong")
+    assert stranger.closed and stranger.closed[0] == "unauthorized"
+
+
+def test_nothing_is_allowed_before_open():
+    cluster = MemoryCluster()
+    client = cluster.client("b1", opened=False)
+    client.send(AttachSender(1, "", "q"))
+    assert client.closed and client.closed[0] == "not-allowed"
+
+
+def test_a_declared_queue_is_there_on_every_broker_at_once():
+    cluster = MemoryCluster()
+    queue_with(cluster)
+    for broker in cluster.members:
+        assert cluster.client(broker).command("queue", name="q").value["messages"] == 0
+
+
+def test_declaring_again_is_idempotent_and_otherwise_refused():
+    cluster = MemoryCluster()
+    queue_with(cluster, arguments={"a": 1})
+    other = cluster.client("b3")
+    assert other.command("declare_queue", name="q", arguments={"a": 1}).code == ""
+    refused = other.command("declare_queue", name="q", arguments={"a": 2})
+    assert refused.code == "exists" and "arguments" in refused.text
+
+
+def test_unknown_names_fail_only_the_attach():
+    cluster = MemoryCluster()
+    client = queue_with(cluster)
+    client.send(AttachSender(2, "", "nowhere"), AttachReceiver(3, "nowhere"), AttachSender(4, "no-exchange", "k"))
+    assert [(d.handle, d.code) for d in client.take(Detached)] == [(2, "not-found"), (3, "not-found"), (4, "not-found")]
+    client.send(Transfer(1, 1, [b"still fine"]))
+    assert client.take(Completed)
+
+
+def test_credit_bounds_delivery_and_more_credit_brings_more():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=10)
+    reader = consumer(cluster, "b2", credit=4)
+    assert reader.positions() == [1, 2, 3, 4]
+    reader.send(Flow(1, 3))
+    assert reader.positions() == [5, 6, 7]
+
+
+def test_byte_credit_stops_before_the_message_that_does_not_fit():
+    cluster = MemoryCluster()
+    producer = queue_with(cluster)
+    producer.send(Transfer(1, 1, [b"x" * 10] * 5))
+    reader = consumer(cluster, "b2", credit=0)
+    reader.send(Flow(1, 5, 25))
+    assert reader.positions() == [1, 2]
+    reader.send(Flow(1, 0, 10))
+    assert reader.positions() == [3]
+
+
+def test_release_restores_the_place_and_flags_it():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=3)
+    reader = consumer(cluster, "b2", credit=2)
+    (delivery,) = reader.take(Delivery)
+    reader.send(Dispose(1, 1, RELEASE, [delivery.acquisition, 1, 1]))
+    reader.send(Flow(1, 5))
+    again = reader.take(Delivery)
+    assert [p for d in again for p in d.ranges] == [1, 1, 3, 3]
+    assert again[0].redelivered == [0, 1]
+
+
+def test_reject_goes_to_the_alternate_exchange_once_and_otherwise_is_discarded():
+    cluster = MemoryCluster()
+    client = cluster.client("b1")
+    client.command("declare_queue", name="dead")
+    client.command("bind", exchange="amq.fanout", queue="dead")
+    queue_with(cluster, "with", messages=2, alternate="amq.fanout")
+    queue_with(cluster, "without", messages=2)
+    for name in ("with", "without"):
+        reader = consumer(cluster, "b3", name)
+        (delivery,) = reader.take(Delivery)
+        reader.send(Dispose(1, 1, REJECT, [delivery.acquisition, 1, 2]))
+        assert reader.take(Disposed) == [Disposed(1, 1, [])]
+    dead = same_everywhere(cluster, "dead")
+    assert sorted(dead.blobs.values()) == [b"1", b"2"]
+    assert same_everywhere(cluster, "with").dead_lettered == 2 and not same_everywhere(cluster, "with").blobs
+    assert same_everywhere(cluster, "without").discarded == 2
+
+
+def test_a_stale_or_duplicate_accept_is_lost_and_changes_nothing():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=2)
+    reader = consumer(cluster, "b2", credit=1)
+    (delivery,) = reader.take(Delivery)
+    run = [delivery.acquisition, 1, 1]
+    reader.send(Dispose(1, 1, RELEASE, run))
+    reader.send(Flow(1, 1))
+    (again,) = reader.take(Delivery)
+    reader.send(Dispose(1, 2, ACCEPT, run))
+    assert reader.take(Disposed)[-1].lost == run
+    assert len(same_everywhere(cluster).blobs) == 2
+    reader.send(Dispose(1, 3, ACCEPT, [again.acquisition, 1, 1]))
+    reader.send(Dispose(1, 4, ACCEPT, [again.acquisition, 1, 1]))
+    assert [d.lost for d in reader.take(Disposed)] == [[], [again.acquisition, 1, 1]]
+    assert same_everywhere(cluster).accepted == 1
+
+
+def test_a_client_that_vanishes_gives_back_what_it_held_flagged_at_its_place():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=3)
+    reader = consumer(cluster, "b2", credit=2)
+    assert reader.positions() == [1, 2]
+    reader.vanish()
+    other = consumer(cluster, "b3")
+    cluster.pass_time(1000)
+    deliveries = other.take(Delivery)
+    assert [n for d in deliveries for n in d.ranges] == [1, 3] and deliveries[0].redelivered == [0, 1, 1, 1]
+
+
+def test_browsing_takes_nothing_and_sees_everything():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=3)
+    browser = consumer(cluster, "b3", mode="browse")
+    assert browser.positions() == [1, 2, 3]
+    assert same_everywhere(cluster).available.count == 3 and same_everywhere(cluster).grant == 0
+
+
+def test_a_receiver_that_does_not_accept_dequeues_at_once():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=3)
+    reader = consumer(cluster, "b3", accept=False)
+    assert reader.positions() == [1, 2, 3]
+    assert not same_everywhere(cluster).blobs
+
+
+def test_detaching_a_receiver_returns_its_messages_before_it_hears_so():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=2)
+    reader = consumer(cluster, "b2")
+    assert reader.positions() == [1, 2]
+    reader.send(Detach(1))
+    assert reader.take(Detached) == [Detached(1)]
+    assert same_everywhere(cluster).available.count == 2
+
+
+def test_drain_tells_when_there_is_no_more():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=2)
+    reader = consumer(cluster, "b2", credit=0)
+    reader.send(Flow(1, 5, -1, True))
+    assert reader.positions() == [1, 2]
+    assert reader.take(FlowDrained) == [FlowDrained(1)]
+
+
+def test_the_lock_stays_while_nobody_else_wants_it():
+    cluster = MemoryCluster()
+    producer = queue_with(cluster, messages=1)
+    reader = consumer(cluster, "b2")
+    for number in range(2, 20):
+        producer.send(Transfer(1, number, [b"x"]))
+        cluster.pass_time(50)
+    assert len(reader.positions()) == 19
+    state = same_everywhere(cluster)
+    assert (state.owner, state.grant, state.handovers) == ("b2", 1, 0)
+
+
+def test_a_contended_queue_is_shared_in_circular_order():
+    cluster = MemoryCluster(slice_ms=20)
+    producer = queue_with(cluster)
+    readers = {broker: consumer(cluster, broker) for broker in ("b1", "b2", "b3")}
+    owners = []
+    number = 1
+    for _ in range(60):
+        producer.send(Transfer(1, number, [b"x"]))
+        number += 1
+        cluster.pass_time(10)
+        owner = same_everywhere(cluster).owner
+        if not owners or owners[-1] != owner:
+            owners.append(owner)
+    assert all("b1 b2 b3 b1".find(f"{a} {b}") >= 0 for a, b in pairwise(owners))
+    shares = [len(reader.positions()) for reader in readers.values()]
+    assert sum(shares) == 60 and min(shares) > 10
+
+
+def test_an_empty_contended_queue_has_no_traffic():
+    cluster = MemoryCluster(slice_ms=20)
+    queue_with(cluster)
+    for broker in ("b1", "b2", "b3"):
+        consumer(cluster, broker)
+    cluster.pass_time(100)
+    before = len(cluster.traffic)
+    cluster.pass_time(10_000)
+    assert len(cluster.traffic) == before
+
+
+def test_an_owner_without_credit_hands_over_at_once():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=10)
+    first = consumer(cluster, "b1", credit=3)
+    second = consumer(cluster, "b2", credit=3)
+    assert first.positions() == [1, 2, 3] and second.positions() == [4, 5, 6]
+
+
+def test_the_lock_is_given_up_when_nobody_wants_it():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=1)
+    reader = consumer(cluster, "b2", credit=1)
+    cluster.pass_time(1000)
+    assert same_everywhere(cluster).owner == ""
+    reader.send(Flow(1, 1))
+    assert same_everywhere(cluster).owner == "b2"
+
+
+def test_topic_routing_and_unroutable_messages():
+    cluster = MemoryCluster()
+    client = queue_with(cluster, "jfk")
+    client.command("declare_queue", name="all")
+    client.command("declare_exchange", name="flights", type="topic")
+    client.command("bind", exchange="flights", queue="jfk", key="JFK.#")
+    client.command("bind", exchange="flights", queue="all", key="#")
+    client.send(AttachSender(7, "flights", None))
+    client.send(Transfer(7, 1, [b"1", b"2", b"3"], ["JFK.LAX", "EWR.LAX", "JFK"]))
+    assert client.take(Completed) == [Completed(7, [1, 3])]
+    assert list(same_everywhere(cluster, "jfk").blobs.values()) == [b"1", b"3"]
+    assert list(same_everywhere(cluster, "all").blobs.values()) == [b"1", b"2", b"3"]
+    client.command("unbind", exchange="flights", queue="all", key="#")
+    client.send(Transfer(7, 4, [b"4"], ["EWR.LAX"]))
+    assert client.take(Completed) == [Completed(7, [4, 4])]
+
+
+def test_headers_routing_looks_at_properties():
+    cluster = MemoryCluster()
+    client = queue_with(cluster)
+    client.command("bind", exchange="amq.match", queue="q", arguments={"x-match": "any", "a": 1, "b": 2})
+    client.send(AttachSender(7, "amq.match", ""))
+    assert client.take(Attached)[-1].headers
+    client.send(Transfer(7, 1, [b"1", b"2"], None, [], [{"a": 1}, {"a": 2}]))
+    assert list(same_everywhere(cluster).blobs.values()) == [b"1"]
+
+
+def test_expired_messages_go_whether_or_not_somebody_owns_the_queue():
+    cluster = MemoryCluster()
+    producer = queue_with(cluster)
+    producer.send(Transfer(1, 1, [b"stays", b"goes"], None, [1, 500]))
+    cluster.pass_time(2000)
+    assert list(same_everywhere(cluster).blobs.values()) == [b"stays"]
+    reader = consumer(cluster, "b2", credit=1)
+    assert reader.positions() == [1]
+    producer.send(Transfer(1, 3, [b"goes too"], None, [0, 500]))
+    cluster.pass_time(2000)
+    assert same_everywhere(cluster).expired == 2
+
+
+def test_purge_discards_what_is_available_only():
+    cluster = MemoryCluster()
+    client = queue_with(cluster, messages=5)
+    consumer(cluster, "b2", credit=2)
+    assert client.command("purge", name="q", count=1).value == {"purged": 1}
+    assert client.command("purge", name="q").value == {"purged": 2}
+    assert same_everywhere(cluster).acquired_count == 2
+
+
+def test_deleting_a_queue_ends_its_links_and_completes_what_was_sent():
+    cluster = MemoryCluster()
+    client = queue_with(cluster, messages=2)
+    reader = consumer(cluster, "b2")
+    assert client.command("delete_queue", name="q", if_unused=True).code == "in-use"
+    assert client.command("delete_queue", name="q").code == ""
+    assert [d.code for d in reader.take(Detached)] == ["deleted"]
+    assert [d.code for d in client.take(Detached)] == ["deleted"]
+    assert cluster.queue_states("q") == []
+    assert client.command("declare_queue", name="q").code == ""
+    assert same_everywhere(cluster).next_position == 1
+
+
+def test_bad_numbers_credit_and_handles_close_the_connection_and_return_its_messages():
+    for bad in (
+        Transfer(1, 5, [b"x"]),
+        Transfer(1, 1, []),
+        Flow(2, -1),
+        Flow(2, 10**9),
+        Dispose(2, 1, 9, [1, 1, 1]),
+        Dispose(2, 1, ACCEPT, [1, 2]),
+        AttachSender(1, "", "q"),
+        Detach(99),
+    ):
+        cluster = MemoryCluster()
+        queue_with(cluster, messages=2)
+        client = cluster.client("b1")
+        client.send(AttachSender(1, "", "q"), AttachReceiver(2, "q"), Flow(2, 10))
+        assert client.positions() == [1, 2]
+        client.send(bad)
+        assert client.closed, bad
+        assert same_everywhere(cluster).available.count == 2
+
+
+def test_a_message_over_the_limit_fails_alone():
+    from mantamq.protocol.limits import Limits
+
+    cluster = MemoryCluster(limits=Limits(message_bytes=10))
+    client = queue_with(cluster)
+    client.send(Transfer(1, 1, [b"x" * 11]), Transfer(1, 2, [b"x" * 10]))
+    assert [(f.ranges, f.code) for f in client.take(Failed)] == [([1, 1], "too-large")]
+    assert client.take(Completed) == [Completed(1, [2, 2])]
+
+
+def test_wrong_commands_fail_by_themselves():
+    cluster = MemoryCluster()
+    client = queue_with(cluster)
+    for name, arguments, code in (
+        ("nonsense", {}, "invalid"),
+        ("declare_queue", {}, "invalid"),
+        ("declare_queue", {"name": 3}, "invalid"),
+        ("declare_queue", {"name": ""}, "invalid"),
+        ("declare_queue", {"name": "x", "alternate": "nowhere"}, "not-found"),
+        ("declare_queue", {"name": "nowhere", "passive": True}, "not-found"),
+        ("declare_exchange", {"name": "x", "type": "odd"}, "invalid"),
+        ("declare_exchange", {"name": "amq.mine"}, "not-allowed"),
+        ("delete_exchange", {"name": "amq.topic"}, "not-allowed"),
+        ("delete_queue", {"name": "nowhere"}, "not-found"),
+        ("bind", {"exchange": "", "queue": "q"}, "not-allowed"),
+        ("purge", {"name": "q", "count": -1}, "invalid"),
+        ("queue", {"name": "nowhere"}, "not-found"),
+    ):
+        reply = client.command(name, **arguments)
+        assert reply.code == code and reply.text, (name, arguments, reply)
+    assert client.command("resolve", name="amq.topic").value == {"kind": "exchange"}
+    assert [q["name"] for q in client.command("queues").value] == ["q"]
+    assert client.closed is None
+
+
+def test_many_consumers_share_evenly():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=90)
+    client = cluster.client("b2")
+    client.send(*[AttachReceiver(i, "q") for i in (1, 2, 3)])
+    cluster.pass_time(1)
+    client.send(*[Flow(i, 100) for i in (1, 2, 3)])
+    counts = {d.handle: 0 for d in client.got if isinstance(d, Delivery)}
+    for delivery in client.take(Delivery):
+        counts[delivery.handle] += delivery.ranges[1] - delivery.ranges[0] + 1
+    assert sum(counts.values()) == 90
+
+
+def test_one_request_per_flush_carries_ranges():
+    """A thousand messages consumed cost a handful of events (`features.md` 1.1: batched acquires)."""
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=1000)
+    before = len(cluster.traffic)
+    reader = consumer(cluster, "b2", credit=1000)
+    (delivery,) = reader.take(Delivery)
+    reader.send(Dispose(1, 1, ACCEPT, [delivery.acquisition, 1, 1000]))
+    requests = [f for s, t, f in cluster.traffic[before:] if isinstance(f, Request)]
+    assert sum(len(r.parts) for r in requests) <= 4
+    assert same_everywhere(cluster).accepted == 1000
+    assert SEQUENCER and OWNERSHIP

@@ -1,0 +1,53 @@
+"""RangeSet against a plain set, and the helpers for flat ranges."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from mantamq.protocol.ranges import RangeSet, compress, pairs, runs, size, subtract
+
+edges = st.tuples(st.integers(1, 60), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1]))
+moves = st.lists(st.tuples(st.sampled_from(["add", "remove"]), edges), max_size=40)
+
+
+@given(moves)
+def test_range_set_is_a_set(steps):
+    ours, plain = RangeSet(), set()
+    for name, (first, last) in steps:
+        getattr(ours, name)(first, last)
+        numbers = set(range(first, last + 1))
+        plain = plain | numbers if name == "add" else plain - numbers
+        assert {p for a, b in ours for p in range(a, b + 1)} == plain
+        assert ours.count == len(plain) and bool(ours) == bool(plain)
+        parts = list(ours)
+        assert all(b + 1 < c for (_, b), (c, _) in zip(parts, parts[1:], strict=False)), "ranges touch"
+    for position in range(0, 80):
+        assert (position in ours) == (position in plain)
+        later = [p for p in plain if p >= position]
+        found = ours.at_or_after(position)
+        assert (found[0] if found else None) == (min(later) if later else None)
+    assert RangeSet(ours.flat()) == ours == ours.copy()
+
+
+@given(moves, edges)
+def test_questions_about_a_stretch(steps, stretch):
+    ours = RangeSet()
+    for name, part in steps:
+        getattr(ours, name)(*part)
+    first, last = stretch
+    inside = {p for p in range(first, last + 1) if p in ours}
+    assert ours.covers(first, last) == (len(inside) == last - first + 1)
+    assert {p for a, b in ours.within(first, last) for p in range(a, b + 1)} == inside
+    rest = subtract(first, last, ours.within(first, last))
+    assert {p for a, b in rest for p in range(a, b + 1)} == set(range(first, last + 1)) - inside
+
+
+@given(st.sets(st.integers(1, 50), min_size=0, max_size=30))
+def test_compress_keeps_the_numbers(numbers):
+    flat = compress(sorted(numbers))
+    assert {n for a, b in pairs(flat) for n in range(a, b + 1)} == numbers
+    assert size(flat) == len(numbers)
+
+
+def test_runs_are_triples():
+    assert list(runs([1, 2, 3, 4, 5, 6])) == [(1, 2, 3), (4, 5, 6)]
