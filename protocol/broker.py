@@ -1,9 +1,10 @@
 """A broker node: client sessions, routing, and the cluster stream.
 
 It routes transfers through the wiring into requests for the sequencer, hands deliveries from its queue replicas to its
-clients, and carries settlements back. It is a keeper of the cluster stream, so it knows the wiring as every other broker
-does. A client's command is complete when the sequencer says so, never before (`sequencer.md` B2); management commands
-are in `commands.py`.
+clients, and carries settlements back. It is a keeper of the cluster stream, so it knows the wiring as every other
+broker
+does. A client's command is complete when the sequencer says so, never before (`sequencer.md` B2); management
+commands are in `commands.py`.
 """
 
 from __future__ import annotations
@@ -314,9 +315,7 @@ class BrokerMachine:
         limits = self.limits
         self.send(
             session.peer,
-            Opened(
-                self.broker, self.addresses, limits.message_bytes, limits.transfer_messages, limits.credit_messages
-            ),
+            Opened(self.broker, self.addresses, limits.message_bytes, limits.transfer_messages, limits.credit_messages),
         )
 
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
@@ -492,9 +491,7 @@ class BrokerMachine:
             return  # it went away meanwhile; its cancel returns the messages
         session, link = found
         session.delivered(link, frame.ranges)
-        self.send(
-            session.peer, Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
-        )
+        self.send(session.peer, Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered))
 
     def _settled(self, peer: str, frame: Settled) -> None:
         found = self._subs.get(frame.sub)

@@ -91,7 +91,9 @@ class Commands:
         try:
             rule, shape = _COMMANDS[frame.name]
         except KeyError:
-            answer(code=INVALID, text=f"there is no command {frame.name!r}; commands are {', '.join(sorted(_COMMANDS))}")
+            answer(
+                code=INVALID, text=f"there is no command {frame.name!r}; commands are {', '.join(sorted(_COMMANDS))}"
+            )
             return
         try:
             arguments = msgspec.convert(frame.arguments, shape)
@@ -167,9 +169,7 @@ class Commands:
             raise PeerError(NOT_FOUND, f"there is no queue {name!r}: declare it first")
         return found
 
-    def _ask(
-        self, queue: QueueDefinition, name: str, argument: int, asked: Callable[[dict[str, Any]], None]
-    ) -> None:
+    def _ask(self, queue: QueueDefinition, name: str, argument: int, asked: Callable[[dict[str, Any]], None]) -> None:
         host = self._broker.hosts.get(queue.id)
         if host is None:
             raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")

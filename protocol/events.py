@@ -9,6 +9,8 @@ enqueues of the queue's stream, from 1. An *acquisition* is a number the acquiri
 its incarnation, so that a stale accept can never hit a later delivery (`sequencer.md` Q2).
 """
 
+# pyright: reportGeneralTypeIssues=false
+# msgspec hands `frozen` down to subclasses, which the type checker does not know.
 from __future__ import annotations
 
 from typing import Any
@@ -101,7 +103,7 @@ class Own(Event, tag=7):
 
 
 class Expire(Event, tag=8):
-    """The clock's say, made an event: available messages among these ranges whose expiry is at or before `now_ms` go."""
+    """The clock's say, made an event: of these ranges, what is available and expired at `now_ms` goes."""
 
     now_ms: int
     ranges: list[int]
@@ -120,7 +122,8 @@ class Buried(Event, tag=10):
 
 
 class Evict(Event, tag=11):
-    """Broker `broker`, incarnation `inc` and older, is out: requeue what it holds, drop its grant, void its events (Q3)."""
+    """Broker `broker`, incarnation `inc` and older, is out (Q3): requeue what it holds, drop its grant, void
+    its events."""
 
     broker: str
     inc: int
@@ -173,8 +176,24 @@ class Member(Event, tag=38):
 
 
 AnyEvent = (
-    Start | Enqueue | Acquire | Accept | Release | Reject | Own | Expire | Purge | Buried | Evict
-    | DeclareQueue | DeleteQueue | DeclareExchange | DeleteExchange | Bind | Unbind | Member
+    Start
+    | Enqueue
+    | Acquire
+    | Accept
+    | Release
+    | Reject
+    | Own
+    | Expire
+    | Purge
+    | Buried
+    | Evict
+    | DeclareQueue
+    | DeleteQueue
+    | DeclareExchange
+    | DeleteExchange
+    | Bind
+    | Unbind
+    | Member
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -5,6 +5,8 @@ Kinds are only ever added, fields only ever appended with a default, so that old
 machine that receives it.
 """
 
+# pyright: reportGeneralTypeIssues=false
+# msgspec hands `frozen` down to subclasses, which the type checker does not know.
 from __future__ import annotations
 
 from typing import Any
@@ -228,7 +230,7 @@ class Consume(Frame):
 
 
 class Credit(Frame):
-    """`messages` and `bytes` more credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest."""
+    """More credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest."""
 
     queue: str
     sub: int

@@ -92,7 +92,7 @@ class FrameBuffer:
                     if length > self._limits.frame_bytes:
                         raise PeerError(
                             TOO_LARGE,
-                            f"a frame's payload must not exceed {self._limits.frame_bytes} bytes, this one has {length}",
+                            f"a frame's payload has at most {self._limits.frame_bytes} bytes, this one has {length}",
                         )
                     stop = start + HEADER.size + length
                     if stop > end:

@@ -10,7 +10,9 @@ alternate exchange) or gone. Batches are ranges, so an event costs about the sam
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -21,6 +23,7 @@ from .events import (
     AnyEvent,
     Buried,
     Enqueue,
+    Event,
     Evict,
     Expire,
     Own,
@@ -88,7 +91,7 @@ class QueueState:
         self.dead_lettered = 0
         self.expired = 0
         self.handovers = 0
-        self._apply = {
+        self._apply: dict[type[Event], Callable[[Any], Applied]] = {
             Enqueue: self._enqueue,
             Acquire: self._acquire,
             Accept: self._accept,

@@ -462,9 +462,7 @@ class ReplicaMachine:
                         redelivered += (index, times)
             if acquisition:
                 hosted.lock.used()
-            self._out.append(
-                Send(self.broker, Deliver(id, subscription.id, acquisition, ranges, blobs, redelivered))
-            )
+            self._out.append(Send(self.broker, Deliver(id, subscription.id, acquisition, ranges, blobs, redelivered)))
 
     def _sweep(self, hosted: Hosting) -> None:
         """Make the clock's say an event: by the owner, or for an un-owned queue by the first broker that is there."""

@@ -94,7 +94,9 @@ class Session:
             return None
         count = len(frame.blobs)
         if frame.first != link.next:
-            raise PeerError(INVALID, f"transfers must be numbered without gaps: expected {link.next}, got {frame.first}")
+            raise PeerError(
+                INVALID, f"transfers must be numbered without gaps: expected {link.next}, got {frame.first}"
+            )
         if not 0 < count <= self.limits.transfer_messages:
             raise PeerError(INVALID, f"a transfer has 1 to {self.limits.transfer_messages} messages, not {count}")
         if link.key is None and frame.keys is None:
@@ -138,7 +140,9 @@ class Session:
         if link is None:
             return None
         if frame.messages < 0 or frame.bytes < -1:
-            raise PeerError(INVALID, f"credit must not be negative (bytes may be -1 for no limit), got {frame.messages}")
+            raise PeerError(
+                INVALID, f"credit must not be negative (bytes may be -1 for no limit), got {frame.messages}"
+            )
         if link.credit + frame.messages > self.limits.credit_messages or frame.bytes > 1 << 48:
             raise PeerError(INVALID, f"a receiver holds at most {self.limits.credit_messages} messages of credit")
         link.credit += frame.messages

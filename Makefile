@@ -1,0 +1,54 @@
+# Everything runs in .venv, which is made here; a fresh machine needs only Python 3.11+, make and the package index.
+PYTHON ?= python3
+SEEDS ?= 300
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-stamp
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench simulate lock format clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Make .venv and install everything into it
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else "mantamq needs Python 3.11 or newer, this is %d.%d: try make PYTHON=python3.12" % v)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: $(STAMP) ## A local cluster moves a year of New York's flights and counts every one
+	@$(BIN)/python -m mantamq.client.demo
+
+check: $(STAMP) ## Lint, format, types and the fast tests (under a minute)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/pytest -q -n 2 tests/unit
+
+test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/pytest -q -n 2 tests/unit tests/scenarios tests/simulation
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	$(BIN)/pytest -q tests/cluster
+
+bench: $(STAMP) ## Ours and the installed peers in one run, with ratios
+	$(BIN)/python -m mantamq.benchmarks
+
+simulate: $(STAMP) ## The whole cluster in one process under SEEDS=n seeds
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+format: $(STAMP) ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --no-header --no-annotate --quiet --output-file requirements.lock
+
+clean: ## Remove what was made
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

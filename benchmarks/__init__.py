@@ -1,0 +1,1 @@
+"""Our workloads, and the peers beside them in one run."""

@@ -1,0 +1,1 @@
+"""The brokers we measure against."""
