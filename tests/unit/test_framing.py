@@ -74,7 +74,7 @@ def test_golden_bytes():
     transfer = frames.Transfer(3, 7, [b"ab"], None, [0, 1000])
     assert encode_frame(transfer).hex() == "010000000f6796030791c4026162c09200cd03e8c0"
     assert encode_event(events.Own("b2", 5, "b1")).hex() == "9407a2623205a26231"
-    assert encode_event(events.Accept("b1", 9, [4, 1, 2])).hex() == "9405a262310993040102"
+    assert encode_event(events.Accept("b1", 9, [4, 1, 2])).hex() == "9404a262310993040102"
 
 
 def test_a_newer_kind_is_skipped_and_newer_fields_too():
