@@ -1,1 +1,61 @@
-"""What users import."""
+"""What users import: connect, send, receive. No Ray is imported until a Ray cluster is asked for."""
+
+from .aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
+from .errors import (
+    Busy,
+    ConnectionLost,
+    Deleted,
+    Empty,
+    Exists,
+    Full,
+    InUse,
+    Invalid,
+    LinkClosed,
+    MantaError,
+    NoCluster,
+    NotAllowed,
+    NotEmpty,
+    NotFound,
+    ProtocolError,
+    Timeout,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+from .message import Message
+from .queue_handle import Queue
+from .sync import Connection, Receiver, Sender, Session, connect
+
+__all__ = [
+    "AsyncConnection",
+    "AsyncReceiver",
+    "AsyncSender",
+    "AsyncSession",
+    "Busy",
+    "Connection",
+    "ConnectionLost",
+    "Deleted",
+    "Empty",
+    "Exists",
+    "Full",
+    "InUse",
+    "Invalid",
+    "LinkClosed",
+    "MantaError",
+    "Message",
+    "NoCluster",
+    "NotAllowed",
+    "NotEmpty",
+    "NotFound",
+    "ProtocolError",
+    "Queue",
+    "Receiver",
+    "Sender",
+    "Session",
+    "Timeout",
+    "TooLarge",
+    "Unauthorized",
+    "Unavailable",
+    "connect",
+    "connect_async",
+]

@@ -1,0 +1,226 @@
+"""Start a cluster, or find one that runs: what `mantamq up`, tests and notebooks call.
+
+with start_cluster(brokers=3) as cluster:          # a fresh local Ray, gone at the end
+    print(cluster.addresses)
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import ray
+
+from ..protocol.errors import LocalError
+from . import local_ray
+from .local_ray import start_ray_head, stop_ray_head
+from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes
+from .ray_handles import ActorGone, Handle
+from .supervisor import START_S, STOP_S, Plan, Supervisor
+
+__all__ = ["Cluster", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
+
+NAMESPACE = "mantamq"
+QUEUE_ACTORS_MAX = 4
+_GONE_S = 10.0
+
+
+class Cluster:
+    """A running cluster, seen from a process that is joined to its Ray.
+
+    Attributes:
+        addresses: broker id -> "host:port" for clients.
+        token: what clients must present; "" for none.
+        namespace: the Ray namespace.
+    """
+
+    def __init__(self, supervisor: Handle, book: dict[str, Any], owns_ray: bool = False) -> None:
+        self._supervisor = supervisor
+        self._owns_ray = owns_ray
+        self._nodes: dict[str, str] = book["nodes"]
+        self._stopped = False
+        self.addresses: dict[str, str] = book["addresses"]
+        self.token: str = book["token"]
+        self.namespace: str = book["namespace"]
+        self.id: str = book["cluster"]
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.id}, {', '.join(f'{broker}={address}' for broker, address in self.addresses.items())})"
+
+    def nearest(self) -> str:
+        """Client address of a broker on this process's Ray node, else of the first broker."""
+        here = ray.get_runtime_context().get_node_id()
+        for broker, node in self._nodes.items():
+            if node == here:
+                return self.addresses[broker]
+        return next(iter(self.addresses.values()))
+
+    def status(self) -> dict[str, Any]:
+        """The whole cluster as plain values: members, and per actor role, pid, node, links, the machine's report."""
+        return self._supervisor.call_now("status", timeout_s=10)
+
+    def actor_pids(self) -> dict[str, int]:
+        """Process id of every actor, by name."""
+        return self._supervisor.call_now("book", timeout_s=10)["pids"]
+
+    def broker_nodes(self) -> dict[str, str]:
+        """Ray node id of every broker."""
+        return dict(self._nodes)
+
+    def stop(self) -> None:
+        """End every actor; and Ray itself, if `start_cluster` started it. Can be called again."""
+        if self._stopped:
+            return
+        self._stopped = True
+        atexit.unregister(self.stop)
+        if ray.is_initialized():
+            _stop(self._supervisor)
+            if self._owns_ray:
+                ray.shutdown()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def start_cluster(
+    brokers: int = 3,
+    address: str | None = "local",
+    namespace: str = NAMESPACE,
+    detached: bool | None = None,
+    token: str = "",
+    slice_ms: int = 20,
+    spares: int = 2,
+    queue_actors_max: int | None = None,
+    client_port: int | None = None,
+    num_cpus: int | None = None,
+    bind: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Cluster:
+    """Start a cluster and wait until it is ready.
+
+    Args:
+        brokers: how many brokers.
+        address: "local" for a fresh Ray in this process, which ends with the cluster; "auto", "host:port" or None (the
+            remembered one) to use a running Ray. A Ray this process has joined already is used as it is.
+        namespace: Ray namespace; one cluster each.
+        detached: whether the cluster outlives this process; by default unless Ray itself is local to it.
+        token: what clients must present; "" admits everybody.
+        slice_ms: an owner's time on a contended queue, in milliseconds.
+        spares: warm queue replicas per broker.
+        queue_actors_max: most queue replicas per broker (processes of 40 MB); further queues share them.
+        client_port: brokers' client ports count up from here; None for any free ports.
+        num_cpus: of a fresh local Ray; None for all.
+        bind: host that all listeners bind; None for loopback with a fresh local Ray, else each node's own address.
+        progress: called with a line of text whenever the start gets on.
+
+    Raises:
+        LocalError: wrong arguments, no Ray, a cluster there already, or something that did not start, and what.
+    """
+    if queue_actors_max is None:
+        queue_actors_max = max(QUEUE_ACTORS_MAX, spares)
+    say = progress or (lambda text: None)
+    owns_ray = False
+    if not ray.is_initialized():
+        if address == "local":
+            say("starting Ray")
+            local_ray.start_local(namespace, num_cpus)
+            owns_ray = True
+        else:
+            local_ray.join(_address(address), namespace)
+    if bind is None:
+        bind = "127.0.0.1" if owns_ray else ""
+    try:
+        plan = Plan(brokers, token, slice_ms, spares, queue_actors_max, client_port or 0, bind)
+        supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
+        try:
+            _follow(supervisor, plan, say)
+            book = supervisor.call_now("book")
+        except BaseException:
+            _stop(supervisor)
+            raise
+    except BaseException:
+        if owns_ray:
+            ray.shutdown()
+        raise
+    cluster = Cluster(supervisor, book, owns_ray)
+    if owns_ray:
+        atexit.register(cluster.stop)
+    say(f"running: {', '.join(cluster.addresses)}")
+    return cluster
+
+
+def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Cluster:
+    """The cluster that runs in a Ray: the one this process has joined, else at `address`, else the remembered one.
+
+    Raises:
+        LocalError: there is none, and what to do.
+    """
+    if not ray.is_initialized():
+        local_ray.join(_address(address), namespace)
+    supervisor = Placement(namespace, False).find(SUPERVISOR)
+    if supervisor is not None:
+        try:
+            book = supervisor.call_now("book", timeout_s=10)
+            if book["addresses"]:
+                return Cluster(supervisor, book)
+        except ActorGone:
+            pass
+    raise LocalError(
+        f"there is no cluster in the Ray namespace {namespace!r}: start one with `mantamq up` or start_cluster(), or "
+        "name the right namespace"
+    )
+
+
+def _address(address: str | None) -> str:
+    if address == "local":
+        raise LocalError(
+            'address="local" starts a new Ray, there is no cluster to find in it: give "auto" or host:port'
+        )
+    return address or local_ray.recall().get("address") or "auto"
+
+
+def _start_supervisor(namespace: str, detached: bool) -> Handle:
+    placement = Placement(namespace, detached)
+    if placement.find(SUPERVISOR) is not None:
+        raise LocalError(
+            f"a cluster runs in the Ray namespace {namespace!r} already: use find_cluster(), stop it with "
+            "`mantamq down`, or choose another namespace"
+        )
+    here = ray.get_runtime_context().get_node_id()
+    carriers = broker_nodes(alive_nodes())
+    home = here if any(node.id == here for node in carriers) else carriers[0].id
+    return placement.actor(Supervisor, SUPERVISOR, home, placement, True)
+
+
+def _follow(supervisor: Handle, plan: Plan, say: Callable[[str], None]) -> None:
+    """Start the cluster and tell how it goes."""
+    started = supervisor.begin("start_cluster", plan)
+    told = ""
+    until = time.monotonic() + 2 * START_S
+    while not ray.wait([started], timeout=0.1)[0]:
+        if time.monotonic() > until:
+            raise LocalError(f"the cluster did not start within {2 * START_S:g} s (last: {told or 'nothing heard'})")
+        if (stage := supervisor.call_now("stage", timeout_s=START_S)) != told:
+            told = stage
+            say(stage)
+    supervisor.wait(started)
+
+
+def _stop(supervisor: Handle) -> None:
+    pids: dict[str, int] = {}
+    try:
+        pids = supervisor.call_now("book", timeout_s=STOP_S)["pids"]
+        supervisor.call_now("stop", timeout_s=5 * STOP_S)
+    except (ActorGone, LocalError):
+        pass
+    supervisor.kill()
+    if len({node.host for node in alive_nodes()}) == 1:
+        local_ray.wait_gone(list(pids.values()), _GONE_S)

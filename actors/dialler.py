@@ -1,0 +1,67 @@
+"""Keeps one outgoing peer link alive: dial, wait until it is lost, back off, dial again, until closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+from ..protocol.limits import DEFAULT, Limits
+from .handshake import Credentials, DialOpening
+from .links import Host, Link
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S = 0.05
+LONGEST_WAIT_S = 2.0
+
+
+class Dialler:
+    """Dials `address` for the peer `name` until `close`.
+
+    Args:
+        host: owner of the link.
+        own: this process's credentials.
+        name: the peer that must answer there.
+        address: "host:port".
+    """
+
+    def __init__(self, host: Host, own: Credentials, name: str, address: str, limits: Limits = DEFAULT) -> None:
+        self.name = name
+        self.address = address
+        self.link: Link | None = None
+        self._host = host
+        self._own = own
+        self._limits = limits
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"dial {name}")
+
+    def close(self) -> None:
+        self._task.cancel()
+        if self.link is not None:
+            self.link.close()
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        host, port = self.address.rsplit(":", 1)
+        wait_s = FIRST_WAIT_S
+        complained = ""
+        while True:
+            link = Link(self._host, DialOpening(self._own, self.name), self._limits)
+            lost = loop.create_future()
+            link.on_lost = lambda lost=lost: None if lost.done() else lost.set_result(None)
+            try:
+                await loop.create_connection(lambda link=link: link, host, int(port))
+            except OSError as error:
+                if complained != str(error):
+                    complained = str(error)
+                    log.warning("%s cannot reach %s at %s yet: %s", self._own.name, self.name, self.address, error)
+            else:
+                self.link = link
+                began = loop.time()
+                await lost
+                self.link = None
+                # A link that lived was good: begin again without delay. One that died at once was refused.
+                if loop.time() - began > LONGEST_WAIT_S:
+                    wait_s = FIRST_WAIT_S
+            await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)

@@ -1,0 +1,197 @@
+"""How a link opens: who is calling, and do both ends know the cluster's secret?
+
+Pure: frames in, frames out, so every wrong turn can be tested without a socket. A peer link opens like this (the
+dialler left, the listener right); a client link opens with the client's own first frame, `Open`.
+
+    Hello(cluster, name, nonce)  ->
+                                 <-  Challenge(nonce, proof)
+    Proof(proof)                 ->
+                                 <-  Accepted(name)
+
+A proof is an HMAC-SHA256 under the secret of *everything* said so far and of the role of who says it: caller and
+callee by name, both nonces. So no proof can be sent back to where it came from (the reflection attack), used on another
+link, or be that of another peer than the one that was meant to be called.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from ..protocol.errors import INVALID, NOT_ALLOWED, UNAUTHORIZED, PeerError
+from ..protocol.frames import CLIENT_KINDS, KIND_OF, KINDS, Accepted, Challenge, Frame, Hello, Open, Proof, Refused
+from ..protocol.framing import MINOR
+
+NONCE_BYTES = 32
+PEER_KINDS = frozenset(kind for kind in KINDS if 32 <= kind < 96) | {KIND_OF[Refused], 6, 7}
+"""What may come over an open peer link: cluster frames, refusal, ping and pong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What makes a process part of a cluster. The secret never appears in a repr, a log or a name.
+
+    Attributes:
+        cluster: the cluster's id.
+        secret: 32 random bytes, the same in every actor of the cluster.
+        name: this process's peer name.
+    """
+
+    cluster: str
+    secret: bytes = field(repr=False)
+    name: str
+
+
+class Opening(Protocol):
+    """One side of an opening link.
+
+    Attributes:
+        kinds: frame kinds that may come now.
+        open_kinds: frame kinds that may come once the link is open.
+        peer: name of the other side once `done`; "" for a client, whom the host names.
+        passed_on: a frame that opened the link and that the host must see as well.
+    """
+
+    kinds: frozenset[int]
+    open_kinds: frozenset[int]
+    is_client: bool
+    peer: str
+    done: bool
+    passed_on: Frame | None
+
+    def start(self) -> list[Frame]: ...
+
+    def receive(self, frame: Frame) -> list[Frame]:
+        """The answer to `frame`.
+
+        Raises:
+            PeerError: the other side broke the handshake; the link must be closed with this.
+        """
+        ...
+
+
+def _kinds(*classes: type[Frame]) -> frozenset[int]:
+    return frozenset(KIND_OF[cls] for cls in classes)
+
+
+def _proof(own: Credentials, role: str, caller: str, callee: str, called: bytes, answered: bytes) -> bytes:
+    said = msgspec.msgpack.encode((role, own.cluster, caller, callee, called, answered))
+    return hmac.digest(own.secret, said, "sha256")
+
+
+class ClientOpening:
+    """A client's side of the door: its first frame must be `Open`, which the host's machine judges."""
+
+    kinds = _kinds(Open)
+    open_kinds = CLIENT_KINDS
+    is_client = True
+
+    def __init__(self) -> None:
+        self.peer = ""
+        self.done = False
+        self.passed_on: Frame | None = None
+
+    def start(self) -> list[Frame]:
+        return []
+
+    def receive(self, frame: Frame) -> list[Frame]:
+        self.passed_on = frame
+        self.done = True
+        return []
+
+
+class DialOpening:
+    """The calling side.
+
+    Args:
+        own: who I am.
+        callee: the peer name that must answer.
+    """
+
+    kinds = _kinds(Challenge, Accepted, Refused)
+    open_kinds = PEER_KINDS
+    is_client = False
+    passed_on: Frame | None = None
+
+    def __init__(self, own: Credentials, callee: str) -> None:
+        self.peer = callee
+        self.done = False
+        self._own = own
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._challenged = False
+
+    def start(self) -> list[Frame]:
+        return [Hello(self._own.cluster, self._own.name, self._nonce, MINOR)]
+
+    def receive(self, frame: Frame) -> list[Frame]:
+        own = self._own
+        if type(frame) is Challenge and not self._challenged:
+            told = (own.name, self.peer, self._nonce, frame.nonce)
+            if not hmac.compare_digest(frame.proof, _proof(own, "callee", *told)):
+                raise PeerError(
+                    UNAUTHORIZED,
+                    f"whoever answered is not {self.peer} of this cluster: its proof of the secret is wrong",
+                )
+            self._challenged = True
+            return [Proof(_proof(own, "caller", *told))]
+        if type(frame) is Accepted and self._challenged:
+            self.done = True
+            return []
+        if type(frame) is Refused:
+            raise PeerError(frame.code, f"{self.peer} refused this link: {frame.text}")
+        raise PeerError(NOT_ALLOWED, f"a {type(frame).__name__} frame is out of place in the handshake")
+
+
+class ListenOpening:
+    """The called side.
+
+    Args:
+        own: who I am.
+        admits: whether a peer of this name has any business here.
+    """
+
+    kinds = _kinds(Hello, Proof, Refused)
+    open_kinds = PEER_KINDS
+    is_client = False
+    passed_on: Frame | None = None
+
+    def __init__(self, own: Credentials, admits: Callable[[str], bool]) -> None:
+        self.peer = ""
+        self.done = False
+        self._own = own
+        self._admits = admits
+        self._expected: bytes | None = None
+
+    def start(self) -> list[Frame]:
+        return []
+
+    def receive(self, frame: Frame) -> list[Frame]:
+        if type(frame) is Hello and self._expected is None:
+            return self._hello(frame)
+        if type(frame) is Proof and self._expected is not None:
+            if not hmac.compare_digest(frame.proof, self._expected):
+                raise PeerError(UNAUTHORIZED, "the proof is wrong: the caller does not know this cluster's secret")
+            if not self._admits(self.peer):
+                raise PeerError(NOT_ALLOWED, f"{self.peer!r} has no business with {self._own.name}")
+            self.done = True
+            return [Accepted(self._own.name)]
+        if type(frame) is Refused:
+            raise PeerError(frame.code, f"the caller hung up: {frame.text}")
+        raise PeerError(NOT_ALLOWED, f"a {type(frame).__name__} frame is out of place in the handshake")
+
+    def _hello(self, frame: Hello) -> list[Frame]:
+        own = self._own
+        if frame.cluster != own.cluster:
+            raise PeerError(UNAUTHORIZED, "this is another cluster: check the address")
+        if len(frame.nonce) != NONCE_BYTES:
+            raise PeerError(INVALID, f"a nonce has {NONCE_BYTES} bytes, not {len(frame.nonce)}")
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        told = (frame.name, own.name, frame.nonce, nonce)
+        self.peer = frame.name
+        self._expected = _proof(own, "caller", *told)
+        return [Challenge(nonce, _proof(own, "callee", *told))]

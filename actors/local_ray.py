@@ -1,0 +1,230 @@
+"""Ray sessions of our own: one inside this process, or a head that outlives it. Nobody else's session is touched.
+
+Ray runs workers at nice 15 unless told otherwise *before* the session starts; brokers must not be last in line, so both
+kinds of session are started with ``RAY_worker_niceness=0``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray._private.utils import read_ray_address
+from ray._raylet import Config
+from ray.exceptions import RayError
+
+from ..protocol.errors import LocalError
+
+OBJECT_STORE_BYTES = 100 * 1024 * 1024
+START_S = 60.0
+PROBE_S = 3.0
+STOP_S = 2.0  # Ray's own programs have nothing to save; some take long to leave by themselves
+_ENVIRONMENT = {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def start_local(namespace: str, num_cpus: int | None) -> None:
+    """Start a fresh Ray in this process and join it."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    ray.init(
+        address="local",
+        namespace=namespace,
+        num_cpus=num_cpus,
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        logging_level="ERROR",
+        log_to_driver=False,
+    )
+
+
+def join(address: str, namespace: str) -> None:
+    """Join a running Ray.
+
+    Raises:
+        LocalError: there is none at `address`.
+    """
+    known = recall()
+    if address == known.get("address"):
+        _authenticate(known.get("auth_mode", ""))
+    try:
+        _probe(address)
+        ray.init(address=address, namespace=namespace, logging_level="ERROR", log_to_driver=False)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        raise LocalError(f"there is no Ray cluster at {address!r} ({error}): start one with `mantamq up`") from None
+
+
+def _probe(address: str) -> None:
+    """Ray waits for minutes where nobody listens; ask first. Raises OSError."""
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or read_ray_address() or ""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), PROBE_S).close()
+
+
+def _authenticate(mode: str) -> None:
+    """Speak to Ray as the remembered head expects; the token itself is Ray's own business (its file or environment)."""
+    if mode and "RAY_AUTH_MODE" not in os.environ:
+        os.environ["RAY_AUTH_MODE"] = mode
+        Config.initialize("")  # ray has read its configuration when it was imported
+
+
+# ---- the state file
+
+
+def home() -> Path:
+    """Where this user's state is: $MANTAMQ_HOME or ~/.mantamq."""
+    return Path(os.environ.get("MANTAMQ_HOME") or Path.home() / ".mantamq")
+
+
+def remember(**facts: Any) -> None:
+    """Add facts (address, namespace, session) to the state file; never a secret."""
+    path = home() / "state.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(recall() | facts, indent=1))
+    temporary.replace(path)
+
+
+def recall() -> dict[str, Any]:
+    """The state file's facts; empty when there is none or it is damaged."""
+    try:
+        facts = json.loads((home() / "state.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def forget() -> None:
+    (home() / "state.json").unlink(missing_ok=True)
+
+
+# ---- a head that outlives this process
+
+
+def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: str = "127.0.0.1") -> str:
+    """Start a Ray head in the background and remember it; returns its address "host:port".
+
+    Raises:
+        LocalError: it did not start, or one that we remember still runs.
+    """
+    known = recall()
+    if known.get("session") and _processes(known["session"], known["address"]):
+        raise LocalError(f"a Ray head of ours runs at {known.get('address')}: use it, or stop it with `mantamq down`")
+    environment = _ENVIRONMENT | {"RAY_AUTH_MODE": "token"} | dict(os.environ)
+    if environment["RAY_AUTH_MODE"] == "token":
+        # Anyone who reaches Ray's ports runs code; so Ray's own token is used, and made if there is none. Not shown.
+        _ray("get-auth-token", "--generate", environment=environment)
+    port = _free_port(host)
+    command = ["start", "--head", f"--node-ip-address={host}"]
+    command += [f"--port={port}", f"--object-store-memory={OBJECT_STORE_BYTES}", "--disable-usage-stats"]
+    command += [f"--include-dashboard={'true' if dashboard else 'false'}", "--dashboard-host=127.0.0.1"]
+    command += [f"--ray-client-server-port={_free_port(host)}"]  # cannot be left out; the default may be taken
+    command += [f"--dashboard-port={_free_port('127.0.0.1')}"]
+    if num_cpus is not None:
+        command.append(f"--num-cpus={num_cpus}")
+    done = _ray(*command, environment=environment)
+    address = f"{host}:{port}"
+    session = _session_of(port)
+    if done.returncode != 0 or not session:
+        if session:
+            _end(_processes(session, address))
+        raise LocalError(f"Ray did not start: {(done.stderr or done.stdout).strip()[-800:]}")
+    remember(address=address, session=session, auth_mode=environment["RAY_AUTH_MODE"])
+    return address
+
+
+def stop_ray_head() -> int:
+    """Stop the remembered Ray session and no other; returns how many processes were ended."""
+    known = recall()
+    if not known.get("session"):
+        return 0
+    processes = _processes(known["session"], known["address"])
+    _end(processes)
+    forget()
+    return len(processes)
+
+
+def _ray(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ray.scripts.scripts", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_S, check=False)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+def _session_of(port: int) -> str:
+    """Name of the session whose control store listens on `port`: in the command line of that process."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if words and "gcs_server" in words[0] and f"--gcs_server_port={port}" in words:
+            for word in words:
+                for part in word.replace("=", "/").split("/"):
+                    if part.startswith("session_") and part != "session_latest":
+                        return part
+    return ""
+
+
+def _processes(session: str, address: str) -> list[psutil.Process]:
+    """The session's own programs (they name it, or its control store's port, when called) and all their children."""
+    port = address.rsplit(":", 1)[1]
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        # Ray's programs live in the ray package; an editor that shows this session's log does not.
+        if not any("/ray/" in word or word.startswith("ray") for word in words[:3]):
+            continue
+        client_server = "ray.util.client.server" in words and any(
+            word.startswith("--address=") and word.endswith(f":{port}") for word in words
+        )
+        if client_server or any(session in word for word in words):
+            found[process.pid] = process
+            try:
+                found.update((child.pid, child) for child in process.children(recursive=True))
+            except psutil.NoSuchProcess:
+                pass
+    found.pop(os.getpid(), None)
+    return list(found.values())
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        try:
+            process.terminate()
+        except psutil.NoSuchProcess:
+            pass
+    _, alive = psutil.wait_procs(processes, timeout=STOP_S)
+    for process in alive:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            pass
+    psutil.wait_procs(alive, timeout=2)
+
+
+def wait_gone(pids: list[int], timeout_s: float) -> list[int]:
+    """Wait until none of these processes of this host is alive; returns those that still are (zombies do not count)."""
+    until = time.monotonic() + timeout_s
+    while True:
+        alive = [pid for pid in pids if _alive(pid)]
+        if not alive or time.monotonic() > until:
+            return alive
+        time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,100 @@
+"""What every actor of a cluster has in common: one shell, a way to ask how it is, and two ways to end.
+
+Ordinary classes: `placement.py` alone makes them Ray actors. Started without Ray they are just as alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..protocol.effects import Members
+from ..protocol.errors import LocalError
+from .handshake import Credentials
+from .shell import Machine, Shell
+
+log = logging.getLogger(__name__)
+
+FENCE_PERIOD_S = 1.0
+
+
+class Member:
+    """Base of the actors.
+
+    Args:
+        name: the peer name.
+        fenced: leave this process when its parent dies. For Ray actors: a raylet that is killed may leave its workers
+            behind, and they must not go on serving.
+    """
+
+    def __init__(self, name: str, fenced: bool = False) -> None:
+        self.name = name
+        self.shell: Shell | None = None
+        self.addresses: dict[str, str] = {}
+        self._fenced = fenced
+        if fenced:
+            fence(os.getppid())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    def _run(self, machine: Machine, own: Credentials, **options: Any) -> Shell:
+        """Make the shell; call from the event loop."""
+        if self.shell is not None:
+            raise LocalError(f"{self!r} has been started already")
+        on_failure: Callable[[BaseException], None] = leave if self._fenced else lambda error: None
+        self.shell = Shell(machine, own, on_failure=on_failure, **options)
+        return self.shell
+
+    def _running(self) -> Shell:
+        if self.shell is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        return self.shell
+
+    async def pid(self) -> int:
+        return os.getpid()
+
+    async def place(self) -> dict[str, Any]:
+        """Where this runs: Ray node id, pid, kind of event loop."""
+        from .placement import current_place
+
+        return current_place() | {"loop": type(asyncio.get_running_loop()).__module__}
+
+    async def until_linked(self, names: Iterable[str], timeout_s: float) -> list[str]:
+        """Wait for links to all `names`; returns the missing ones at the time limit."""
+        return await self._running().until_up(names, timeout_s)
+
+    async def members(self, addresses: dict[str, str]) -> None:
+        """Tell the machine the brokers' client addresses."""
+        self._running().give(Members(addresses))
+
+    async def status(self) -> dict[str, Any]:
+        report = self.shell.report() if self.shell is not None else {}
+        return {"name": self.name, "role": type(self).__name__, "pid": os.getpid(), **report}
+
+    async def stop(self) -> None:
+        """Close all links and listeners. The process lives on until it is killed."""
+        if self.shell is not None:
+            await self.shell.stop()
+
+
+def fence(parent: int) -> None:
+    """End this process when `parent` is no longer its parent. A thread, so that a stuck event loop does not matter."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(FENCE_PERIOD_S)
+        os._exit(75)
+
+    threading.Thread(target=watch, name="fence", daemon=True).start()
+
+
+def leave(error: BaseException) -> None:
+    """Fail-stop: a machine that broke its own rule must not go on."""
+    logging.shutdown()
+    os._exit(70)

@@ -1,0 +1,19 @@
+"""Ownership: one per cluster; dials the sequencer, and is dialled by every queue replica."""
+
+from __future__ import annotations
+
+from ..protocol.effects import SEQUENCER
+from ..protocol.ownership import OwnershipMachine
+from .handshake import Credentials
+from .member import Member
+
+
+class Ownership(Member):
+    async def start(
+        self, own: Credentials, bind: str, inc: int, members: list[str], slice_ms: int, sequencer: str
+    ) -> dict[str, str]:
+        """Start listening and dial the sequencer at "host:port"; returns the addresses."""
+        shell = self._run(OwnershipMachine(inc, members, slice_ms), own, admits=lambda name: ".r" in name)
+        self.addresses = {"peers": await shell.listen_peers(bind)}
+        shell.dial(SEQUENCER, sequencer)
+        return self.addresses

@@ -1,0 +1,116 @@
+"""The one place where ordinary classes become Ray actors: names, nodes, lifetimes, resources.
+
+Every actor is named ``manta/<peer name>`` in the cluster's namespace: ``manta/supervisor``, ``manta/sequencer``,
+``manta/ownership``, ``manta/b1``, ``manta/b1.r0``. Actors are pinned to a node with a small but non-zero resource,
+since Ray places actors that ask for nothing where it likes; and where they run is verified afterwards.
+
+Never restarted by Ray, never retried: a restart is an empty constructor (amnesia), and a retry may run twice.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util import list_named_actors
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from ..protocol.errors import LocalError
+from .ray_handles import Handle
+
+PREFIX = "manta/"
+SUPERVISOR = "supervisor"
+BROKER_RESOURCE = "manta_broker"
+"""Nodes that offer this custom resource carry the brokers; if none does, all nodes do."""
+ACTOR_CPUS = 0.01
+
+
+@dataclass(frozen=True)
+class Node:
+    """A Ray node that is alive. `id` is Ray's; `host` its IP address."""
+
+    id: str
+    host: str
+    resources: dict[str, float]
+
+
+def alive_nodes() -> list[Node]:
+    """All nodes alive, in a stable order."""
+    found = [
+        Node(node["NodeID"], node["NodeManagerAddress"], node["Resources"]) for node in ray.nodes() if node["Alive"]
+    ]
+    return sorted(found, key=lambda node: (node.host, node.id))
+
+
+def broker_nodes(nodes: list[Node]) -> list[Node]:
+    """The nodes that may carry brokers."""
+    return [node for node in nodes if node.resources.get(BROKER_RESOURCE)] or nodes
+
+
+def current_place() -> dict[str, Any]:
+    """Of the calling actor: Ray node id, pid."""
+    return {"node": ray.get_runtime_context().get_node_id(), "pid": os.getpid()}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the actors of one cluster are placed.
+
+    Attributes:
+        namespace: Ray namespace; one cluster each.
+        detached: whether the actors outlive the process that started them.
+    """
+
+    namespace: str
+    detached: bool
+
+    def actor(self, cls: type, name: str, node: str, *args: Any) -> Handle:
+        """Start an actor of `cls` on the Ray node `node`. Returns at once; `verify` when it matters that it runs."""
+        actor = (
+            ray.remote(cls)
+            .options(
+                name=PREFIX + name,
+                namespace=self.namespace,
+                lifetime="detached" if self.detached else "non_detached",
+                num_cpus=ACTOR_CPUS,
+                max_restarts=0,
+                max_task_retries=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            )
+            .remote(name, *args)
+        )
+        return Handle(name, actor)
+
+    async def verify(self, handle: Handle, node: str, timeout_s: float) -> dict[str, Any]:
+        """Wait until the actor runs; returns its place.
+
+        Raises:
+            ActorGone: it did not start in time.
+            LocalError: it runs on another node.
+        """
+        place = await handle.call("place", timeout_s=timeout_s)
+        if place["node"] != node:
+            raise LocalError(f"{handle.name} was to run on Ray node {node} but runs on {place['node']}")
+        return place
+
+    def find(self, name: str) -> Handle | None:
+        """The actor of that name, or None."""
+        try:
+            return Handle(name, ray.get_actor(PREFIX + name, namespace=self.namespace))
+        except ValueError:
+            return None
+
+    def sweep(self) -> list[str]:
+        """Kill what an earlier cluster of this namespace left behind, except supervisors; returns the names."""
+        names = [
+            entry["name"][len(PREFIX) :]
+            for entry in list_named_actors(all_namespaces=True)
+            if entry["namespace"] == self.namespace and entry["name"].startswith(PREFIX)
+        ]
+        left = [name for name in names if name != SUPERVISOR]
+        for name in left:
+            if (handle := self.find(name)) is not None:
+                handle.kill()
+        return left

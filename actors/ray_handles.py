@@ -1,0 +1,92 @@
+"""The one class that touches Ray actor handles: calls with a time limit, kills. Control plane only."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+from ..protocol.errors import LocalError
+
+CALL_S = 30.0
+
+
+class ActorGone(LocalError):
+    """The actor has died or cannot be reached."""
+
+
+class Handle:
+    """A Ray actor by its peer name. Picklable.
+
+    Raises (from the calls):
+        ActorGone: it died, or did not answer within the time limit; whether the call ran is not known.
+        LocalError: the actor raised one.
+    """
+
+    def __init__(self, name: str, actor: ActorHandle) -> None:
+        self.name = name
+        self._actor = actor
+
+    def __repr__(self) -> str:
+        return f"Handle({self.name})"
+
+    async def call(self, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
+        """Call from an event loop."""
+        reference = getattr(self._actor, method).remote(*args)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(reference.future()), timeout_s)
+        except Exception as error:
+            raise self._translated(error, method, timeout_s) from error
+
+    def call_now(self, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
+        """Call from ordinary code; blocks."""
+        try:
+            return ray.get(getattr(self._actor, method).remote(*args), timeout=timeout_s)
+        except Exception as error:
+            raise self._translated(error, method, timeout_s) from error
+
+    def begin(self, method: str, *args: Any) -> ray.ObjectRef:
+        """Call, and get the answer later from `wait`."""
+        return getattr(self._actor, method).remote(*args)
+
+    def wait(self, reference: ray.ObjectRef, timeout_s: float = CALL_S) -> Any:
+        """The answer to what `begin` began; blocks."""
+        try:
+            return ray.get(reference, timeout=timeout_s)
+        except Exception as error:
+            raise self._translated(error, "call", timeout_s) from error
+
+    def tell(self, method: str, *args: Any) -> None:
+        """Call and do not wait. The method itself must report what goes wrong."""
+        getattr(self._actor, method).remote(*args)
+
+    def kill(self) -> None:
+        """End the process, at once and for good."""
+        try:
+            ray.kill(self._actor, no_restart=True)
+        except (RayActorError, ValueError):
+            pass  # gone already
+
+    def _translated(self, error: Exception, method: str, timeout_s: float) -> Exception:
+        if isinstance(error, (TimeoutError, GetTimeoutError)):
+            return ActorGone(f"{self.name} did not answer {method} within {timeout_s:g} s")
+        if isinstance(error, RayTaskError):
+            cause = error.cause
+            return cause if isinstance(cause, LocalError) else LocalError(f"{self.name}.{method} failed: {cause!r}")
+        if isinstance(error, RayActorError):
+            return ActorGone(f"{self.name} is dead: {error}")
+        return error
+
+
+class Teller:
+    """A picklable callable: tells a named actor something, one argument."""
+
+    def __init__(self, handle: Handle, method: str) -> None:
+        self._handle = handle
+        self._method = method
+
+    def __call__(self, argument: Any) -> None:
+        self._handle.tell(self._method, argument)

@@ -1,0 +1,25 @@
+"""A queue replica: hosts one or more queues of one broker. Dials everybody it talks to."""
+
+from __future__ import annotations
+
+from ..protocol.effects import OWNERSHIP, SEQUENCER
+from ..protocol.replica import ReplicaMachine
+from .handshake import Credentials
+from .member import Member
+
+
+class QueueReplica(Member):
+    async def start(
+        self, own: Credentials, broker: str, inc: int, sequencer: str, ownership: str, broker_peers: str
+    ) -> dict[str, str]:
+        """Dial the sequencer, Ownership and the broker at their "host:port"; returns no addresses."""
+        shell = self._run(ReplicaMachine(self.name, broker, inc), own)
+        shell.dial(SEQUENCER, sequencer)
+        shell.dial(OWNERSHIP, ownership)
+        shell.dial(broker, broker_peers)
+        return {}
+
+    def __repr__(self) -> str:
+        queues = getattr(self.shell.machine, "queues", {}) if self.shell is not None else {}
+        hosted = ", ".join(sorted(id.rsplit("#", 1)[0] for id in queues))
+        return f"QueueReplica({self.name}: {hosted})" if hosted else f"QueueReplica({self.name})"

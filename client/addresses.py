@@ -1,0 +1,82 @@
+"""Where to connect: what `connect(address)` may be given, and what it comes to.
+
+`None` is this Ray cluster's nearest broker, "local" an embedded cluster for the program's life, and "host:port" (or
+several, with commas or as a list) a broker reached without Ray. Ray is imported only for the first two.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from .errors import Invalid, MantaError, NoCluster
+
+_lock = threading.Lock()
+_embedded: Any = None
+
+
+def split_host(address: str) -> tuple[str, int]:
+    """("host", port) of "host:port".
+
+    Raises:
+        Invalid: it is not of that form.
+    """
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Invalid(f'a broker\'s address is "host:port", not {address!r}; use None for the running cluster')
+    return host.strip("[]"), int(port)
+
+
+def resolve(address: str | Iterable[str] | None, token: str, brokers: int) -> tuple[list[str], str]:
+    """The brokers to try in turn, and the token to present.
+
+    Raises:
+        NoCluster: no running cluster was found.
+        Invalid: the address is not of an allowed form.
+    """
+    if address is None:
+        cluster = _find()
+        nearest = cluster.nearest()
+        others = [a for a in cluster.addresses.values() if a != nearest]
+        return [nearest, *others], token or cluster.token
+    if address == "local":
+        cluster = embedded(brokers)
+        return list(cluster.addresses.values()), token or cluster.token
+    several = address.split(",") if isinstance(address, str) else list(address)
+    for one in several:
+        split_host(one)
+    return [one.strip() for one in several], token
+
+
+def embedded(brokers: int) -> Any:
+    """This program's embedded cluster, started when first asked for and stopped at exit."""
+    global _embedded
+    from ..actors.cluster import start_cluster
+
+    with _lock:
+        if _embedded is None:
+            _embedded = start_cluster(brokers=brokers, address="local", detached=False)
+            atexit.register(_stop_embedded)
+        return _embedded
+
+
+def _stop_embedded() -> None:
+    global _embedded
+    cluster, _embedded = _embedded, None
+    if cluster is not None:
+        cluster.stop()
+
+
+def _find() -> Any:
+    if _embedded is not None:
+        return _embedded
+    from ..actors.cluster import find_cluster
+
+    try:
+        return find_cluster()
+    except MantaError:
+        raise
+    except Exception as error:
+        raise NoCluster(f'{error} (or connect("local") for an embedded cluster)') from error

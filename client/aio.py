@@ -1,0 +1,489 @@
+"""The asyncio client: `connect_async` and what it gives.
+
+Everything belongs to one event loop. `send`, `fetch`, `acknowledge` do not suspend while there is capacity or a message
+is here; what they gather leaves in frames (see `sending.py`, `receiving.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from typing import Any, cast
+
+from ..protocol.errors import PeerError
+from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
+from .addresses import resolve, split_host
+from .conversation import Conversation
+from .errors import ConnectionLost, Empty, Full, Invalid, MantaError, ProtocolError, Timeout
+from .management import Management, parse_address
+from .message import Message
+from .receiving import ReceiverCore
+from .sending import SenderCore
+
+WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+
+
+class connect_async:
+    """Connect to a broker, by ``async with connect_async(...) as connection`` or ``await connect_async(...)``.
+
+    Args:
+        address: None (this Ray cluster's nearest broker), "local" (an embedded cluster), "host:port", or several.
+        token: what the cluster asks its clients for.
+        timeout: seconds to wait for the connection and for each answer.
+        brokers: size of an embedded cluster.
+
+    Raises (when awaited):
+        NoCluster, ConnectionLost, Unauthorized, Timeout, Invalid.
+    """
+
+    def __init__(
+        self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1
+    ) -> None:
+        self._arguments = (address, token, timeout, brokers)
+        self._connection: AsyncConnection | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncConnection]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> AsyncConnection:
+        self._connection = await self._connect()
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _connect(self) -> AsyncConnection:
+        address, token, timeout, brokers = self._arguments
+        if address is None or address == "local":
+            addresses, token = await asyncio.to_thread(resolve, address, token, brokers)
+        else:
+            addresses, token = resolve(address, token, brokers)
+        failure: MantaError | None = None
+        for one in addresses:
+            try:
+                return await AsyncConnection.open(one, token, timeout)
+            except ConnectionLost as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+
+class _Protocol(asyncio.Protocol):
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(6, 1, 1)  # TCP_NODELAY
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.gone(str(exc) if exc else "it closed the connection")
+
+
+class AsyncConnection(Management):
+    """One connection to one broker. All methods of `Management` are awaited."""
+
+    def __init__(self, address: str, token: str, timeout: float) -> None:
+        self.address = address
+        self.timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._protocol = _Protocol(self)
+        self._conversation = Conversation(address, token, self._write)
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    @classmethod
+    async def open(cls, address: str, token: str = "", timeout: float = 10.0) -> AsyncConnection:
+        """Connect to the broker at "host:port" and greet it."""
+        connection = cls(address, token, timeout)
+        host, port = split_host(address)
+        try:
+            async with asyncio.timeout(timeout):
+                await connection._loop.create_connection(lambda: connection._protocol, host, port)
+        except (OSError, TimeoutError) as error:
+            raise ConnectionLost(
+                f"no broker answers at {address} ({error or 'no answer in time'}): check the address, and `mantamq "
+                "status`"
+            ) from None
+        conversation = connection._conversation
+        conversation.open()
+        try:
+            await connection.until(lambda: conversation.opened is not None or conversation.failure is not None)
+            conversation.check()
+        except MantaError:
+            connection._protocol.transport.close()
+            raise
+        return connection
+
+    # ---- driver
+
+    def _write(self, data: bytes) -> None:
+        self._protocol.transport.write(data)
+
+    def received(self, data: bytes) -> None:
+        try:
+            self._conversation.feed(data)
+        except PeerError as error:
+            self._conversation.lost(ProtocolError(f"the broker at {self.address} broke the protocol: {error}"))
+            self._protocol.transport.close()
+        self._notify()
+
+    def gone(self, reason: str) -> None:
+        self._conversation.lost_because(reason)
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._waiters:
+            for predicate, future in self._waiters:
+                if not future.done() and predicate():
+                    future.set_result(None)
+
+    async def until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+        """Wait until `predicate` holds, checked after everything that comes in.
+
+        Args:
+            timeout: seconds; None for ever; -1 the connection's own, whose end raises Timeout.
+
+        Returns:
+            False when `timeout` ended the wait.
+        """
+        if predicate():
+            return True
+        limit = self.timeout if timeout == -1.0 else timeout
+        future = self._loop.create_future()
+        waiter = (predicate, future)
+        self._waiters.append(waiter)
+        handle = None
+        if limit is not None:
+            handle = self._loop.call_later(max(0.0, limit), _expire, future)
+        try:
+            await future
+        except TimeoutError:
+            if predicate():
+                return True
+            if timeout == -1.0:
+                text = f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown"
+                raise Timeout(text) from None
+            return False
+        finally:
+            if handle is not None:
+                handle.cancel()
+            self._waiters.remove(waiter)
+        return True
+
+    async def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
+        conversation = self._conversation
+        number = conversation.command(name, arguments)
+        try:
+            await self.until(lambda: conversation.replied(number))
+            value = conversation.result(number)
+        finally:
+            conversation.forget(number)
+        return pick(value) if pick is not None else value
+
+    # ---- the user's
+
+    @property
+    def broker(self) -> str:
+        """The id of the broker this is connected to."""
+        opened = self._conversation.opened
+        return opened.broker if opened is not None else ""
+
+    @property
+    def members(self) -> dict[str, str]:
+        """Broker id to "host:port" of every member."""
+        opened = self._conversation.opened
+        return dict(opened.members) if opened is not None else {}
+
+    def session(self) -> AsyncSession:
+        return AsyncSession(self)
+
+    async def close(self) -> None:
+        """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
+        conversation = self._conversation
+        if conversation.failure is None:
+            for link in conversation.links():
+                link.flush()
+            conversation.lost(ConnectionLost("this connection was closed: connect again"))
+        self._protocol.transport.close()
+        self._notify()
+
+    async def __aenter__(self) -> AsyncConnection:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _expire(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
+
+
+class AsyncSession:
+    """Senders and receivers that are settled together.
+
+    Attributes:
+        lost: (queue, position) of settlements that came too late: the messages were not ours any more.
+    """
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+        self._senders: list[AsyncSender] = []
+        self._receivers: list[AsyncReceiver] = []
+
+    async def sender(self, address: str, capacity: int = 1000) -> AsyncSender:
+        """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
+
+        Raises:
+            NotFound: there is no such queue or exchange.
+        """
+        connection = self.connection
+        conversation = connection._conversation
+        exchange, key = parse_address(address)
+        keyed = False
+        if not exchange and "/" not in address:
+            kind = (await connection._command("resolve", {"name": address}))["kind"]
+            keyed = kind == "exchange"
+        if keyed:
+            exchange = address
+        handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
+        await connection.until(lambda: conversation.attached(handle))
+        sender = AsyncSender(connection, conversation.sender(handle, address, keyed, capacity))
+        self._senders.append(sender)
+        return sender
+
+    async def receiver(
+        self, queue: str, capacity: int = 1000, mode: str = "consume", accept: bool = True
+    ) -> AsyncReceiver:
+        """Open a receiver.
+
+        Args:
+            capacity: messages the broker may send ahead; 0 fetches each on demand.
+            mode: "consume", or "browse" to look without taking.
+            accept: False: messages are gone when they are sent to us, nothing is settled.
+
+        Raises:
+            NotFound: there is no such queue.
+        """
+        connection = self.connection
+        conversation = connection._conversation
+        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
+        await connection.until(lambda: conversation.attached(handle))
+        core = conversation.receiver(handle, queue, capacity, accept and mode == "consume")
+        receiver = AsyncReceiver(connection, core)
+        self._receivers.append(receiver)
+        return receiver
+
+    def acknowledge(self, message: Message | None = None) -> None:
+        """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
+        if message is not None:
+            _receiver_of(message).settle(ACCEPT, message)
+            return
+        for receiver in self._receivers:
+            for each in list(receiver.core.unsettled.values()):
+                receiver.core.settle(ACCEPT, each)
+
+    def release(self, message: Message) -> None:
+        """Give a message back to its place in the queue."""
+        _receiver_of(message).settle(RELEASE, message)
+
+    def reject(self, message: Message) -> None:
+        """Refuse a message: to the queue's alternate exchange, or discarded."""
+        _receiver_of(message).settle(REJECT, message)
+
+    @property
+    def lost(self) -> list[tuple[str, int]]:
+        return [(r.core.queue, position) for r in self._receivers for position in r.core.lost]
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent and settled is complete. Raises what a sender failed of; Timeout."""
+        for sender in self._senders:
+            await sender.sync(timeout)
+        for receiver in self._receivers:
+            core = receiver.core
+            core.flush()
+            if not await self.connection.until(core.settled, timeout):
+                raise Timeout("settlements are not complete in time; they may still complete")
+            if core.failure is not None and core.failure is self.connection._conversation.failure:
+                core.check()
+
+    async def close(self) -> None:
+        """Sync, then close all senders and receivers."""
+        await self.sync(self.connection.timeout)
+        for link in (*self._senders, *self._receivers):
+            await link.close()
+
+
+def _receiver_of(message: Message) -> ReceiverCore:
+    if message.receiver is None:
+        raise Invalid("only a received message can be settled")
+    return message.receiver
+
+
+class AsyncSender:
+    """Sends to one address. Attributes: core (its books)."""
+
+    def __init__(self, connection: AsyncConnection, core: SenderCore) -> None:
+        self.core = core
+        self._connection = connection
+        self._put = core.put
+
+    @property
+    def unsettled(self) -> int:
+        """Messages sent and not complete."""
+        return self.core.unsettled
+
+    async def send(self, message: Message | bytes | str) -> None:
+        """Send one message; waits only while capacity is used up.
+
+        Raises:
+            TooLarge, Invalid: this message cannot be sent.
+            NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
+            LinkClosed, Deleted, ConnectionLost: the sender has ended.
+        """
+        core = self.core
+        if core.failure is not None or core.failures:
+            core.check()
+        if core.unsettled >= core.capacity:
+            core.flush()
+            await self._connection.until(core.ready, None)
+            core.check()
+        self._put(message)
+
+    def send_nowait(self, message: Message | bytes | str) -> None:
+        """Send without waiting. Raises Full when capacity is used up, and as `send`."""
+        core = self.core
+        if core.failure is not None or core.failures:
+            core.check()
+        if core.unsettled >= core.capacity:
+            core.flush()
+            raise Full(f"{core.capacity} messages are sent and not complete: wait, or ask for more capacity")
+        self._put(message)
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything sent is complete. Raises as `send`; Timeout."""
+        self.core.flush()
+        if not await self._connection.until(self.core.settled, timeout):
+            raise Timeout(f"{self.core.unsettled} messages are not complete in time; they may still complete")
+        self.core.check()
+
+    async def close(self) -> None:
+        """Wait for what was sent, then end the sender."""
+        if self.core.failure is None:
+            await self.sync()
+        await _detach(self._connection, self.core.handle)
+
+    async def __aenter__(self) -> AsyncSender:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self.close()
+
+
+class AsyncReceiver:
+    """Receives from one queue. Attributes: core (its books)."""
+
+    def __init__(self, connection: AsyncConnection, core: ReceiverCore) -> None:
+        self.core = core
+        self._connection = connection
+
+    @property
+    def available(self) -> int:
+        """Messages that are here already."""
+        return self.core.available
+
+    def fetch_nowait(self) -> Message:
+        """The next message that is here. Raises Empty when none is; LinkClosed, ConnectionLost."""
+        message = self.core.fetch()
+        if message is None:
+            self.core.check()
+            raise Empty("no message is here yet: fetch with a timeout, or get() to ask the cluster")
+        return message
+
+    async def fetch(self, timeout: float | None = None) -> Message:
+        """The next message; waits `timeout` seconds, None for ever.
+
+        Raises:
+            Empty: none came in time.
+            LinkClosed, Deleted, ConnectionLost: the receiver has ended.
+        """
+        core = self.core
+        message = core.fetch()
+        if message is not None:
+            return message
+        if core.capacity == 0:
+            return await self._fetch_one(timeout)
+        await self._connection.until(core.ready, timeout)
+        return self._taken(f"no message came in {timeout} s")
+
+    async def _fetch_one(self, timeout: float | None) -> Message:
+        """Without a window: ask for one message, and take the asking back when time is up."""
+        core = self.core
+        core.check()
+        core.ask(1)
+        if not await self._connection.until(core.ready, timeout):
+            await self._drain(0)
+        return self._taken(f"no message came in {timeout} s")
+
+    async def get(self, timeout: float | None = 0) -> Message:
+        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word.
+
+        Raises:
+            Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
+        """
+        core = self.core
+        message = core.fetch()
+        if message is not None:
+            return message
+        core.check()
+        await self._drain(1 if core.capacity == 0 else 0)
+        core.refill()
+        if not core.available and timeout != 0:
+            return await self.fetch(timeout)
+        return self._taken("the queue has no message available")
+
+    async def _drain(self, messages: int) -> None:
+        core = self.core
+        mark = core.drain(messages)
+        await self._connection.until(lambda: core.drained >= mark or core.failure is not None)
+
+    def _taken(self, empty: str) -> Message:
+        message = self.core.fetch()
+        if message is None:
+            self.core.check()
+            raise Empty(empty)
+        return message
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        return await self.fetch()
+
+    async def close(self) -> None:
+        """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
+        self.core.flush()
+        await _detach(self._connection, self.core.handle)
+
+    async def __aenter__(self) -> AsyncReceiver:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self.close()
+
+
+async def _detach(connection: AsyncConnection, handle: int) -> None:
+    conversation = connection._conversation
+    conversation.detach(handle)
+    await connection.until(lambda: conversation.detached(handle))

@@ -1,0 +1,144 @@
+"""What can go wrong, as exact exceptions. Each text names the rule that was broken and what to do."""
+
+from __future__ import annotations
+
+import queue
+from typing import ClassVar
+
+from ..protocol import errors as codes
+
+
+class MantaError(Exception):
+    """Base of all errors of the client.
+
+    Attributes:
+        code: the stable code of the error.
+        text: which rule was broken and what to do.
+    """
+
+    code: ClassVar[str] = codes.INTERNAL
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class NotFound(MantaError):
+    """There is no queue or exchange of that name."""
+
+    code = codes.NOT_FOUND
+
+
+class Exists(MantaError):
+    """The name is declared already, with another definition."""
+
+    code = codes.EXISTS
+
+
+class Invalid(MantaError, ValueError):
+    """An argument is not of the allowed form."""
+
+    code = codes.INVALID
+
+
+class Unauthorized(MantaError):
+    """The token is not the cluster's."""
+
+    code = codes.UNAUTHORIZED
+
+
+class TooLarge(MantaError):
+    """The message is larger than the broker takes."""
+
+    code = codes.TOO_LARGE
+
+
+class ProtocolError(MantaError):
+    """The two sides do not speak the same protocol."""
+
+    code = codes.BAD_FRAME
+
+
+class NotAllowed(MantaError):
+    """The broker refuses this on principle."""
+
+    code = codes.NOT_ALLOWED
+
+
+class InUse(MantaError):
+    """The queue or exchange is still used by others."""
+
+    code = codes.IN_USE
+
+
+class NotEmpty(MantaError):
+    """The queue still has messages."""
+
+    code = codes.NOT_EMPTY
+
+
+class Busy(MantaError):
+    """Too much is under way; try again."""
+
+    code = codes.BUSY
+
+
+class Unavailable(MantaError):
+    """This broker cannot serve it now."""
+
+    code = codes.UNAVAILABLE
+
+
+class LinkClosed(MantaError):
+    """The sender or receiver has ended; open another one."""
+
+    code = codes.NOT_ALLOWED
+
+
+class Deleted(LinkClosed):
+    """The queue of this sender or receiver was deleted."""
+
+    code = codes.DELETED
+
+
+class ConnectionLost(MantaError, ConnectionError):
+    """The broker cannot be reached any more. What was not complete may or may not have happened."""
+
+    code = codes.UNAVAILABLE
+
+
+class NoCluster(MantaError):
+    """No running cluster was found."""
+
+    code = codes.NOT_FOUND
+
+
+class Timeout(MantaError, TimeoutError):
+    """The broker did not answer in time; the outcome is unknown."""
+
+    code = codes.UNAVAILABLE
+
+
+class Empty(MantaError, queue.Empty):
+    """No message came in time."""
+
+
+class Full(MantaError, queue.Full):
+    """The sender's capacity, or the queue's size, is used up."""
+
+
+BY_CODE: dict[str, type[MantaError]] = {
+    cls.code: cls
+    for cls in (NotFound, Exists, Invalid, Unauthorized, TooLarge, ProtocolError, NotAllowed, InUse, NotEmpty, Busy)
+} | {
+    codes.UNAVAILABLE: Unavailable,
+    codes.DELETED: Deleted,
+    codes.WRONG_VERSION: ProtocolError,
+    codes.INTERNAL: MantaError,
+}
+
+
+def error(code: str, text: str) -> MantaError:
+    """The exception for a code from the wire; unknown codes give the base class with the code in its text."""
+    cls = BY_CODE.get(code)
+    return cls(text) if cls is not None else MantaError(f"{code}: {text}")

@@ -1,0 +1,127 @@
+"""A message, and its form on the wire.
+
+The cluster never looks inside: a message travels as one opaque blob, a msgpack array of the fields below in their
+order, cut after the last one that is not at its default. A plain body is ``[body]``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .errors import Invalid
+
+if TYPE_CHECKING:
+    from .receiving import ReceiverCore
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Any]).decode
+UNDECODABLE = "mantamq.undecodable"
+
+
+class Message:
+    """One message.
+
+    Args:
+        body: bytes; a str is sent as UTF-8 with content type text/plain.
+        subject: what it is about; the routing key when it is sent to an exchange without a key.
+        properties: names and values for the application (and for headers exchanges).
+        ttl: seconds until it expires, None for never.
+        priority: carried for the application; does not change its place in the queue.
+        correlation_id, reply_to, content_type, message_id: for the application, as in AMQP.
+        durable: whether it should survive a full stop of the cluster (queues are transient so far).
+
+    Received messages also have `queue`, `position` (its place in the queue), `redelivered` and `delivery_count` (how
+    often it was delivered before).
+    """
+
+    __slots__ = (
+        "acquisition", "body", "content_type", "correlation_id", "delivery_count", "durable", "message_id", "position",
+        "priority", "properties", "receiver", "reply_to", "subject", "ttl",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        body: bytes | str = b"",
+        subject: str | None = None,
+        properties: dict[str, Any] | None = None,
+        ttl: float | None = None,
+        priority: int | None = None,
+        correlation_id: str | None = None,
+        reply_to: str | None = None,
+        durable: bool = False,
+        content_type: str | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        if type(body) is str:
+            body = body.encode()
+            content_type = content_type or "text/plain"
+        self.body: bytes = body  # type: ignore[assignment]
+        self.subject = subject
+        self.properties = properties
+        self.ttl = ttl
+        self.priority = priority
+        self.correlation_id = correlation_id
+        self.reply_to = reply_to
+        self.durable = durable
+        self.content_type = content_type
+        self.message_id = message_id
+        self.position = 0
+        self.acquisition = 0
+        self.delivery_count = 0
+        self.receiver: ReceiverCore | None = None
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether a consumer may have seen it before."""
+        return self.delivery_count > 0
+
+    @property
+    def queue(self) -> str:
+        """The queue it was received from; "" for a message of one's own."""
+        return self.receiver.queue if self.receiver is not None else ""
+
+    def __repr__(self) -> str:
+        head = self.body[:32] + (b"..." if len(self.body) > 32 else b"")
+        return f"Message({head!r}, subject={self.subject!r}, properties={self.properties!r}, position={self.position})"
+
+
+_FIELDS = (
+    "subject", "properties", "ttl", "priority", "correlation_id", "reply_to", "durable", "content_type", "message_id",
+)  # fmt: skip
+
+
+def encode(message: Message) -> bytes:
+    """The blob of a message.
+
+    Raises:
+        Invalid: a field is of a type that cannot travel.
+    """
+    values = [message.body]
+    if (
+        message.subject is not None or message.properties is not None or message.ttl is not None
+        or message.priority is not None or message.correlation_id is not None or message.reply_to is not None
+        or message.durable or message.content_type is not None or message.message_id is not None
+    ):  # fmt: skip
+        values += [getattr(message, name) for name in _FIELDS]
+        while not values[-1]:
+            values.pop()
+    try:
+        return _encode(values)
+    except (TypeError, OverflowError, ValueError) as error:
+        raise Invalid(f"a message holds bytes, text, numbers, lists and maps only: {error}") from None
+
+
+def decode(blob: bytes) -> Message:
+    """The message of a blob. What is no message comes as a body with the property `mantamq.undecodable`: a foreign or
+    damaged blob must not block the receiver that meets it."""
+    try:
+        values = _decode(blob)
+        if len(values) == 1 and type(values[0]) is bytes:
+            return Message(values[0])
+        if type(values[0]) is not bytes:
+            raise ValueError
+        return Message(*values[:10])
+    except (msgspec.DecodeError, ValueError, TypeError, IndexError):
+        return Message(blob, properties={UNDECODABLE: True})

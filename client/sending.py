@@ -1,0 +1,150 @@
+"""A sender's books, without I/O: numbers, capacity, and the gathering of single sends into frames.
+
+Adaptive coalescing: while nothing is in flight a message leaves at once; while something is, messages gather until the
+next completion comes or a frame's worth is there. Nobody waits on a timer, and a program that sends one message at a
+time still puts batches on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
+from ..protocol.ranges import size
+from .errors import Invalid, MantaError, TooLarge, error
+from .message import Message, encode
+
+GATHER_MESSAGES = 128
+GATHER_BYTES = 128 * 1024
+
+
+class SenderCore:
+    """One sender. Not thread-safe: its owner serialises calls.
+
+    Args:
+        handle: its number on the connection.
+        address: what the user asked for, for errors.
+        keyed: each message's subject is its routing key.
+        headers: the exchange routes by properties.
+        capacity: most messages sent and not complete.
+        message_bytes: the broker's limit of one message.
+        write: sends a frame.
+
+    Attributes:
+        unsettled: messages put and not complete.
+        failure: set when the link has ended.
+        failures: (ranges of numbers, exception) of refused messages not yet told to the user.
+    """
+
+    def __init__(
+        self, handle: int, address: str, keyed: bool, headers: bool, capacity: int, message_bytes: int,
+        write: Callable[[Frame], None],
+    ) -> None:  # fmt: skip
+        if capacity < 1:
+            raise Invalid(f"a sender's capacity is at least 1, not {capacity}")
+        self.handle = handle
+        self.address = address
+        self.capacity = capacity
+        self.unsettled = 0
+        self.sent = 0
+        self.failure: MantaError | None = None
+        self.failures: list[tuple[list[int], MantaError]] = []
+        self._keyed = keyed
+        self._with_headers = headers
+        self._message_bytes = message_bytes
+        self._write = write
+        self._flying = 0  # messages in frames on their way
+        self._blobs: list[bytes] = []
+        self._keys: list[str] = []
+        self._ttl: list[int] = []
+        self._headers: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    def put(self, message: Message | bytes | str) -> None:
+        """Take a message; the caller has seen to capacity.
+
+        Raises:
+            TooLarge, Invalid: this message cannot be sent; nothing else is disturbed.
+        """
+        if type(message) is not Message:
+            message = Message(message)  # type: ignore[arg-type]
+        blob = encode(message)
+        length = len(blob)
+        if length > self._message_bytes:
+            raise TooLarge(f"a message has at most {self._message_bytes} bytes encoded, this one {length}: split it")
+        blobs = self._blobs
+        if message.ttl is not None:
+            ttl_ms = int(message.ttl * 1000)
+            if not 0 <= ttl_ms < 1 << 48:
+                raise Invalid(f"a message's ttl is 0 or more seconds, not {message.ttl}")
+            self._ttl += (len(blobs), ttl_ms)
+        blobs.append(blob)
+        if self._keyed:
+            self._keys.append(message.subject or "")
+        if self._with_headers:
+            self._headers.append(message.properties or {})
+        self.unsettled += 1
+        self._bytes += length
+        if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what has gathered."""
+        blobs = self._blobs
+        if not blobs or self.failure is not None:
+            return
+        frame = Transfer(
+            self.handle,
+            self.sent + 1,
+            blobs,
+            self._keys if self._keyed else None,
+            self._ttl,
+            self._headers if self._with_headers else None,
+        )
+        self.sent += len(blobs)
+        self._flying += len(blobs)
+        self._blobs = []
+        self._bytes = 0
+        if self._keyed:
+            self._keys = []
+        if self._ttl:
+            self._ttl = []
+        if self._with_headers:
+            self._headers = []
+        self._write(frame)
+
+    def completed(self, frame: Completed | Failed) -> None:
+        count = size(frame.ranges)
+        self._flying -= count
+        self.unsettled -= count
+        if type(frame) is Failed:
+            self.failures.append((frame.ranges, error(frame.code, frame.text)))
+        if self._blobs:
+            self.flush()
+
+    def ended(self, failure: MantaError) -> None:
+        self.failure = self.failure or failure
+        self._blobs = []
+
+    def detached(self, frame: Detached) -> None:
+        self.ended(error(frame.code, frame.text))
+
+    def full(self) -> bool:
+        return self.unsettled >= self.capacity
+
+    def ready(self) -> bool:
+        """Whether a waiting send may go on (to succeed or to raise)."""
+        return self.unsettled < self.capacity or self.failure is not None or bool(self.failures)
+
+    def settled(self) -> bool:
+        return self.unsettled == 0 or self.failure is not None
+
+    def check(self) -> None:
+        """Raise what the user has not been told yet."""
+        if self.failures:
+            ranges, failure = self.failures.pop(0)
+            failure.numbers = ranges  # type: ignore[attr-defined]
+            raise failure
+        if self.failure is not None:
+            raise type(self.failure)(self.failure.text)

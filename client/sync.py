@@ -1,0 +1,436 @@
+"""The synchronous client: `connect` and what it gives. Threads may share a connection.
+
+The twin of `aio.py`, on the same books. Calls run in the caller's thread under one lock per connection; a thread of the
+connection's own reads. Not to be carried over a fork: connect anew in the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+from ..protocol.errors import PeerError
+from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
+from .addresses import resolve, split_host
+from .aio import _receiver_of
+from .conversation import Conversation
+from .errors import ConnectionLost, Empty, Full, MantaError, NotAllowed, ProtocolError, Timeout
+from .management import Management, parse_address
+from .message import Message
+from .receiving import ReceiverCore
+from .sending import SenderCore
+from .wire import Wire
+
+
+def connect(
+    address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1
+) -> Connection:
+    """Connect to a broker; use it as a context manager.
+
+    Args:
+        address: None (this Ray cluster's nearest broker), "local" (an embedded cluster for this program's life),
+            "host:port" (no Ray needed), or several of these, tried in turn.
+        token: what the cluster asks its clients for.
+        timeout: seconds to wait for the connection and for each answer.
+        brokers: size of an embedded cluster.
+
+    Raises:
+        NoCluster, ConnectionLost, Unauthorized, Timeout, Invalid.
+    """
+    addresses, token = resolve(address, token, brokers)
+    failure: MantaError | None = None
+    for one in addresses:
+        try:
+            return Connection(one, token, timeout)
+        except ConnectionLost as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+class Connection(Management):
+    """One connection to one broker, by "host:port"."""
+
+    def __init__(self, address: str, token: str = "", timeout: float = 10.0) -> None:
+        self.address = address
+        self.timeout = timeout
+        self.lock = threading.Condition(threading.Lock())
+        self._waiting = 0
+        self._pid = os.getpid()
+        self._wire: Wire = cast(Wire, None)
+        self.conversation = Conversation(address, token, self._write)
+        try:
+            sock = socket.create_connection(split_host(address), timeout)
+        except OSError as error:
+            raise ConnectionLost(
+                f"no broker answers at {address} ({error}): check the address, and `mantamq status`"
+            ) from None
+        self._wire = Wire(sock, self._received, self._gone)
+        self._wire.start()
+        conversation = self.conversation
+        try:
+            with self.lock:
+                conversation.open()
+                self.until(lambda: conversation.opened is not None or conversation.failure is not None)
+                conversation.check()
+        except MantaError:
+            self._wire.close()
+            raise
+
+    # ---- driver
+
+    def _write(self, data: bytes) -> None:
+        if os.getpid() != self._pid:
+            raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
+        self._wire.write(data)
+
+    def _received(self, data: bytes) -> None:
+        with self.lock:
+            try:
+                self.conversation.feed(data)
+            except PeerError as error:
+                self.conversation.lost(ProtocolError(f"the broker at {self.address} broke the protocol: {error}"))
+            if self._waiting:
+                self.lock.notify_all()
+
+    def _gone(self, reason: str) -> None:
+        with self.lock:
+            self.conversation.lost_because(reason)
+            self.lock.notify_all()
+
+    def until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+        """Wait, with the lock held, until `predicate` holds.
+
+        Args:
+            timeout: seconds; None for ever; -1 the connection's own, whose end raises Timeout.
+
+        Returns:
+            False when `timeout` ended the wait.
+        """
+        if predicate():
+            return True
+        limit = self.timeout if timeout == -1.0 else timeout
+        self._waiting += 1
+        try:
+            done = self.lock.wait_for(predicate, limit)
+        finally:
+            self._waiting -= 1
+        if not done and timeout == -1.0:
+            raise Timeout(f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown")
+        return done
+
+    def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
+        conversation = self.conversation
+        with self.lock:
+            number = conversation.command(name, arguments)
+            try:
+                self.until(lambda: conversation.replied(number))
+                value = conversation.result(number)
+            finally:
+                conversation.forget(number)
+        return pick(value) if pick is not None else value
+
+    # ---- the user's
+
+    @property
+    def broker(self) -> str:
+        """The id of the broker this is connected to."""
+        opened = self.conversation.opened
+        return opened.broker if opened is not None else ""
+
+    @property
+    def members(self) -> dict[str, str]:
+        """Broker id to "host:port" of every member."""
+        opened = self.conversation.opened
+        return dict(opened.members) if opened is not None else {}
+
+    def session(self) -> Session:
+        return Session(self)
+
+    def close(self) -> None:
+        """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
+        with self.lock:
+            if self.conversation.failure is None:
+                for link in self.conversation.links():
+                    link.flush()
+                self.conversation.lost(ConnectionLost("this connection was closed: connect again"))
+            self.lock.notify_all()
+        self._wire.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Session:
+    """Senders and receivers that are settled together.
+
+    Attributes:
+        lost: (queue, position) of settlements that came too late: the messages were not ours any more.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._senders: list[Sender] = []
+        self._receivers: list[Receiver] = []
+
+    def sender(self, address: str, capacity: int = 1000) -> Sender:
+        """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
+
+        Raises:
+            NotFound: there is no such queue or exchange.
+        """
+        connection, conversation = self.connection, self.connection.conversation
+        exchange, key = parse_address(address)
+        keyed = False
+        if "/" not in address:
+            keyed = connection._command("resolve", {"name": address})["kind"] == "exchange"
+        if keyed:
+            exchange = address
+        with connection.lock:
+            handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
+            connection.until(lambda: conversation.attached(handle))
+            sender = Sender(connection, conversation.sender(handle, address, keyed, capacity))
+        self._senders.append(sender)
+        return sender
+
+    def receiver(self, queue: str, capacity: int = 1000, mode: str = "consume", accept: bool = True) -> Receiver:
+        """Open a receiver.
+
+        Args:
+            capacity: messages the broker may send ahead; 0 fetches each on demand.
+            mode: "consume", or "browse" to look without taking.
+            accept: False: messages are gone when they are sent to us, nothing is settled.
+
+        Raises:
+            NotFound: there is no such queue.
+        """
+        connection, conversation = self.connection, self.connection.conversation
+        with connection.lock:
+            handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
+            connection.until(lambda: conversation.attached(handle))
+            core = conversation.receiver(handle, queue, capacity, accept and mode == "consume")
+        receiver = Receiver(connection, core)
+        self._receivers.append(receiver)
+        return receiver
+
+    def acknowledge(self, message: Message | None = None) -> None:
+        """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
+        with self.connection.lock:
+            if message is not None:
+                _receiver_of(message).settle(ACCEPT, message)
+                return
+            for receiver in self._receivers:
+                for each in list(receiver.core.unsettled.values()):
+                    receiver.core.settle(ACCEPT, each)
+
+    def release(self, message: Message) -> None:
+        """Give a message back to its place in the queue."""
+        with self.connection.lock:
+            _receiver_of(message).settle(RELEASE, message)
+
+    def reject(self, message: Message) -> None:
+        """Refuse a message: to the queue's alternate exchange, or discarded."""
+        with self.connection.lock:
+            _receiver_of(message).settle(REJECT, message)
+
+    @property
+    def lost(self) -> list[tuple[str, int]]:
+        return [(r.core.queue, position) for r in self._receivers for position in r.core.lost]
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent and settled is complete. Raises what a sender failed of; Timeout."""
+        for sender in self._senders:
+            sender.sync(timeout)
+        connection = self.connection
+        for receiver in self._receivers:
+            core = receiver.core
+            with connection.lock:
+                core.flush()
+                if not connection.until(core.settled, timeout):
+                    raise Timeout("settlements are not complete in time; they may still complete")
+                if core.failure is not None and core.failure is connection.conversation.failure:
+                    core.check()
+
+    def close(self) -> None:
+        """Sync, then close all senders and receivers."""
+        self.sync(self.connection.timeout)
+        for link in (*self._senders, *self._receivers):
+            link.close()
+
+
+class Sender:
+    """Sends to one address. Attributes: core (its books)."""
+
+    def __init__(self, connection: Connection, core: SenderCore) -> None:
+        self.core = core
+        self._connection = connection
+        self._lock = connection.lock
+        self._put = core.put
+
+    @property
+    def unsettled(self) -> int:
+        """Messages sent and not complete."""
+        return self.core.unsettled
+
+    def send(self, message: Message | bytes | str, timeout: float | None = None) -> None:
+        """Send one message; waits only while capacity is used up.
+
+        Raises:
+            TooLarge, Invalid: this message cannot be sent.
+            Full: capacity was used up for `timeout` seconds.
+            NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
+            LinkClosed, Deleted, ConnectionLost: the sender has ended.
+        """
+        core = self.core
+        with self._lock:
+            if core.failure is not None or core.failures:
+                core.check()
+            if core.unsettled >= core.capacity:
+                core.flush()
+                if not self._connection.until(core.ready, timeout):
+                    raise Full(f"{core.capacity} messages are sent and not complete for {timeout} s")
+                core.check()
+            self._put(message)
+
+    def send_nowait(self, message: Message | bytes | str) -> None:
+        """Send without waiting. Raises Full when capacity is used up, and as `send`."""
+        self.send(message, timeout=0)
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything sent is complete. Raises as `send`; Timeout."""
+        core = self.core
+        with self._lock:
+            core.flush()
+            if not self._connection.until(core.settled, timeout):
+                raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
+            core.check()
+
+    def close(self) -> None:
+        """Wait for what was sent, then end the sender."""
+        if self.core.failure is None:
+            self.sync()
+        _detach(self._connection, self.core.handle)
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            self.close()
+
+
+class Receiver:
+    """Receives from one queue. Attributes: core (its books)."""
+
+    def __init__(self, connection: Connection, core: ReceiverCore) -> None:
+        self.core = core
+        self._connection = connection
+        self._lock = connection.lock
+
+    @property
+    def available(self) -> int:
+        """Messages that are here already."""
+        return self.core.available
+
+    def fetch_nowait(self) -> Message:
+        """The next message that is here. Raises Empty when none is; LinkClosed, ConnectionLost."""
+        with self._lock:
+            return self._taken("no message is here yet: fetch with a timeout, or get() to ask the cluster")
+
+    def fetch(self, timeout: float | None = None) -> Message:
+        """The next message; waits `timeout` seconds, None for ever.
+
+        Raises:
+            Empty: none came in time.
+            LinkClosed, Deleted, ConnectionLost: the receiver has ended.
+        """
+        core = self.core
+        with self._lock:
+            message = core.fetch()
+            if message is not None:
+                return message
+            if core.capacity == 0:
+                core.check()
+                core.ask(1)
+                if not self._connection.until(core.ready, timeout):
+                    self._drain(0)
+            else:
+                self._connection.until(core.ready, timeout)
+            return self._taken(f"no message came in {timeout} s")
+
+    def get(self, timeout: float | None = 0) -> Message:
+        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word.
+
+        Raises:
+            Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
+        """
+        core = self.core
+        started = time.monotonic()
+        with self._lock:
+            message = core.fetch()
+            if message is not None:
+                return message
+            core.check()
+            self._drain(1 if core.capacity == 0 else 0)
+            core.refill()
+            if core.available or timeout == 0:
+                return self._taken("the queue has no message available")
+        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
+        return self.fetch(left)
+
+    def get_batch(self, count: int) -> list[Message]:
+        """Up to `count` messages that the queue has for us now; fewer means it has no more."""
+        core = self.core
+        with self._lock:
+            core.check()
+            if core.available < count:
+                self._drain(count - core.available if core.capacity == 0 else 0)
+                core.refill()
+            messages: list[Message] = []
+            while len(messages) < count and (message := core.fetch()) is not None:
+                messages.append(message)
+            return messages
+
+    def _drain(self, messages: int) -> None:
+        core = self.core
+        mark = core.drain(messages)
+        self._connection.until(lambda: core.drained >= mark or core.failure is not None)
+
+    def _taken(self, empty: str) -> Message:
+        message = self.core.fetch()
+        if message is None:
+            self.core.check()
+            raise Empty(empty)
+        return message
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            yield self.fetch()
+
+    def close(self) -> None:
+        """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
+        with self._lock:
+            self.core.flush()
+        _detach(self._connection, self.core.handle)
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            self.close()
+
+
+def _detach(connection: Connection, handle: int) -> None:
+    conversation = connection.conversation
+    with connection.lock:
+        conversation.detach(handle)
+        connection.until(lambda: conversation.detached(handle))

@@ -1,0 +1,110 @@
+"""A socket with a reading thread: the synchronous client's driver.
+
+Sends leave from the caller's own thread, without a hand-over: what the socket does not take at once is left to the
+thread. The thread reads, and wakes whoever waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+
+READ_BYTES = 256 * 1024
+
+
+class Wire:
+    """A connected socket.
+
+    Args:
+        received: called in the thread with bytes that came.
+        gone: called once in the thread when the connection ended, with the reason.
+    """
+
+    def __init__(self, sock: socket.socket, received: Callable[[bytes], None], gone: Callable[[str], None]) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sock = sock
+        self._received = received
+        self._gone = gone
+        self._lock = threading.Lock()
+        self._left: list[bytes] = []  # what the socket has not taken, in order
+        self._closing = False
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._wake_read.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="mantamq-wire", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes: at once as far as the socket takes them, the rest from the thread."""
+        with self._lock:
+            if self._left:
+                self._left.append(data)
+                return
+            try:
+                sent = self._sock.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError:
+                return  # the thread notices and tells
+            if sent < len(data):
+                self._left.append(data[sent:])
+                self._wake()
+
+    def close(self) -> None:
+        """End the connection when what was written has left."""
+        with self._lock:
+            self._closing = True
+        self._wake()
+        if threading.current_thread() is not self._thread and self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(OSError):
+            self._wake_write.send(b"x")
+
+    def _run(self) -> None:
+        reason = "it closed the connection"
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._sock, selectors.EVENT_READ)
+                selector.register(self._wake_read, selectors.EVENT_READ)
+                while self._turn(selector):
+                    pass
+        except OSError as error:
+            reason = str(error)
+        for sock in (self._sock, self._wake_read, self._wake_write):
+            with contextlib.suppress(OSError):
+                sock.close()
+        self._gone(reason)
+
+    def _turn(self, selector: selectors.BaseSelector) -> bool:
+        for key, events in selector.select():
+            if key.fileobj is self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    self._wake_read.recv(4096)
+            elif events & selectors.EVENT_READ:
+                try:
+                    data = self._sock.recv(READ_BYTES)
+                except BlockingIOError:
+                    continue
+                if not data:
+                    return False
+                self._received(data)
+        with self._lock:
+            if self._left:
+                rest = b"".join(self._left)
+                try:
+                    sent = self._sock.send(rest)
+                except BlockingIOError:
+                    sent = 0
+                self._left = [rest[sent:]] if sent < len(rest) else []
+            if self._closing and not self._left:
+                return False
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._left else 0)
+        selector.modify(self._sock, wanted)
+        return True

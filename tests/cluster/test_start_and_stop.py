@@ -1,0 +1,80 @@
+"""A cluster starts, tells about itself, and ends without a trace."""
+
+from __future__ import annotations
+
+import socket
+
+import psutil
+import pytest
+import ray
+
+from mantamq.actors.cluster import find_cluster, start_cluster
+from mantamq.actors.local_ray import wait_gone
+from mantamq.protocol.errors import LocalError
+from tests.cluster.conftest import ray_children
+from tests.cluster.wire import RawClient
+
+
+def test_it_starts_works_and_leaves_no_process() -> None:
+    told: list[str] = []
+    with start_cluster(brokers=3, token="open sesame", progress=told.append) as cluster:
+        assert sorted(cluster.addresses) == ["b1", "b2", "b3"]
+        assert cluster.nearest() in cluster.addresses.values()
+        pids = cluster.actor_pids()
+        assert sorted(pids) == sorted(
+            ["supervisor", "sequencer", "ownership", *(f"b{b}{r}" for b in (1, 2, 3) for r in ("", ".r0", ".r1"))]
+        )
+        assert all(psutil.Process(pid).nice() == 0 for pid in pids.values())
+
+        with (
+            RawClient(cluster.addresses["b1"], cluster.token) as one,
+            RawClient(cluster.addresses["b3"], cluster.token) as two,
+        ):
+            assert one.opened is not None and one.opened.members == cluster.addresses
+            one.command("declare_queue", name="orders")
+            one.send("orders", [b"a", b"b"])
+            assert two.receive("orders", 2) == [(b"a", 0), (b"b", 0)]
+
+            status = cluster.status()
+            assert all(actor["alive"] for actor in status["actors"])
+            assert {actor["loop"] for actor in status["actors"]} == {"uvloop"}
+            assert status["members"] == cluster.addresses
+
+        assert find_cluster().addresses == cluster.addresses
+        with pytest.raises(LocalError, match="runs in the Ray namespace"):
+            start_cluster()
+        ports = [int(address.rsplit(":", 1)[1]) for address in cluster.addresses.values()]
+    assert told
+    assert wait_gone(list(pids.values()), 5) == []
+    assert not ray.is_initialized()
+    assert ray_children() == []
+    for port in ports:
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", port), 1)
+
+
+def test_a_spare_is_refilled_up_to_the_limit() -> None:
+    with start_cluster(brokers=1, spares=1, queue_actors_max=2) as cluster, RawClient(cluster.nearest()) as client:
+        for number in range(4):
+            client.command("declare_queue", name=f"q{number}")
+            client.send(f"q{number}", [b"x"], handle=number)
+        hosts: dict[str, list[str]] = {}
+        while len(hosts) < 2:  # the second process takes a moment; queues declared meanwhile share the first
+            [broker] = [actor for actor in cluster.status()["actors"] if actor["name"] == "b1"]
+            hosts = broker["machine"]["replicas"]
+        client.command("declare_queue", name="late")
+        client.send("late", [b"x"], handle=9)
+        [broker] = [actor for actor in cluster.status()["actors"] if actor["name"] == "b1"]
+        assert [id.split("#")[0] for id in broker["machine"]["replicas"]["b1.r1"]] == ["late"]
+        assert sorted(cluster.actor_pids()) == ["b1", "b1.r0", "b1.r1", "ownership", "sequencer", "supervisor"]
+
+
+def test_wrong_wishes_are_named(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path_factory.mktemp("home")))
+    with pytest.raises(LocalError, match="at least one broker"):
+        start_cluster(brokers=0)
+    with pytest.raises(LocalError, match="queue_actors_max"):
+        start_cluster(spares=5, queue_actors_max=4)
+    with pytest.raises(LocalError, match="mantamq up"):
+        find_cluster("127.0.0.1:1")
+    assert not ray.is_initialized()

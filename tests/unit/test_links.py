@@ -1,0 +1,497 @@
+"""Links and shells on a real loop and loopback sockets, around a toy machine. No Ray, no broker rules."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mantamq.actors import links as links_module
+from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
+from mantamq.actors.links import Link
+from mantamq.actors.shell import Shell
+from mantamq.protocol.effects import (
+    Again,
+    Close,
+    Effect,
+    Flush,
+    Input,
+    Multicast,
+    PauseClients,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    SetTimer,
+    Tick,
+)
+from mantamq.protocol.errors import UNAUTHORIZED, LocalError, PeerError
+from mantamq.protocol.frames import (
+    Attached,
+    Busy,
+    Command,
+    Detach,
+    Forget,
+    Frame,
+    Hello,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    Proof,
+    Refused,
+    Results,
+)
+from mantamq.protocol.framing import HEADER, FrameBuffer, encode_frame
+from mantamq.protocol.limits import Limits
+
+SECRET = b"s" * 32
+LIMIT_S = 5.0
+
+
+def own(name: str, secret: bytes = SECRET, cluster: str = "toy") -> Credentials:
+    return Credentials(cluster, secret, name)
+
+
+class Toy:
+    """A machine that notes every input and does what its `rules` say: frame type -> effects."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+        self.rules: dict[type, Callable[[Any], list[Effect]]] = {}
+        self.changed = asyncio.Event()
+
+    def step(self, input: Input) -> list[Effect]:
+        self.inputs.append(input)
+        self.changed.set()
+        kind = type(input.frame) if isinstance(input, Received) else type(input)
+        rule = self.rules.get(kind)
+        return rule(input) if rule is not None else []
+
+    def frames(self, peer: str | None = None) -> list[Frame]:
+        return [i.frame for i in self.inputs if isinstance(i, Received) and peer in (None, i.peer)]
+
+    def of(self, kind: type) -> list[Any]:
+        return [i for i in self.inputs if type(i) is kind]
+
+    async def until(self, true: Callable[[], Any]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not true():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+class Client:
+    """The far end of a client link, made of plain streams."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._buffer = FrameBuffer()
+        self._frames: list[Frame] = []
+
+    def write(self, *frames: Frame | bytes) -> None:
+        self.writer.write(b"".join(f if isinstance(f, bytes) else encode_frame(f) for f in frames))
+
+    async def read(self) -> Frame | None:
+        """The next frame; None at the end of the stream."""
+        async with asyncio.timeout(LIMIT_S):
+            while not self._frames:
+                data = await self.reader.read(1 << 18)
+                if not data:
+                    return None
+                self._frames += self._buffer.feed(data)
+        return self._frames.pop(0)
+
+
+@asynccontextmanager
+async def toy(name: str = "b1", **options: Any) -> AsyncIterator[tuple[Toy, Shell]]:
+    machine = Toy()
+    shell = Shell(machine, own(name), **options)
+    try:
+        yield machine, shell
+    finally:
+        await shell.stop()
+
+
+@asynccontextmanager
+async def client_of(shell: Shell) -> AsyncIterator[Client]:
+    host, port = (await shell.listen_clients("127.0.0.1")).split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(story())
+
+
+# ---- opening
+
+
+def test_two_shells_find_each_other_and_frames_arrive_in_order() -> None:
+    async def story() -> None:
+        async with toy("b1") as (broker, broker_shell), toy("b1.r0") as (replica, replica_shell):
+            replica_shell.dial("b1", await broker_shell.listen_peers("127.0.0.1"))
+            assert await replica_shell.until_up(["b1"], LIMIT_S) == []
+            await broker.until(lambda: PeerUp("b1.r0") in broker.inputs)
+            for number in range(100):
+                replica_shell.links["b1"].send(encode_frame(Busy(number)))
+            await broker.until(lambda: len(broker.frames()) == 100)
+            assert [frame.number for frame in broker.frames("b1.r0")] == list(range(100))  # type: ignore[attr-defined]
+            assert PeerUp("b1") in replica.inputs
+            await replica_shell.stop()
+            await broker.until(lambda: PeerDown("b1.r0") in broker.inputs)
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("caller", "callee"),
+    [
+        (own("b1.r0", b"x" * 32), "b1"),
+        (own("b1.r0", cluster="another"), "b1"),
+        (own("b1.r0"), "b2"),
+        (own("stranger"), "b1"),
+    ],
+    ids=["wrong secret", "wrong cluster", "wrong callee", "not admitted"],
+)
+def test_a_peer_that_does_not_belong_here_never_comes_up(caller: Credentials, callee: str) -> None:
+    async def story() -> None:
+        lost = asyncio.get_running_loop().create_future()
+        async with toy("b1", admits=lambda name: name.startswith("b1.")) as (broker, shell):
+            host, port = (await shell.listen_peers("127.0.0.1")).split(":")
+            machine = Toy()
+            dialling = Shell(machine, caller)
+            link = Link(dialling, DialOpening(caller, callee))
+            link.on_lost = lambda: lost.set_result(None)
+            await asyncio.get_running_loop().create_connection(lambda: link, host, int(port))
+            await asyncio.wait_for(lost, LIMIT_S)
+            assert link.reason is not None and link.reason.code in (UNAUTHORIZED, "not-allowed")
+            assert not broker.of(PeerUp) and not machine.of(PeerUp)
+
+    run(story)
+
+
+def test_a_proof_cannot_be_reflected() -> None:
+    """Whoever does not know the secret lets the listener answer its own challenge on a second connection."""
+    victim = ListenOpening(own("b1"), lambda name: True)
+    oracle = ListenOpening(own("b1"), lambda name: True)
+    [challenge] = victim.receive(Hello("toy", "b1.r0", b"n" * 32))
+    [answer] = oracle.receive(Hello("toy", "b1.r0", challenge.nonce))  # type: ignore[attr-defined]
+    with pytest.raises(PeerError, match="proof is wrong"):
+        victim.receive(Proof(answer.proof))  # type: ignore[attr-defined]
+
+
+def test_the_secret_is_not_in_the_repr() -> None:
+    assert "sss" not in repr(own("b1"))
+
+
+def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_module, "OPENING_S", 0.05)
+
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            answer = await client.read()
+            assert isinstance(answer, Refused) and "within 0.05 s" in answer.text
+            assert await client.read() is None
+            assert not machine.of(PeerUp)
+
+    run(story)
+
+
+def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss() -> None:
+    async def story() -> None:
+        async with toy("b1.r0") as (replica, dialling):
+            async with toy("b1") as (_, first):
+                address = await first.listen_peers("127.0.0.1")
+                dialling.dial("b1", address)
+                await replica.until(lambda: len(replica.of(PeerUp)) == 1)
+            await replica.until(lambda: len(replica.of(PeerDown)) == 1)
+            async with toy("b1") as (_, second):
+                await second.listen_peers("127.0.0.1", int(address.split(":")[1]))
+                await replica.until(lambda: len(replica.of(PeerUp)) == 2)
+
+    run(story)
+
+
+# ---- bad bytes
+
+
+BAD = {
+    "garbage": (b"GET / HTTP/1.1\r\n\r\n", "wrong-version"),
+    "wrong version": (HEADER.pack(9, 1, 96) + b"\x90", "wrong-version"),
+    "oversized": (HEADER.pack(1, 1 << 31, 111), "too-large"),
+    "not msgpack": (HEADER.pack(1, 3, 111) + b"\xc1\xc1\xc1", "bad-frame"),
+    "a cluster frame": (encode_frame(Results([1])), "bad-frame"),
+    "a handshake frame": (encode_frame(Hello("toy", "b1.r0", b"n" * 32)), "bad-frame"),
+    "deep nesting": (HEADER.pack(1, 3 + 200, 111) + b"\x93\x01\xa0" + b"\x91" * 200, "bad-frame"),
+}
+
+
+@pytest.mark.parametrize("data,code", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize("opened", [False, True])
+def test_bad_bytes_end_that_client_with_a_reason(data: bytes, code: str, opened: bool) -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as bad:
+            if opened:
+                bad.write(Open("bad"), Detach(7))
+            bad.write(data)
+            answer = await bad.read()
+            assert isinstance(answer, Refused)
+            assert answer.code == code
+            assert await bad.read() is None
+            if opened:  # what came before the breach was delivered
+                await machine.until(lambda: PeerDown("c1") in machine.inputs)
+                assert machine.frames("c1") == [Open("bad"), Detach(7)]
+            else:
+                assert not machine.of(PeerUp)
+
+    run(story)
+
+
+def test_an_opening_is_small() -> None:
+    async def story() -> None:
+        async with toy() as (_, shell), client_of(shell) as client:
+            client.write(encode_frame(Open("x" * 5000)))
+            answer = await client.read()
+            assert isinstance(answer, Refused) and "4096" in answer.text
+
+    run(story)
+
+
+def test_a_frame_in_single_bytes_arrives_whole() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            for byte in encode_frame(Open("me")) + encode_frame(Detach(1)):
+                client.write(bytes([byte]))
+                await client.writer.drain()
+                await asyncio.sleep(0)
+            await machine.until(lambda: machine.frames("c1") == [Open("me"), Detach(1)])
+
+    run(story)
+
+
+# ---- batches
+
+
+def test_many_sends_of_one_iteration_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            machine.rules[Detach] = lambda received: [Send(received.peer, Attached(received.frame.handle))]
+            machine.rules[Flush] = lambda _: [Send("c1", Attached(0))] if machine.of(Received) else []
+            client.write(Open("me"))
+            await machine.until(lambda: machine.frames())
+            assert await client.read() == Attached(0)
+            writes: list[bytes] = []
+            link = shell.links["c1"]
+            transport = link._transport
+            monkeypatch.setattr(link, "_transport", Recorder(transport, writes))
+            before = len(machine.of(Flush))
+            client.write(*(Detach(handle) for handle in range(1, 501)))
+            for handle in [*range(1, 501), 0]:
+                assert await client.read() == Attached(handle)
+            assert len(writes) == 1
+            assert len(machine.of(Flush)) == before + 1
+
+    run(story)
+
+
+class Recorder:
+    def __init__(self, transport: Any, writes: list[bytes]) -> None:
+        self._transport = transport
+        self._writes = writes
+
+    def write(self, data: bytes) -> None:
+        self._writes.append(data)
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def test_a_multicast_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Frame] = []
+
+    def counting(frame: Frame) -> bytes:
+        encoded.append(frame)
+        return encode_frame(frame)
+
+    async def story() -> None:
+        async with toy("sequencer") as (machine, shell), toy("b1") as (one, a), toy("b2") as (two, b):
+            address = await shell.listen_peers("127.0.0.1")
+            a.dial("sequencer", address)
+            b.dial("sequencer", address)
+            assert await shell.until_up(["b1", "b2"], LIMIT_S) == []
+            monkeypatch.setattr("mantamq.actors.shell.encode_frame", counting)
+            machine.rules[Tick] = lambda _: [Multicast(["b1", "b2", "nobody"], Forget("q"))]
+            shell.give(Flush())
+            await one.until(lambda: Forget("q") in one.frames())
+            await two.until(lambda: Forget("q") in two.frames())
+            assert encoded.count(Forget("q")) == 1
+
+    run(story)
+
+
+def test_again_steps_tick_and_flush_until_it_is_enough() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell):
+            machine.rules[Flush] = lambda _: [Again()] if len(machine.of(Flush)) < 5 else []
+            shell.give(PeerUp("nobody"))
+            await machine.until(lambda: len(machine.of(Flush)) == 5)
+            assert [type(i) for i in machine.inputs[2:]] == [Flush, Tick, Flush, Tick, Flush, Tick, Flush, Tick, Flush]
+
+    run(story)
+
+
+def test_a_timer_is_never_early_and_a_new_one_replaces_it() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell):
+            wanted: list[int] = []
+
+            def first(_: Any) -> list[Effect]:
+                now_ms = machine.inputs[-2].now_ms  # type: ignore[union-attr]
+                wanted.append(now_ms + 30)
+                return [SetTimer(now_ms + 10_000), SetTimer(now_ms + 30)]
+
+            machine.rules[PeerUp] = first
+            shell.give(PeerUp("nobody"))
+            await machine.until(lambda: len(machine.of(Tick)) == 2)
+            assert wanted[0] <= machine.of(Tick)[1].now_ms < wanted[0] + 3000
+            await machine.until(lambda: type(machine.inputs[-1]) is Flush)
+
+    run(story)
+
+
+# ---- closing, pausing, bounds
+
+
+def test_close_tells_why_after_what_was_sent_before() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            machine.rules[Open] = lambda r: [Send(r.peer, Attached(1)), Close(r.peer, "unauthorized", "wrong token")]
+            client.write(Open("me"))
+            assert await client.read() == Attached(1)
+            assert await client.read() == Refused("unauthorized", "wrong token")
+            assert await client.read() is None
+            await machine.until(lambda: PeerDown("c1") in machine.inputs)
+
+    run(story)
+
+
+def test_pings_are_answered_by_the_link() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            client.write(Open("me"), Ping(), Detach(1), Pong())
+            assert await client.read() == Pong()
+            await machine.until(lambda: machine.frames() == [Open("me"), Detach(1)])
+
+    run(story)
+
+
+def test_paused_clients_are_not_read_until_resumed() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            machine.rules[Detach] = lambda r: [PauseClients(r.frame.handle == 1)]
+            machine.rules[PeerUp] = lambda i: [PauseClients(False)] if i.peer == "go" else []
+            client.write(Open("me"), Detach(1))
+            await machine.until(lambda: Detach(1) in machine.frames())
+            assert not shell.links["c1"]._transport.is_reading()
+            client.write(Detach(2))
+            await client.writer.drain()
+            shell.give(PeerUp("go"))
+            await machine.until(lambda: Detach(2) in machine.frames())
+
+    run(story)
+
+
+def test_a_client_that_does_not_read_is_slowed_and_then_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            client.write(Open("me"))
+            await machine.until(lambda: machine.frames())
+            link = shell.links["c1"]
+            link._hard_limit = 16 << 20
+            megabyte = encode_frame(Command(1, "x", {"blob": b"." * (1 << 20)}))
+            for _ in range(8):
+                link.send(megabyte)
+            link.flush()
+            assert not link._transport.is_reading()  # it must read our answers before it asks for more
+            for _ in range(16):
+                link.send(megabyte)
+            link.flush()
+            await machine.until(lambda: PeerDown("c1") in machine.inputs)
+            assert link._transport.get_write_buffer_size() < 26 << 20
+            while (frame := await client.read()) is not None:
+                last = frame
+            assert isinstance(last, Refused) and str(16 << 20) in last.text
+
+    caplog.set_level(logging.WARNING)
+    run(story)
+    assert sum("c1" in record.getMessage() for record in caplog.records) == 1  # one line per refused link
+
+
+# ---- failure
+
+
+def test_a_machine_that_breaks_on_a_clients_input_ends_that_client_only() -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as bad, client_of(shell) as good:
+
+            def broken(received: Received) -> list[Effect]:
+                raise LocalError("my own fault")
+
+            def wrong(received: Received) -> list[Effect]:
+                raise PeerError("invalid", "handles start at 1")
+
+            machine.rules[Command] = broken
+            machine.rules[Opened] = wrong
+            machine.rules[Detach] = lambda r: [Send(r.peer, Attached(r.frame.handle))]
+            bad.write(Open("bad"), Command(1, "x", {}))
+            refused = await bad.read()
+            assert isinstance(refused, Refused) and refused.code == "internal"
+            good.write(Open("good"), Detach(5))
+            assert await good.read() == Attached(5)
+            good.write(Opened("b1", {}, 1, 1, 1))
+            assert await good.read() == Refused("invalid", "handles start at 1")
+            assert shell.failure is None
+
+    run(story)
+
+
+def test_a_machine_that_breaks_on_the_clusters_input_stops_for_good() -> None:
+    async def story() -> None:
+        failures: list[BaseException] = []
+        async with toy("b1", on_failure=failures.append) as (broker, shell), toy("b1.r0") as (replica, dialling):
+
+            def broken(received: Received) -> list[Effect]:
+                raise LocalError("my own fault")
+
+            broker.rules[Busy] = broken
+            dialling.dial("b1", await shell.listen_peers("127.0.0.1"))
+            await dialling.until_up(["b1"], LIMIT_S)
+            dialling.links["b1"].send(encode_frame(Busy(1)))
+            await replica.until(lambda: PeerDown("b1") in replica.inputs)
+            assert [str(error) for error in failures] == ["my own fault"]
+            assert shell.failure is failures[0]
+            stepped = len(broker.inputs)
+            shell.give(Flush())
+            assert len(broker.inputs) == stepped
+
+    run(story)
+
+
+def test_limits_are_the_shells() -> None:
+    async def story() -> None:
+        async with toy(limits=Limits(frame_bytes=100)) as (_, shell), client_of(shell) as client:
+            client.write(Open("me"), Command(1, "x" * 200, {}))
+            refused = await client.read()
+            assert isinstance(refused, Refused) and "100 bytes" in refused.text
+
+    run(story)
