@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -126,6 +127,7 @@ def start_cluster(
     """
     if queue_actors_max is None:
         queue_actors_max = max(QUEUE_ACTORS_MAX, spares)
+    plan = Plan(brokers, token, slice_ms, spares, queue_actors_max, client_port or 0, bind or "")
     say = progress or (lambda text: None)
     owns_ray = False
     if not ray.is_initialized():
@@ -135,10 +137,9 @@ def start_cluster(
             owns_ray = True
         else:
             local_ray.join(_address(address), namespace)
-    if bind is None:
-        bind = "127.0.0.1" if owns_ray else ""
+    if bind is None and owns_ray:
+        plan = replace(plan, bind="127.0.0.1")
     try:
-        plan = Plan(brokers, token, slice_ms, spares, queue_actors_max, client_port or 0, bind)
         supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
         try:
             _follow(supervisor, plan, say)

@@ -7,6 +7,7 @@ kinds of session are started with ``RAY_worker_niceness=0``.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import ray
 from ray._private.utils import read_ray_address
-from ray._raylet import Config
+from ray._raylet import Config  # pyright: ignore[reportAttributeAccessIssue]
 from ray.exceptions import RayError
 
 from ..protocol.errors import LocalError
@@ -27,7 +28,12 @@ OBJECT_STORE_BYTES = 100 * 1024 * 1024
 START_S = 60.0
 PROBE_S = 3.0
 STOP_S = 2.0  # Ray's own programs have nothing to save; some take long to leave by themselves
-_ENVIRONMENT = {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+_ENVIRONMENT = {
+    "RAY_worker_niceness": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray expects a worker per core to start at a time, and warns on the user's terminal about our twenty.
+    "RAY_worker_maximum_startup_concurrency": "32",
+}
 
 
 def start_local(namespace: str, num_cpus: int | None) -> None:
@@ -40,7 +46,7 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
         num_cpus=num_cpus,
         include_dashboard=False,
         object_store_memory=OBJECT_STORE_BYTES,
-        logging_level="ERROR",
+        logging_level=logging.ERROR,
         log_to_driver=False,
     )
 
@@ -56,7 +62,7 @@ def join(address: str, namespace: str) -> None:
         _authenticate(known.get("auth_mode", ""))
     try:
         _probe(address)
-        ray.init(address=address, namespace=namespace, logging_level="ERROR", log_to_driver=False)
+        ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise LocalError(f"there is no Ray cluster at {address!r} ({error}): start one with `mantamq up`") from None
 

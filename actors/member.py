@@ -74,8 +74,14 @@ class Member:
         self._running().give(Members(addresses))
 
     async def status(self) -> dict[str, Any]:
-        report = self.shell.report() if self.shell is not None else {}
-        return {"name": self.name, "role": type(self).__name__, "pid": os.getpid(), **report}
+        report: dict[str, Any] = {"name": self.name, "role": type(self).__name__, "pid": os.getpid()}
+        if self.shell is not None:
+            report |= self.shell.report() | {"machine": self._report(self.shell.machine)}
+        return report
+
+    def _report(self, machine: Any) -> dict[str, Any]:
+        """What the machine says of itself."""
+        return machine.report()
 
     async def stop(self) -> None:
         """Close all links and listeners. The process lives on until it is killed."""

@@ -68,7 +68,7 @@ class Placement:
 
     def actor(self, cls: type, name: str, node: str, *args: Any) -> Handle:
         """Start an actor of `cls` on the Ray node `node`. Returns at once; `verify` when it matters that it runs."""
-        actor = (
+        actor: Any = (
             ray.remote(cls)
             .options(
                 name=PREFIX + name,
@@ -104,9 +104,10 @@ class Placement:
 
     def sweep(self) -> list[str]:
         """Kill what an earlier cluster of this namespace left behind, except supervisors; returns the names."""
+        named: list[Any] = list_named_actors(all_namespaces=True)
         names = [
             entry["name"][len(PREFIX) :]
-            for entry in list_named_actors(all_namespaces=True)
+            for entry in named
             if entry["namespace"] == self.namespace and entry["name"].startswith(PREFIX)
         ]
         left = [name for name in names if name != SUPERVISOR]

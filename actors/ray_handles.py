@@ -26,7 +26,7 @@ class Handle:
         LocalError: the actor raised one.
     """
 
-    def __init__(self, name: str, actor: ActorHandle) -> None:
+    def __init__(self, name: str, actor: ActorHandle[Any]) -> None:
         self.name = name
         self._actor = actor
 
@@ -48,11 +48,11 @@ class Handle:
         except Exception as error:
             raise self._translated(error, method, timeout_s) from error
 
-    def begin(self, method: str, *args: Any) -> ray.ObjectRef:
+    def begin(self, method: str, *args: Any) -> ray.ObjectRef[Any]:
         """Call, and get the answer later from `wait`."""
         return getattr(self._actor, method).remote(*args)
 
-    def wait(self, reference: ray.ObjectRef, timeout_s: float = CALL_S) -> Any:
+    def wait(self, reference: ray.ObjectRef[Any], timeout_s: float = CALL_S) -> Any:
         """The answer to what `begin` began; blocks."""
         try:
             return ray.get(reference, timeout=timeout_s)

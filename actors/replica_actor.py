@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.replica import ReplicaMachine
 from .handshake import Credentials
@@ -18,6 +20,9 @@ class QueueReplica(Member):
         shell.dial(OWNERSHIP, ownership)
         shell.dial(broker, broker_peers)
         return {}
+
+    def _report(self, machine: ReplicaMachine) -> dict[str, Any]:
+        return {queue: machine.report(queue) for queue in machine.queues}
 
     def __repr__(self) -> str:
         queues = getattr(self.shell.machine, "queues", {}) if self.shell is not None else {}

@@ -367,12 +367,10 @@ class Shell:
         self._on_failure(error)
 
     def report(self) -> dict[str, Any]:
-        """Links and, if the machine has one, its own report."""
-        report = getattr(self.machine, "report", None)
+        """Which links are open."""
         return {
             "peers": sorted(name for name, link in self.links.items() if not link.is_client),
             "clients": sum(link.is_client for link in self.links.values()),
-            "machine": report() if report is not None else {},
         }
 
 

@@ -298,8 +298,10 @@ class Supervisor:
     async def _report(self, handle: Handle, timeout_s: float) -> dict[str, Any]:
         try:
             return {"alive": True, **await handle.call("status", timeout_s=timeout_s)}
-        except (ActorGone, LocalError) as error:
+        except ActorGone as error:
             return {"alive": False, "error": str(error)}
+        except LocalError as error:
+            return {"alive": True, "error": str(error)}
 
     async def place(self) -> dict[str, Any]:
         from .placement import current_place

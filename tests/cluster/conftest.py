@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 import pytest
 import ray
-
 from mantamq.actors.cluster import Cluster, start_cluster
 from mantamq.actors.local_ray import wait_gone
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 
 import pytest
-
 from mantamq.actors.cluster import Cluster
 from mantamq.actors.handshake import Credentials, DialOpening
 from mantamq.actors.links import Link
@@ -15,6 +14,7 @@ from mantamq.actors.shell import Shell
 from mantamq.protocol.events import CLUSTER, DeclareQueue, encode_event
 from mantamq.protocol.frames import Command, Open, Refused, Reply, Request, Transfer
 from mantamq.protocol.framing import HEADER, encode_frame
+
 from tests.cluster.wire import RawClient
 
 DEEP = b"\x93\x01\xa6queues\x81\xa1x"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from mantamq.actors.cluster import start_cluster
 from mantamq.actors.local_ray import wait_gone
+
 from tests.cluster.conftest import ray_children
 from tests.cluster.ray_nodes import RayNodes
 from tests.cluster.wire import RawClient
@@ -29,12 +29,14 @@ def test_each_node_carries_a_broker() -> None:
 
 @pytest.mark.timeout(120)
 def test_nodes_that_offer_the_resource_carry_the_brokers_and_their_actors_die_with_them() -> None:
-    with RayNodes(2, resources={"manta_broker": 1}) as nodes:
-        with start_cluster(brokers=2, spares=1, address="auto") as cluster:
-            assert set(cluster.broker_nodes().values()) == {nodes.ids[1]}
-            where = {actor["name"]: actor["node"] for actor in cluster.status()["actors"]}
-            assert set(where.values()) == {nodes.ids[1]}
-            pids = list(cluster.actor_pids().values())
-            nodes.kill(1)
-            assert wait_gone(pids, 10) == []  # the self-fence: the raylet had no time to end its workers
+    with (
+        RayNodes(2, resources={"manta_broker": 1}) as nodes,
+        start_cluster(brokers=2, spares=1, address="auto") as cluster,
+    ):
+        assert set(cluster.broker_nodes().values()) == {nodes.ids[1]}
+        where = {actor["name"]: actor["node"] for actor in cluster.status()["actors"]}
+        assert set(where.values()) == {nodes.ids[1]}
+        pids = list(cluster.actor_pids().values())
+        nodes.kill(1)
+        assert wait_gone(pids, 10) == []  # the self-fence: the raylet had no time to end its workers
     assert ray_children() == []

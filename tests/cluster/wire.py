@@ -7,11 +7,10 @@ import struct
 from typing import TypeVar
 
 import msgspec
-
 from mantamq.protocol.frames import (
+    Attached,
     AttachReceiver,
     AttachSender,
-    Attached,
     Command,
     Completed,
     Delivery,

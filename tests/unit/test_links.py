@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-
 from mantamq.actors import links as links_module
 from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.links import Link
