@@ -168,10 +168,14 @@ class Link(asyncio.Protocol):
         if not out:
             return
         self._out = []
-        if self._closing:
-            return
+        if self._closing or self._transport.is_closing():
+            return  # lost, even if `connection_lost` has not been called yet
         self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if self._pressed and (waiting := self._transport.get_write_buffer_size()) > self._hard_limit:
+        if (
+            self._pressed
+            and not self._transport.is_closing()
+            and (waiting := self._transport.get_write_buffer_size()) > self._hard_limit
+        ):
             self.close(
                 BUSY,
                 f"{waiting} bytes wait to be read by {self.peer}, more than the {self._hard_limit} a link may hold: "
@@ -180,7 +184,7 @@ class Link(asyncio.Protocol):
 
     def hold(self, reason: str, held: bool) -> None:
         """Stop reading for `reason`, or drop that reason; the link is read when there is none."""
-        if self._closing:
+        if self._closing or self._transport.is_closing():
             return
         before = bool(self._held)
         if held:
@@ -197,9 +201,12 @@ class Link(asyncio.Protocol):
         """End the link after what is written has left; with a code, the other side is told why."""
         if self._closing:
             return
+        self._closing = True
+        if self._transport.is_closing():  # lost already
+            self._down()
+            return
         if self._held:
             self._transport.resume_reading()
-        self._closing = True
         out, self._out = self._out, []
         if code:
             self.reason = PeerError(code, text)
@@ -260,7 +267,7 @@ class Link(asyncio.Protocol):
 
     def _say(self, frames: list[Frame]) -> None:
         """Opening frames leave at once: the host does not know the link yet."""
-        if frames:
+        if frames and not self._transport.is_closing():
             self._transport.write(b"".join(map(encode_frame, frames)))
 
     # ---- the link's own frames

@@ -212,7 +212,8 @@ class SequencerMachine:
         if ack.match > keeper.match:
             keeper.match = min(ack.match, stream.end)
             self._advance(stream)
-        elif stream.name == CLUSTER:
+        # Even where this ack commits nothing: the last member to show a wiring event is what its origin waits for.
+        if stream.name == CLUSTER:
             self._answer(stream)
 
     def _gap(self, gap: Gap) -> None:

@@ -38,5 +38,5 @@ def test_nodes_that_offer_the_resource_carry_the_brokers_and_their_actors_die_wi
         assert set(where.values()) == {nodes.ids[1]}
         pids = list(cluster.actor_pids().values())
         nodes.kill(1)
-        assert wait_gone(pids, 10) == []  # the self-fence: the raylet had no time to end its workers
+        assert wait_gone(pids, 10) == []
     assert ray_children() == []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 from mantamq.actors import links as links_module
 from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.links import Link
@@ -127,14 +130,32 @@ async def client_of(shell: Shell) -> AsyncIterator[Client]:
         writer.close()
 
 
-def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(story())
+Story = Callable[[], Coroutine[Any, Any, None]]
+Run = Callable[[Story], None]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Story], None]:
+    """Runs a story on either kind of loop: they differ in what they do to a transport that is just lost."""
+
+    def run(story: Story) -> None:
+        errors: list[dict[str, Any]] = []
+
+        async def watched() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+            await story()
+
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(watched())
+        assert errors == []
+
+    return run
 
 
 # ---- opening
 
 
-def test_two_shells_find_each_other_and_frames_arrive_in_order() -> None:
+def test_two_shells_find_each_other_and_frames_arrive_in_order(run: Run) -> None:
     async def story() -> None:
         async with toy("b1") as (broker, broker_shell), toy("b1.r0") as (replica, replica_shell):
             replica_shell.dial("b1", await broker_shell.listen_peers("127.0.0.1"))
@@ -161,7 +182,7 @@ def test_two_shells_find_each_other_and_frames_arrive_in_order() -> None:
     ],
     ids=["wrong secret", "wrong cluster", "wrong callee", "not admitted"],
 )
-def test_a_peer_that_does_not_belong_here_never_comes_up(caller: Credentials, callee: str) -> None:
+def test_a_peer_that_does_not_belong_here_never_comes_up(run: Run, caller: Credentials, callee: str) -> None:
     async def story() -> None:
         lost = asyncio.get_running_loop().create_future()
         async with toy("b1", admits=lambda name: name.startswith("b1.")) as (broker, shell):
@@ -192,7 +213,7 @@ def test_the_secret_is_not_in_the_repr() -> None:
     assert "sss" not in repr(own("b1"))
 
 
-def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_nothing_is_dropped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links_module, "OPENING_S", 0.05)
 
     async def story() -> None:
@@ -205,7 +226,7 @@ def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     run(story)
 
 
-def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss() -> None:
+def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss(run: Run) -> None:
     async def story() -> None:
         async with toy("b1.r0") as (replica, dialling):
             async with toy("b1") as (_, first):
@@ -236,7 +257,7 @@ BAD = {
 
 @pytest.mark.parametrize("data,code", BAD.values(), ids=BAD.keys())
 @pytest.mark.parametrize("opened", [False, True])
-def test_bad_bytes_end_that_client_with_a_reason(data: bytes, code: str, opened: bool) -> None:
+def test_bad_bytes_end_that_client_with_a_reason(run: Run, data: bytes, code: str, opened: bool) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as bad:
             if opened:
@@ -255,7 +276,7 @@ def test_bad_bytes_end_that_client_with_a_reason(data: bytes, code: str, opened:
     run(story)
 
 
-def test_an_opening_is_small() -> None:
+def test_an_opening_is_small(run: Run) -> None:
     async def story() -> None:
         async with toy() as (_, shell), client_of(shell) as client:
             client.write(encode_frame(Open("x" * 5000)))
@@ -265,7 +286,7 @@ def test_an_opening_is_small() -> None:
     run(story)
 
 
-def test_a_frame_in_single_bytes_arrives_whole() -> None:
+def test_a_frame_in_single_bytes_arrives_whole(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
             for byte in encode_frame(Open("me")) + encode_frame(Detach(1)):
@@ -280,7 +301,7 @@ def test_a_frame_in_single_bytes_arrives_whole() -> None:
 # ---- batches
 
 
-def test_many_sends_of_one_iteration_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sends_of_one_iteration_are_one_write(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
             machine.rules[Detach] = lambda received: [Send(received.peer, Attached(received.frame.handle))]
@@ -315,7 +336,7 @@ class Recorder:
         return getattr(self._transport, name)
 
 
-def test_a_multicast_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_multicast_is_encoded_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Frame] = []
 
     def counting(frame: Frame) -> bytes:
@@ -338,7 +359,7 @@ def test_a_multicast_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run(story)
 
 
-def test_again_steps_tick_and_flush_until_it_is_enough() -> None:
+def test_again_steps_tick_and_flush_until_it_is_enough(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell):
             machine.rules[Flush] = lambda _: [Again()] if len(machine.of(Flush)) < 5 else []
@@ -349,7 +370,7 @@ def test_again_steps_tick_and_flush_until_it_is_enough() -> None:
     run(story)
 
 
-def test_a_timer_is_never_early_and_a_new_one_replaces_it() -> None:
+def test_a_timer_is_never_early_and_a_new_one_replaces_it(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell):
             wanted: list[int] = []
@@ -371,7 +392,7 @@ def test_a_timer_is_never_early_and_a_new_one_replaces_it() -> None:
 # ---- closing, pausing, bounds
 
 
-def test_close_tells_why_after_what_was_sent_before() -> None:
+def test_close_tells_why_after_what_was_sent_before(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
             machine.rules[Open] = lambda r: [Send(r.peer, Attached(1)), Close(r.peer, "unauthorized", "wrong token")]
@@ -384,7 +405,7 @@ def test_close_tells_why_after_what_was_sent_before() -> None:
     run(story)
 
 
-def test_pings_are_answered_by_the_link() -> None:
+def test_pings_are_answered_by_the_link(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
             client.write(Open("me"), Ping(), Detach(1), Pong())
@@ -394,7 +415,7 @@ def test_pings_are_answered_by_the_link() -> None:
     run(story)
 
 
-def test_paused_clients_are_not_read_until_resumed() -> None:
+def test_paused_clients_are_not_read_until_resumed(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
             machine.rules[Detach] = lambda r: [PauseClients(r.frame.handle == 1)]
@@ -410,7 +431,7 @@ def test_paused_clients_are_not_read_until_resumed() -> None:
     run(story)
 
 
-def test_a_client_that_does_not_read_is_slowed_and_then_closed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_does_not_read_is_slowed_and_then_closed(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
             client.write(Open("me"))
@@ -439,7 +460,7 @@ def test_a_client_that_does_not_read_is_slowed_and_then_closed(caplog: pytest.Lo
 # ---- failure
 
 
-def test_a_machine_that_breaks_on_a_clients_input_ends_that_client_only() -> None:
+def test_a_machine_that_breaks_on_a_clients_input_ends_that_client_only(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as bad, client_of(shell) as good:
 
@@ -464,7 +485,7 @@ def test_a_machine_that_breaks_on_a_clients_input_ends_that_client_only() -> Non
     run(story)
 
 
-def test_a_machine_that_breaks_on_the_clusters_input_stops_for_good() -> None:
+def test_a_machine_that_breaks_on_the_clusters_input_stops_for_good(run: Run) -> None:
     async def story() -> None:
         failures: list[BaseException] = []
         async with toy("b1", on_failure=failures.append) as (broker, shell), toy("b1.r0") as (replica, dialling):
@@ -486,7 +507,7 @@ def test_a_machine_that_breaks_on_the_clusters_input_stops_for_good() -> None:
     run(story)
 
 
-def test_limits_are_the_shells() -> None:
+def test_limits_are_the_shells(run: Run) -> None:
     async def story() -> None:
         async with toy(limits=Limits(frame_bytes=100)) as (_, shell), client_of(shell) as client:
             client.write(Open("me"), Command(1, "x" * 200, {}))
@@ -494,3 +515,31 @@ def test_limits_are_the_shells() -> None:
             assert isinstance(refused, Refused) and "100 bytes" in refused.text
 
     run(story)
+
+
+def test_a_link_that_is_just_lost_does_not_keep_the_others_from_being_written(run: Run) -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as lost, client_of(shell) as other:
+            lost.write(Open("lost"))
+            await machine.until(lambda: PeerUp("c1") in machine.inputs)
+            other.write(Open("other"))
+            await machine.until(lambda: PeerUp("c2") in machine.inputs)
+            machine.rules[PeerUp] = lambda _: [
+                Send("c1", Attached(1)),
+                PauseClients(True),
+                Send("c2", Attached(2)),
+                PauseClients(False),
+                Close("c1", "busy", "gone anyway"),
+            ]
+            shell.links["c1"]._transport.abort()
+            shell.give(PeerUp("nobody"))
+            assert await other.read() == Attached(2)
+            await machine.until(lambda: PeerDown("c1") in machine.inputs)
+            assert shell.failure is None
+
+    run(story)
+
+
+def test_a_fenced_process_leaves_when_its_parent_is_another() -> None:
+    code = "import time; from mantamq.actors.member import fence; fence(-1); time.sleep(30)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 75

@@ -1,0 +1,175 @@
+"""`make bench`: ours, the installed peers and the bare pipeline, interleaved, round after round.
+
+One system runs at a time: two cores hold no more. Every round measures every system, so that a ratio compares runs a
+few minutes apart on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+
+from . import manta, pipeline_limit, report
+from .peers import nats, rabbitmq, ray_queue
+from .processes import Job, run, summary
+from .results import Collection, write
+
+WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle")
+UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
+RATE = 200
+
+
+@dataclass
+class Bench:
+    """One run: which workloads, how large, and where figures go."""
+
+    workloads: set[str]
+    scale: float
+    into: Collection
+    say: Callable[[str], None]
+
+    def count(self, full: int) -> int:
+        return max(16, int(full * self.scale)) // 8 * 8
+
+    def add(self, system: str, workload: str, found: dict[str, float], *metrics: str) -> None:
+        for metric in metrics:
+            self.into.add(system, workload, metric, UNITS[metric], found[metric])
+
+    # ---- one round of each system
+
+    def manta(self) -> None:
+        from ..actors.cluster import start_cluster
+
+        self.say("manta: starting")
+        with start_cluster(brokers=3, address="local") as cluster:
+            ours = manta.Workloads(cluster)
+            ours.throughput(self.count(20_000))  # what is loaded once is loaded now
+            if "throughput" in self.workloads:
+                self.say("manta: throughput")
+                self.add("manta", "throughput", ours.throughput(self.count(200_000)), "messages_per_s")
+                found = ours.throughput_sync(self.count(100_000))
+                self.into.add("manta", "throughput", "messages_per_s_sync", "messages/s", found["messages_per_s"])
+            if "latency" in self.workloads:
+                self.say("manta: latency")
+                self.add("manta", "latency", ours.throughput(self.count(2000), RATE), "p50_ms", "p99_ms")
+            if "contended" in self.workloads:
+                self.say("manta: contended")
+                found = ours.contended(self.count(200_000))
+                self.add("manta", "contended", found, "messages_per_s")
+                self.into.add("manta", "contended", "handovers", "count", found["handovers"])
+                self.into.add("manta", "contended", "least_share", "of 1", found["least_share"])
+                self.add("manta", "contended", ours.contended(self.count(2000), RATE), "p50_ms", "p99_ms")
+            if "eight-queues" in self.workloads:
+                self.say("manta: eight queues")
+                self.add("manta", "eight-queues", ours.eight_queues(self.count(200_000)), "messages_per_s")
+            if "declare" in self.workloads:
+                self.say("manta: declare")
+                took = ours.declare(50)
+                self.into.add("manta", "declare", "p50_ms", "ms", took[len(took) // 2])
+                self.into.add("manta", "declare", "max_ms", "ms", took[-1])
+            if "idle" in self.workloads:
+                self.say("manta: idle")
+                found = ours.idle()
+                for metric, unit in (("actors_pss_mb", "MB"), ("ray_pss_mb", "MB"), ("actors", "count")):
+                    self.into.add("manta", "idle", metric, unit, found[metric])
+                self.into.add("manta", "idle", "total_pss_mb", "MB", found["actors_pss_mb"] + found["ray_pss_mb"])
+                self.into.add("manta", "idle", "actors_cpu_percent", "% of a core", found["actors_cpu_percent"])
+
+    def pipeline(self) -> None:
+        if "throughput" in self.workloads:
+            self.say("bare pipeline: throughput")
+            found = pipeline_limit.trial(self.count(400_000) // 100 * 100, 100, 30)
+            self.add("bare-pipeline", "throughput", found, "messages_per_s")
+        if "latency" in self.workloads:
+            self.say("bare pipeline: latency")
+            self.add(
+                "bare-pipeline", "latency", pipeline_limit.trial(self.count(2000), 1, 100, RATE), "p50_ms", "p99_ms"
+            )
+
+    def peer(self, module: object, full: int, fetch: tuple[int, int]) -> None:
+        name = module.NAME  # type: ignore[attr-defined]
+        self.say(f"{name}: starting")
+        with module.servers() as addresses:  # type: ignore[attr-defined]
+            for workload, count, rate, prefetch in (
+                ("throughput", self.count(full), 0, fetch[0]),
+                ("latency", self.count(2000), RATE, fetch[1]),
+            ):
+                if workload in self.workloads:
+                    self.say(f"{name}: {workload}")
+                    produced, consumed = run(
+                        [
+                            Job(module.__name__, "produce", (addresses[0], count, rate, 1000)),  # type: ignore[attr-defined]
+                            Job(module.__name__, "consume", (addresses[1], count, prefetch)),  # type: ignore[attr-defined]
+                        ]
+                    )
+                    metrics = ("p50_ms", "p99_ms") if rate else ("messages_per_s",)
+                    self.add(name, workload, summary([produced], [consumed]), *metrics)
+
+    def nats(self) -> None:
+        self.peer(nats, 40_000, (500, 1))
+
+    def rabbitmq(self) -> None:
+        self.peer(rabbitmq, 6_000, (1000, 1000))
+
+    def ray_queue(self) -> None:
+        if self.workloads & {"throughput", "latency"}:
+            self.say("ray.util.queue")
+            found = ray_queue.measure(self.count(1600), 300)
+            if "throughput" in self.workloads:
+                self.add("ray-queue", "throughput", found, "messages_per_s")
+            if "latency" in self.workloads:
+                self.add("ray-queue", "latency", found, "p50_ms", "p99_ms")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description="Ours, the peers and the limit, in one run.")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(WORKLOADS), help="workloads, with commas")
+    parser.add_argument("--systems", default="", help="systems, with commas")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the messages; nothing is written")
+    parser.add_argument("--json", action="store_true", help="figures as JSON instead of tables")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when a bar is missed")
+    arguments = parser.parse_args()
+    console = Console(stderr=arguments.json)
+    collection = Collection()
+    with console.status("benchmarks") as status:
+        prefix = ""
+
+        def say(text: str) -> None:
+            status.update(prefix + text)
+            if not console.is_terminal:
+                console.print(prefix + text)
+
+        bench = Bench(set(arguments.only.split(",")), 0.1 if arguments.quick else 1.0, collection, say)
+        systems: dict[str, tuple[Callable[[], None], str]] = {
+            "manta": (bench.manta, ""),
+            "nats-r3-memory": (bench.nats, nats.missing()),
+            "bare-pipeline": (bench.pipeline, ""),
+            "rabbitmq-quorum": (bench.rabbitmq, rabbitmq.missing()),
+            "ray-queue": (bench.ray_queue, ray_queue.missing()),
+        }
+        wanted = arguments.systems.split(",") if arguments.systems else list(systems)
+        missing = {name: why for name, (_, why) in systems.items() if name in wanted and why}
+        for number in range(1, arguments.rounds + 1):
+            prefix = f"round {number} of {arguments.rounds}: "
+            for name in wanted:
+                if name not in missing:
+                    systems[name][0]()
+    figures = collection.figures()
+    cleared = report.judge(collection)
+    if not arguments.quick:
+        write(figures)
+    if arguments.json:
+        print(json.dumps([asdict(figure) for figure in figures]))
+    else:
+        report.show(Console(width=120 if not console.is_terminal else None), figures, cleared, missing)
+    return 1 if arguments.strict and not all(each.ok for each in cleared) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The table people read: every figure, and every bar with its ratio."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from .results import Collection, Figure
+
+OURS = "manta"
+RATE = "messages_per_s"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar to clear: a figure of ours over a reference (None: the figure itself).
+
+    Attributes:
+        at_least: True: the ratio must not be below `bar`; False: not above.
+        aim: where we want to be, None when there is no such.
+    """
+
+    text: str
+    ours: tuple[str, str]
+    reference: tuple[str, str, str] | None
+    bar: float
+    aim: float | None
+    at_least: bool
+
+
+BARS = [
+    Bar("throughput / NATS R3 memory", ("throughput", RATE), ("nats-r3-memory", "throughput", RATE), 5, 8, True),
+    Bar("throughput / RabbitMQ quorum", ("throughput", RATE), ("rabbitmq-quorum", "throughput", RATE), 30, 50, True),
+    Bar("throughput / ray.util.queue", ("throughput", RATE), ("ray-queue", "throughput", RATE), 100, 150, True),
+    Bar("throughput / bare pipeline", ("throughput", RATE), ("bare-pipeline", "throughput", RATE), 0.25, 0.4, True),
+    Bar("p50 at 200/s / NATS", ("latency", "p50_ms"), ("nats-r3-memory", "latency", "p50_ms"), 0.8, None, False),
+    Bar("p99 at 200/s / NATS", ("latency", "p99_ms"), ("nats-r3-memory", "latency", "p99_ms"), 1.5, None, False),
+    Bar("contended / one consumer broker", ("contended", RATE), (OURS, "throughput", RATE), 0.5, 0.7, True),
+    Bar("contended p50 / one consumer broker", ("contended", "p50_ms"), (OURS, "latency", "p50_ms"), 3, 2, False),
+    Bar("eight queues / one queue", ("eight-queues", RATE), (OURS, "throughput", RATE), 1, None, True),
+    Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
+    Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
+    Bar("idle CPU of our actors, % of a core", ("idle", "actors_cpu_percent"), None, 10, None, False),
+]
+
+
+@dataclass(frozen=True)
+class Cleared:
+    bar: Bar
+    value: float
+    ok: bool
+
+
+def judge(collection: Collection) -> list[Cleared]:
+    """Every bar of which both sides were measured; ratios are medians of the rounds' ratios."""
+    cleared: list[Cleared] = []
+    figures = {(f.system, f.workload, f.metric): f.median for f in collection.figures()}
+    for bar in BARS:
+        ours = (OURS, *bar.ours)
+        if bar.reference is None:
+            value = figures.get(ours)
+        else:
+            ratios = collection.ratios(ours, bar.reference)
+            value = statistics.median(ratios) if ratios else None
+        if value is not None:
+            cleared.append(Cleared(bar, value, value >= bar.bar if bar.at_least else value <= bar.bar))
+    return cleared
+
+
+def show(console: Console, figures: list[Figure], cleared: list[Cleared], missing: dict[str, str]) -> None:
+    table = Table(title="Measured in this run (median of rounds)")
+    for name, side in (("workload", "left"), ("system", "left"), ("metric", "left"), ("median", "right"),
+                       ("min", "right"), ("max", "right"), ("unit", "left")):  # fmt: skip
+        table.add_column(name, justify=side)  # pyright: ignore[reportArgumentType]
+    for figure in sorted(figures, key=lambda f: (f.workload, f.metric, f.system)):
+        table.add_row(
+            figure.workload, figure.system, figure.metric, _number(figure.median), _number(figure.min),
+            _number(figure.max), figure.unit,
+        )  # fmt: skip
+    console.print(table)
+    bars = Table(title="Bars")
+    for name in ("what", "measured", "bar", "aim", ""):
+        bars.add_column(name, justify="left" if name in ("what", "") else "right")
+    for each in cleared:
+        sign = ">=" if each.bar.at_least else "<="
+        aim = f"{sign} {each.bar.aim:g}" if each.bar.aim is not None else ""
+        verdict = "[green]ok[/green]" if each.ok else "[red]missed[/red]"
+        bars.add_row(each.bar.text, f"{each.value:.2f}", f"{sign} {each.bar.bar:g}", aim, verdict)
+    console.print(bars)
+    for system, why in missing.items():
+        console.print(f"{system}: not measured, {why}")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
