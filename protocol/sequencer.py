@@ -59,7 +59,7 @@ class _Keeper:
 
 
 class _Stream:
-    __slots__ = ("base", "commit", "end", "gone", "keepers", "log", "name", "size", "waiting", "waiting_from")
+    __slots__ = ("base", "commit", "end", "gone", "keepers", "log", "name", "size", "total", "waiting", "waiting_from")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,7 +67,8 @@ class _Stream:
         self.commit = 0
         self.base = 0  # entries up to here are forgotten
         self.log: dict[int, Entry] = {}
-        self.size: dict[int, int] = {}  # bytes of log up to and including an index: running total
+        self.total = 0  # bytes of all its events so far
+        self.size: dict[int, int] = {0: 0}  # index -> `total` up to and including it, as far back as the log goes
         self.keepers: dict[str, _Keeper] = {}
         self.gone: set[str] = set()  # voters that have unsubscribed for good
         self.waiting: dict[int, _Pending] = {}  # index -> request part to answer, in index order
@@ -95,7 +96,6 @@ class SequencerMachine:
         self._origins: dict[str, _Origin] = {}
         self._dirty: dict[str, None] = {}  # streams with something to say, in order of arrival
         self._results: dict[str, list[int]] = {}  # peer -> numbers to answer at the next flush
-        self._total = 0
 
     # ---- the door
 
@@ -161,15 +161,14 @@ class SequencerMachine:
         self.seq += 1
         stream.end += 1
         stream.log[stream.end] = Entry(self.ballot, self.seq, origin, inc, number, event)
-        self._total += len(event)
-        stream.size[stream.end] = self._total
+        stream.total += len(event)
+        stream.size[stream.end] = stream.total
         self._dirty[stream.name] = None
 
     def _stream(self, name: str) -> _Stream:
         stream = self._streams.get(name)
         if stream is None:
             stream = self._streams[name] = _Stream(name)
-            stream.size[0] = self._total
             self._append(stream, "", 0, 0, encode_event(Start(self.ballot)))
         return stream
 

@@ -423,3 +423,14 @@ def test_one_request_per_flush_carries_ranges():
     assert sum(len(r.parts) for r in requests) <= 4
     assert same_everywhere(cluster).accepted == 1000
     assert SEQUENCER and OWNERSHIP
+
+
+def test_a_busy_queue_does_not_hold_up_the_cluster_stream(monkeypatch):
+    """The window of a keeper counts the bytes of its own stream only."""
+    monkeypatch.setattr("mantamq.protocol.sequencer.KEEPER_WINDOW_BYTES", 10_000)
+    cluster = MemoryCluster()
+    client = queue_with(cluster)
+    for number in range(1, 50):
+        client.send(Transfer(1, number, [b"x" * 1000]))
+    assert len(client.take(Completed)) == 49
+    assert client.command("declare_queue", name="other").code == ""
