@@ -20,8 +20,7 @@ from .management import Management, parse_address
 from .message import Message
 from .receiving import ReceiverCore
 from .sending import SenderCore
-
-WRITE_BUFFER_BYTES = 8 * 1024 * 1024
+from .wire import WAITING_BYTES, tune
 
 
 class connect_async:
@@ -64,7 +63,7 @@ class connect_async:
         for one in addresses:
             try:
                 return await AsyncConnection.open(one, token, timeout)
-            except ConnectionLost as error:
+            except (ConnectionLost, Timeout) as error:
                 failure = error
         assert failure is not None
         raise failure
@@ -77,10 +76,16 @@ class _Protocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self.transport.set_write_buffer_limits(WAITING_BYTES)
         sock = transport.get_extra_info("socket")
         if sock is not None:
-            sock.setsockopt(6, 1, 1)  # TCP_NODELAY
+            tune(sock)
+
+    def pause_writing(self) -> None:
+        self._connection.pressed = True
+
+    def resume_writing(self) -> None:
+        self._connection.eased()
 
     def data_received(self, data: bytes) -> None:
         self._connection.received(data)
@@ -96,6 +101,7 @@ class AsyncConnection(Management):
         self.address = address
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
+        self.pressed = False  # so much waits to be written that senders must wait
         self._protocol = _Protocol(self)
         self._conversation = Conversation(address, token, self._write)
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
@@ -136,7 +142,12 @@ class AsyncConnection(Management):
             self._protocol.transport.close()
         self._notify()
 
+    def eased(self) -> None:
+        self.pressed = False
+        self._notify()
+
     def gone(self, reason: str) -> None:
+        self.pressed = False
         self._conversation.lost_because(reason)
         self._notify()
 
@@ -202,6 +213,11 @@ class AsyncConnection(Management):
         """Broker id to "host:port" of every member."""
         opened = self._conversation.opened
         return dict(opened.members) if opened is not None else {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the connection is over."""
+        return self._conversation.failure is not None
 
     def session(self) -> AsyncSession:
         return AsyncSession(self)
@@ -309,12 +325,8 @@ class AsyncSession:
         for sender in self._senders:
             await sender.sync(timeout)
         for receiver in self._receivers:
-            core = receiver.core
-            core.flush()
-            if not await self.connection.until(core.settled, timeout):
-                raise Timeout("settlements are not complete in time; they may still complete")
-            if core.failure is not None and core.failure is self.connection._conversation.failure:
-                core.check()
+            await receiver.sync(timeout)
+        self.connection._conversation.check()
 
     async def close(self) -> None:
         """Sync, then close all senders and receivers."""
@@ -353,9 +365,11 @@ class AsyncSender:
         core = self.core
         if core.failure is not None or core.failures:
             core.check()
-        if core.unsettled >= core.capacity:
+        connection = self._connection
+        # A loop: several tasks may wait, and one completion wakes them all.
+        while core.unsettled >= core.capacity or connection.pressed:
             core.flush()
-            await self._connection.until(core.ready, None)
+            await connection.until(lambda: core.ready() and not connection.pressed, None)
             core.check()
         self._put(message)
 
@@ -364,15 +378,17 @@ class AsyncSender:
         core = self.core
         if core.failure is not None or core.failures:
             core.check()
-        if core.unsettled >= core.capacity:
+        if core.unsettled >= core.capacity or self._connection.pressed:
             core.flush()
-            raise Full(f"{core.capacity} messages are sent and not complete: wait, or ask for more capacity")
+            raise Full(f"{core.unsettled} messages are sent and not complete: wait, or ask for more capacity")
         self._put(message)
 
     async def sync(self, timeout: float | None = None) -> None:
         """Wait until everything sent is complete. Raises as `send`; Timeout."""
-        self.core.flush()
-        if not await self._connection.until(self.core.settled, timeout):
+        core = self.core
+        core.flush()
+        mark = core.sent
+        if not await self._connection.until(lambda: core.settled(mark), timeout):
             raise Timeout(f"{self.core.unsettled} messages are not complete in time; they may still complete")
         self.core.check()
 
@@ -398,6 +414,10 @@ class AsyncReceiver:
         self._connection = connection
 
     @property
+    def connection(self) -> AsyncConnection:
+        return self._connection
+
+    @property
     def available(self) -> int:
         """Messages that are here already."""
         return self.core.available
@@ -421,19 +441,24 @@ class AsyncReceiver:
         message = core.fetch()
         if message is not None:
             return message
-        if core.capacity == 0:
-            return await self._fetch_one(timeout)
-        await self._connection.until(core.ready, timeout)
-        return self._taken(f"no message came in {timeout} s")
-
-    async def _fetch_one(self, timeout: float | None) -> Message:
-        """Without a window: ask for one message, and take the asking back when time is up."""
-        core = self.core
         core.check()
+        connection = self._connection
+        end = None if timeout is None else connection._loop.time() + timeout
         core.ask(1)
-        if not await self._connection.until(core.ready, timeout):
-            await self._drain(0)
-        return self._taken(f"no message came in {timeout} s")
+        try:
+            while True:  # several tasks may wait, and one message wakes them all
+                left = None if end is None else max(0.0, end - connection._loop.time())
+                ready = await connection.until(core.ready, left)
+                if not ready and core.capacity == 0:
+                    await self._drain()  # take the asking back; what was on its way still counts
+                message = core.fetch()
+                if message is not None:
+                    return message
+                core.check()
+                if not ready:
+                    raise Empty(f"no message came in {timeout} s")
+        finally:
+            core.unask(1)
 
     async def get(self, timeout: float | None = 0) -> Message:
         """The next message, or the certainty that the queue has none for us: Empty is the cluster's word.
@@ -441,28 +466,44 @@ class AsyncReceiver:
         Raises:
             Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
         """
-        core = self.core
-        message = core.fetch()
-        if message is not None:
-            return message
-        core.check()
-        await self._drain(1 if core.capacity == 0 else 0)
-        core.refill()
-        if not core.available and timeout != 0:
-            return await self.fetch(timeout)
-        return self._taken("the queue has no message available")
+        messages = await self.get_batch(1)
+        if messages:
+            return messages[0]
+        if timeout == 0:
+            raise Empty("the queue has no message available")
+        return await self.fetch(timeout)
 
-    async def _drain(self, messages: int) -> None:
+    async def get_batch(self, count: int) -> list[Message]:
+        """Up to `count` messages that the queue has for us now; fewer means it has no more."""
         core = self.core
-        mark = core.drain(messages)
+        messages: list[Message] = []
+        core.ask(count, now=False)
+        try:
+            while True:
+                while len(messages) < count and (message := core.fetch()) is not None:
+                    messages.append(message)
+                    core.unask(1)
+                if len(messages) == count:
+                    return messages
+                core.check()
+                before = core.received
+                await self._drain()
+                if not core.available and core.received == before:
+                    core.check()
+                    return messages
+        finally:
+            core.unask(count - len(messages))
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was settled is complete. Raises Timeout, ConnectionLost."""
+        self.core.flush()
+        if not await self._connection.until(self.core.settled, timeout):
+            raise Timeout("settlements are not complete in time; they may still complete")
+
+    async def _drain(self) -> None:
+        core = self.core
+        mark = core.drain()
         await self._connection.until(lambda: core.drained >= mark or core.failure is not None)
-
-    def _taken(self, empty: str) -> Message:
-        message = self.core.fetch()
-        if message is None:
-            self.core.check()
-            raise Empty(empty)
-        return message
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from ..protocol.errors import PeerError
 from ..protocol.frames import (
     Attached,
     AttachReceiver,
@@ -31,7 +32,7 @@ from ..protocol.frames import (
     Reply,
 )
 from ..protocol.framing import FrameBuffer, encode_frame
-from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, error
+from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, again, error
 from .receiving import ReceiverCore
 from .sending import SenderCore
 
@@ -46,6 +47,7 @@ class Conversation:
 
     Attributes:
         opened: the broker's greeting, when it has come.
+        token: what was presented (the handle `Queue` carries it along).
         failure: why the connection is over, when it is.
     """
 
@@ -54,7 +56,7 @@ class Conversation:
         self.opened: Opened | None = None
         self.failure: MantaError | None = None
         self.replies: dict[int, Reply] = {}
-        self._token = token
+        self.token = token
         self._write_bytes = write
         self._buffer = FrameBuffer()
         self._numbers = 0
@@ -72,7 +74,7 @@ class Conversation:
             self._write_bytes(encode_frame(frame))
 
     def open(self) -> None:
-        self.write(Open(uuid.uuid4().hex, self._token))
+        self.write(Open(uuid.uuid4().hex, self.token))
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the broker.
@@ -80,10 +82,16 @@ class Conversation:
         Raises:
             PeerError: they are no frames; the connection must be closed.
         """
-        for frame in self._buffer.feed(data):
+        try:
+            frames, breach = self._buffer.feed(data), None
+        except PeerError as error:
+            frames, breach = getattr(error, "frames", []), error
+        for frame in frames:
             rule = _RULES.get(type(frame))
             if rule is not None:
                 rule(self, frame)
+        if breach is not None:
+            raise breach
 
     def lost(self, failure: MantaError) -> None:
         """The connection is over: everything pending and later raises `failure`."""
@@ -103,7 +111,7 @@ class Conversation:
 
     def check(self) -> None:
         if self.failure is not None:
-            raise type(self.failure)(self.failure.text)
+            raise again(self.failure)
 
     # ---- commands
 
@@ -151,8 +159,8 @@ class Conversation:
 
     def _attachment(self, handle: int) -> Attached:
         answer = self._attaching.pop(handle, None)
-        if answer is None:
-            self.check()
+        # The connection may have ended after the answer came: a link made now would never hear of it.
+        self.check()
         if not isinstance(answer, Attached):
             assert isinstance(answer, Detached)
             raise error(answer.code, answer.text)
@@ -195,7 +203,13 @@ class Conversation:
         self.opened = frame
 
     def _on_refused(self, frame: Refused) -> None:
-        self.lost(error(frame.code, frame.text))
+        refusal = error(frame.code, frame.text)
+        if self.opened is None:
+            self.lost(refusal)
+            return
+        lost = ConnectionLost(f"the broker at {self.address} ended the connection ({frame.code}: {frame.text})")
+        lost.__cause__ = refusal
+        self.lost(lost)
 
     def _on_ping(self, frame: Ping) -> None:
         self.write(Pong())
@@ -240,7 +254,7 @@ class Conversation:
     def _on_drained(self, frame: FlowDrained) -> None:
         receiver = self._receivers.get(frame.handle)
         if receiver is not None:
-            receiver.drained += 1
+            receiver.on_drained()
 
 
 _RULES: dict[type[Frame], Callable[[Conversation, Any], None]] = {

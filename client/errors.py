@@ -127,15 +127,33 @@ class Full(MantaError, queue.Full):
     """The sender's capacity, or the queue's size, is used up."""
 
 
+_CLASSES: tuple[type[MantaError], ...] = (
+    NotFound, Exists, Invalid, Unauthorized, TooLarge, ProtocolError, NotAllowed, InUse, NotEmpty, Busy,
+)  # fmt: skip
 BY_CODE: dict[str, type[MantaError]] = {
-    cls.code: cls
-    for cls in (NotFound, Exists, Invalid, Unauthorized, TooLarge, ProtocolError, NotAllowed, InUse, NotEmpty, Busy)
-} | {
+    **{cls.code: cls for cls in _CLASSES},
     codes.UNAVAILABLE: Unavailable,
     codes.DELETED: Deleted,
     codes.WRONG_VERSION: ProtocolError,
     codes.INTERNAL: MantaError,
 }
+
+
+def again(failure: MantaError) -> MantaError:
+    """A fresh exception like `failure`, so that raising it many times does not pile up one traceback."""
+    copy = type(failure)(failure.text)
+    copy.__cause__ = failure.__cause__
+    return copy
+
+
+def link_ended(code: str, text: str) -> MantaError:
+    """Why the broker ended a sender or receiver: always a LinkClosed, the exact class its cause."""
+    failure = error(code, text)
+    if isinstance(failure, LinkClosed):
+        return failure
+    closed = LinkClosed(text)
+    closed.__cause__ = failure
+    return closed
 
 
 def error(code: str, text: str) -> MantaError:

@@ -98,19 +98,30 @@ def encode(message: Message) -> bytes:
     Raises:
         Invalid: a field is of a type that cannot travel.
     """
-    values = [message.body]
+    body = message.body
+    if type(body) is not bytes:
+        body = _as_bytes(body)
+    values = [body]
     if (
         message.subject is not None or message.properties is not None or message.ttl is not None
         or message.priority is not None or message.correlation_id is not None or message.reply_to is not None
         or message.durable or message.content_type is not None or message.message_id is not None
     ):  # fmt: skip
         values += [getattr(message, name) for name in _FIELDS]
-        while not values[-1]:
+        while values[-1] is None or values[-1] is False:  # a body is never either, so this ends
             values.pop()
     try:
         return _encode(values)
     except (TypeError, OverflowError, ValueError) as error:
         raise Invalid(f"a message holds bytes, text, numbers, lists and maps only: {error}") from None
+
+
+def _as_bytes(body: object) -> bytes:
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)
+    raise Invalid(f"a message's body is bytes or str, not {type(body).__name__}: serialise it first")
 
 
 def decode(blob: bytes) -> Message:

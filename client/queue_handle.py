@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import os
 import pickle
 import sys
 import threading
@@ -17,6 +18,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from .aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
 from .errors import Empty, Full, MantaError
 from .message import Message
 from .sync import Connection, Receiver, Sender, Session, connect
@@ -28,6 +30,45 @@ _connections: dict[tuple[Any, str], Connection] = {}
 _lock = threading.Lock()
 
 
+_async_connections: dict[tuple[Any, Any, str], asyncio.Task[AsyncConnection]] = {}
+
+
+def _forget() -> None:
+    """In a forked child the parent's connections are not ours: neither use nor close them."""
+    global _lock
+    _lock = threading.Lock()
+    _connections.clear()
+    _async_connections.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _where(addresses: tuple[str, ...] | None) -> Any:
+    """What `connect` takes."""
+    return "local" if addresses == ("local",) else list(addresses) if addresses else None
+
+
+async def _async_connection(addresses: tuple[str, ...] | None, token: str) -> AsyncConnection:
+    """This event loop's connection to a cluster, shared by its handles."""
+    loop = asyncio.get_running_loop()
+    for key in [key for key in _async_connections if key[0].is_closed()]:
+        del _async_connections[key]
+    key = (loop, addresses, token)
+    opening = _async_connections.get(key)
+    if opening is not None and opening.done():
+        if opening.cancelled() or opening.exception() is not None or opening.result().failed:
+            opening = None
+    if opening is None:
+
+        async def open() -> AsyncConnection:
+            return await connect_async(_where(addresses), token)
+
+        opening = _async_connections[key] = loop.create_task(open())
+    return await asyncio.shield(opening)
+
+
 def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
     """This process's connection to a cluster."""
     key = (addresses, token)
@@ -36,7 +77,7 @@ def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
         if connection is None or connection.conversation.failure is not None:
             if not _connections:
                 atexit.register(_close_all)
-            connection = _connections[key] = connect(list(addresses) if addresses else None, token)
+            connection = _connections[key] = connect(_where(addresses), token)
         return connection
 
 
@@ -75,13 +116,17 @@ class Queue:
         self._session: Session | None = None
         self._sender: Sender | None = None
         self._receiver: Receiver | None = None
+        self._async_links: dict[AsyncConnection, asyncio.Task[tuple[AsyncSession, AsyncSender, AsyncReceiver]]] = {}
         if create:
             self._connected().declare_queue(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The members' addresses travel with the handle, so that it works where no Ray is initialised yet.
-        addresses = self._addresses or tuple(self._connected().members.values())
-        return _restore, (self.name, self.maxsize, addresses, self._token, self.confirm)
+        addresses, token = self._addresses, self._token
+        if addresses is None or addresses == ("local",):
+            connection = self._connected()
+            addresses, token = tuple(connection.members.values()), connection.conversation.token
+        return _restore, (self.name, self.maxsize, addresses, token, self.confirm)
 
     def __repr__(self) -> str:
         return f"Queue({self.name!r})"
@@ -101,6 +146,21 @@ class Queue:
                 self._receiver = self._session.receiver(self.name, capacity=0)
             assert self._sender is not None and self._receiver is not None
             return self._session, self._sender, self._receiver
+
+    async def _links_async(self) -> tuple[AsyncSession, AsyncSender, AsyncReceiver]:
+        connection = await _async_connection(self._addresses, self._token)
+        opening = self._async_links.get(connection)
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
+
+            async def open() -> tuple[AsyncSession, AsyncSender, AsyncReceiver]:
+                session = connection.session()
+                sender = await session.sender(f"/{self.name}", capacity=1000)
+                return session, sender, await session.receiver(self.name, capacity=0)
+
+            for old in [old for old in self._async_links if old.failed]:
+                del self._async_links[old]
+            opening = self._async_links[connection] = asyncio.get_running_loop().create_task(open())
+        return await asyncio.shield(opening)
 
     # ---- ray.util.queue.Queue's methods
 
@@ -149,10 +209,28 @@ class Queue:
         return _unpacked(message)
 
     async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        await asyncio.to_thread(self.put, item, block, timeout)
+        """`put`, without blocking the event loop. Cancelled while it waits, the item may or may not be added."""
+        _check_timeout(timeout)
+        _, sender, receiver = await self._links_async()
+        if self.maxsize:
+            loop = asyncio.get_running_loop()
+            limit = timeout if block else 0
+            end = None if limit is None else loop.time() + limit
+            while (await receiver.connection.queue(self.name))["available"] >= self.maxsize:
+                if end is not None and loop.time() >= end:
+                    raise Full(f"queue {self.name!r} has its {self.maxsize} messages: get some, or wait longer")
+                await asyncio.sleep(POLL_S)
+        await sender.send(_packed(item))
+        if self.confirm:
+            await sender.sync()
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
-        return await asyncio.to_thread(self.get, block, timeout)
+        """`get`, without blocking the event loop. Cancelled while it waits, it takes nothing."""
+        _check_timeout(timeout)
+        session, _, receiver = await self._links_async()
+        message = await (receiver.fetch(timeout) if block else receiver.get(0))
+        session.acknowledge(message)
+        return _unpacked(message)
 
     def put_nowait(self, item: Any) -> None:
         self.put(item, block=False)
@@ -184,6 +262,7 @@ class Queue:
         if len(messages) < num_items:
             for message in messages:
                 session.release(message)
+            receiver.sync()  # they are back before the caller looks again
             raise Empty(f"fewer than {num_items} items are in the queue ({len(messages)})")
         for message in messages:
             session.acknowledge(message)

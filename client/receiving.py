@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from ..protocol.frames import Delivery, Detached, Dispose, Disposed, Flow, Frame
-from ..protocol.ranges import pairs, size
-from .errors import Invalid, LinkClosed, MantaError, NotAllowed, error
+from ..protocol.frames import RELEASE, Delivery, Detached, Dispose, Disposed, Flow, Frame
+from ..protocol.ranges import pairs
+from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, link_ended
 from .message import Message, decode
 
 GATHER_SETTLEMENTS = 256
@@ -33,6 +33,9 @@ class ReceiverCore:
         unsettled: position -> message fetched and not settled.
         lost: positions whose settlement came too late (it was another's message by then).
         drained: how many drains were answered.
+        received: messages delivered so far.
+        asking: messages that waiting callers want; without a window the credit never exceeds it.
+        credit: messages the broker may still send.
     """
 
     def __init__(self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None]) -> None:
@@ -47,6 +50,9 @@ class ReceiverCore:
         self.failure: MantaError | None = None
         self.drained = 0
         self.drains = 0
+        self.received = 0
+        self.asking = 0
+        self.credit = 0
         self._settles = settles
         self._write = write
         self._batches: deque[Delivery] = deque()
@@ -63,13 +69,21 @@ class ReceiverCore:
 
     def open(self) -> None:
         if self.capacity:
-            self._write(Flow(self.handle, self.capacity))
+            self._grant(self.capacity)
+
+    def _grant(self, messages: int) -> None:
+        self.credit += messages
+        self._write(Flow(self.handle, messages))
 
     # ---- fetching
 
     def delivered(self, frame: Delivery) -> None:
         self._batches.append(frame)
-        self.available += len(frame.blobs)
+        count = len(frame.blobs)
+        self.available += count
+        self.received += count
+        self.credit -= count
+        self._shed()
 
     def fetch(self) -> Message | None:
         """The next message that is here, or None."""
@@ -102,28 +116,66 @@ class ReceiverCore:
             self.unsettled[position] = message
         if self.capacity:
             self._fetched += 1
-            if self._fetched >= self._replenish and self.failure is None:
-                self._write(Flow(self.handle, self._fetched))
+            if self._fetched >= self._replenish and self.failure is None and self.drains == self.drained:
+                self._grant(self._fetched)
                 self._fetched = 0
         return message
 
-    def ask(self, messages: int) -> None:
-        """Grant credit beyond the window (a receiver without a window asks for one message at a time)."""
-        self._write(Flow(self.handle, messages))
+    def ask(self, messages: int, now: bool = True) -> None:
+        """A caller waits for so many messages; `unask` when it does no longer. `now` False: a drain will ask."""
+        self.asking += messages
+        if now:
+            self._want()
 
-    def drain(self, messages: int = 0) -> int:
-        """Ask to be told when there is nothing more; returns the count of `drained` that says so."""
-        self.drains += 1
-        self._write(Flow(self.handle, messages, -1, True))
+    def unask(self, messages: int) -> None:
+        """A caller has got what it waited for, or has given up: credit and messages for nobody are given back."""
+        self.asking -= messages
+        if self.capacity or self.failure is not None:
+            return
+        if self.credit > 0 and self.credit + self.available > self.asking:
+            self.drain()
+        self._shed()
+
+    def _want(self) -> None:
+        if not self.capacity and self.failure is None and self.drains == self.drained:
+            missing = self.asking - self.credit - self.available
+            if missing > 0:
+                self._grant(missing)
+
+    def _shed(self) -> None:
+        """Without a window, messages nobody waits for any more go back, or other consumers would miss them."""
+        if not self.capacity and self._settles:
+            while self.available > self.asking:
+                message = self.fetch()
+                if message is None:
+                    break
+                self.settle(RELEASE, message)
+
+    def drain(self) -> int:
+        """Ask to be told when there is nothing more, joining a drain that is under way.
+
+        Returns:
+            The count of `drained` that is the answer.
+        """
+        if self.drains == self.drained:
+            self.drains += 1
+            more = 0 if self.capacity else max(0, self.asking - self.credit - self.available)
+            self.credit += more
+            self._write(Flow(self.handle, more, -1, True))
         return self.drains
 
-    def refill(self) -> None:
-        """Grant the window anew after a drain took the credit."""
-        if self.capacity and self.failure is None:
+    def on_drained(self) -> None:
+        """The credit is gone: grant it anew, to the window or to those who still wait."""
+        self.drained += 1
+        self.credit = 0
+        if self.failure is not None:
+            return
+        if self.capacity:
             self._fetched = 0
-            missing = self.capacity - self.available
-            if missing > 0:
-                self._write(Flow(self.handle, missing))
+            if self.available < self.capacity:
+                self._grant(self.capacity - self.available)
+        else:
+            self._want()
 
     # ---- settling
 
@@ -140,6 +192,8 @@ class ReceiverCore:
                 raise NotAllowed("messages of a browsing or non-accepting receiver are not settled")
             raise NotAllowed(f"message {position} of queue {self.queue!r} was settled already")
         if self.failure is not None:
+            if isinstance(self.failure, ConnectionLost):
+                self.check()
             raise LinkClosed(f"message {position} is back in queue {self.queue!r}: its receiver has ended")
         runs = self._gathered.get(kind)
         if runs is None:
@@ -177,16 +231,17 @@ class ReceiverCore:
 
     def ended(self, failure: MantaError) -> None:
         self.failure = self.failure or failure
+        if self._settles:  # what cannot be settled any more is back in the queue
+            self._batches.clear()
+            self._current = iter(())
+            self.available = 0
 
     def detached(self, frame: Detached) -> None:
-        self.ended(error(frame.code, frame.text))
+        self.ended(link_ended(frame.code, frame.text))
 
     def ready(self) -> bool:
         return self.available > 0 or self.failure is not None
 
-    def outstanding(self) -> int:
-        return sum(size(batch.ranges) for batch in self._batches)
-
     def check(self) -> None:
         if self.failure is not None:
-            raise type(self.failure)(self.failure.text)
+            raise again(self.failure)

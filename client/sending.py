@@ -10,13 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from ..protocol.errors import PeerError
 from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
-from ..protocol.ranges import size
-from .errors import Invalid, MantaError, TooLarge, error
+from ..protocol.framing import check_depth
+from ..protocol.limits import DEFAULT
+from ..protocol.ranges import RangeSet, pairs, size
+from .errors import Invalid, MantaError, TooLarge, again, error, link_ended
 from .message import Message, encode
 
 GATHER_MESSAGES = 128
 GATHER_BYTES = 128 * 1024
+_encode_headers = msgspec.msgpack.Encoder().encode
+_decode_headers = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+def _milliseconds(ttl: object) -> int:
+    if isinstance(ttl, int | float) and 0 <= ttl < (1 << 48) / 1000:  # false for nan
+        return int(ttl * 1000)
+    raise Invalid(f"a message's ttl is 0 or more seconds, not {ttl!r}")
+
+
+def _headers(properties: dict[str, Any] | None) -> dict[str, Any]:
+    """What a headers exchange is told; checked here because the broker ends the whole connection over a bad one."""
+    if not properties:
+        return {}
+    try:
+        headers = _decode_headers(_encode_headers(properties))
+        check_depth([headers], DEFAULT.depth)
+    except (msgspec.MsgspecError, PeerError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+        raise Invalid(f"properties sent to a headers exchange are names and plain values: {problem}") from None
+    return headers
 
 
 class SenderCore:
@@ -60,6 +85,7 @@ class SenderCore:
         self._ttl: list[int] = []
         self._headers: list[dict[str, Any]] = []
         self._bytes = 0
+        self._done = RangeSet()
 
     def put(self, message: Message | bytes | str) -> None:
         """Take a message; the caller has seen to capacity.
@@ -74,16 +100,18 @@ class SenderCore:
         if length > self._message_bytes:
             raise TooLarge(f"a message has at most {self._message_bytes} bytes encoded, this one {length}: split it")
         blobs = self._blobs
-        if message.ttl is not None:
-            ttl_ms = int(message.ttl * 1000)
-            if not 0 <= ttl_ms < 1 << 48:
-                raise Invalid(f"a message's ttl is 0 or more seconds, not {message.ttl}")
+        # Everything is checked before anything is taken, so that the columns always fit together.
+        ttl_ms = None if message.ttl is None else _milliseconds(message.ttl)
+        subject = message.subject
+        if self._keyed and subject is not None and not isinstance(subject, str):
+            raise Invalid(f"a subject is the routing key here and must be a str, not {type(subject).__name__}")
+        if self._with_headers:
+            self._headers.append(_headers(message.properties))
+        if self._keyed:
+            self._keys.append(subject or "")
+        if ttl_ms is not None:
             self._ttl += (len(blobs), ttl_ms)
         blobs.append(blob)
-        if self._keyed:
-            self._keys.append(message.subject or "")
-        if self._with_headers:
-            self._headers.append(message.properties or {})
         self.unsettled += 1
         self._bytes += length
         if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
@@ -116,6 +144,8 @@ class SenderCore:
 
     def completed(self, frame: Completed | Failed) -> None:
         count = size(frame.ranges)
+        for first, last in pairs(frame.ranges):
+            self._done.add(first, last)
         self._flying -= count
         self.unsettled -= count
         if type(frame) is Failed:
@@ -128,7 +158,7 @@ class SenderCore:
         self._blobs = []
 
     def detached(self, frame: Detached) -> None:
-        self.ended(error(frame.code, frame.text))
+        self.ended(link_ended(frame.code, frame.text))
 
     def full(self) -> bool:
         return self.unsettled >= self.capacity
@@ -137,8 +167,9 @@ class SenderCore:
         """Whether a waiting send may go on (to succeed or to raise)."""
         return self.unsettled < self.capacity or self.failure is not None or bool(self.failures)
 
-    def settled(self) -> bool:
-        return self.unsettled == 0 or self.failure is not None
+    def settled(self, number: int) -> bool:
+        """Whether everything up to `number` is complete: later sends of others are not waited for."""
+        return not number or self._done.covers(1, number) or self.failure is not None
 
     def check(self) -> None:
         """Raise what the user has not been told yet."""
@@ -147,4 +178,4 @@ class SenderCore:
             failure.numbers = ranges  # type: ignore[attr-defined]
             raise failure
         if self.failure is not None:
-            raise type(self.failure)(self.failure.text)
+            raise again(self.failure)

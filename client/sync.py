@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
@@ -24,7 +23,7 @@ from .management import Management, parse_address
 from .message import Message
 from .receiving import ReceiverCore
 from .sending import SenderCore
-from .wire import Wire
+from .wire import WAITING_BYTES, Wire
 
 
 def connect(
@@ -47,7 +46,7 @@ def connect(
     for one in addresses:
         try:
             return Connection(one, token, timeout)
-        except ConnectionLost as error:
+        except (ConnectionLost, Timeout) as error:
             failure = error
     assert failure is not None
     raise failure
@@ -70,7 +69,7 @@ class Connection(Management):
             raise ConnectionLost(
                 f"no broker answers at {address} ({error}): check the address, and `mantamq status`"
             ) from None
-        self._wire = Wire(sock, self._received, self._gone)
+        self._wire = Wire(sock, self._received, self._gone, self._eased)
         self._wire.start()
         conversation = self.conversation
         try:
@@ -85,9 +84,20 @@ class Connection(Management):
     # ---- driver
 
     def _write(self, data: bytes) -> None:
+        self._check_process()
+        self._wire.write(data)
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
-        self._wire.write(data)
+
+    def pressed(self) -> bool:
+        """Whether so much waits to be written that senders must wait."""
+        return self._wire.waiting > WAITING_BYTES and self.conversation.failure is None
+
+    def _eased(self) -> None:
+        with self.lock:
+            self.lock.notify_all()
 
     def _received(self, data: bytes) -> None:
         with self.lock:
@@ -95,6 +105,7 @@ class Connection(Management):
                 self.conversation.feed(data)
             except PeerError as error:
                 self.conversation.lost(ProtocolError(f"the broker at {self.address} broke the protocol: {error}"))
+                self._wire.close()
             if self._waiting:
                 self.lock.notify_all()
 
@@ -114,6 +125,7 @@ class Connection(Management):
         """
         if predicate():
             return True
+        self._check_process()
         limit = self.timeout if timeout == -1.0 else timeout
         self._waiting += 1
         try:
@@ -251,13 +263,9 @@ class Session:
             sender.sync(timeout)
         connection = self.connection
         for receiver in self._receivers:
-            core = receiver.core
-            with connection.lock:
-                core.flush()
-                if not connection.until(core.settled, timeout):
-                    raise Timeout("settlements are not complete in time; they may still complete")
-                if core.failure is not None and core.failure is connection.conversation.failure:
-                    core.check()
+            receiver.sync(timeout)
+        with connection.lock:
+            connection.conversation.check()
 
     def close(self) -> None:
         """Sync, then close all senders and receivers."""
@@ -293,10 +301,11 @@ class Sender:
         with self._lock:
             if core.failure is not None or core.failures:
                 core.check()
-            if core.unsettled >= core.capacity:
+            connection = self._connection
+            if core.unsettled >= core.capacity or connection.pressed():
                 core.flush()
-                if not self._connection.until(core.ready, timeout):
-                    raise Full(f"{core.capacity} messages are sent and not complete for {timeout} s")
+                if not connection.until(lambda: core.ready() and not connection.pressed(), timeout):
+                    raise Full(f"{core.unsettled} messages are sent and not complete for {timeout} s")
                 core.check()
             self._put(message)
 
@@ -309,7 +318,8 @@ class Sender:
         core = self.core
         with self._lock:
             core.flush()
-            if not self._connection.until(core.settled, timeout):
+            mark = core.sent
+            if not self._connection.until(lambda: core.settled(mark), timeout):
                 raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
             core.check()
 
@@ -357,14 +367,14 @@ class Receiver:
             message = core.fetch()
             if message is not None:
                 return message
-            if core.capacity == 0:
-                core.check()
-                core.ask(1)
-                if not self._connection.until(core.ready, timeout):
-                    self._drain(0)
-            else:
-                self._connection.until(core.ready, timeout)
-            return self._taken(f"no message came in {timeout} s")
+            core.check()
+            core.ask(1)
+            try:
+                if not self._connection.until(core.ready, timeout) and core.capacity == 0:
+                    self._drain()  # take the asking back; what was on its way still counts
+                return self._taken(f"no message came in {timeout} s")
+            finally:
+                core.unask(1)
 
     def get(self, timeout: float | None = 0) -> Message:
         """The next message, or the certainty that the queue has none for us: Empty is the cluster's word.
@@ -372,36 +382,46 @@ class Receiver:
         Raises:
             Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
         """
-        core = self.core
-        started = time.monotonic()
-        with self._lock:
-            message = core.fetch()
-            if message is not None:
-                return message
-            core.check()
-            self._drain(1 if core.capacity == 0 else 0)
-            core.refill()
-            if core.available or timeout == 0:
-                return self._taken("the queue has no message available")
-        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
-        return self.fetch(left)
+        messages = self.get_batch(1)
+        if messages:
+            return messages[0]
+        if timeout == 0:
+            raise Empty("the queue has no message available")
+        return self.fetch(timeout)
 
     def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more."""
         core = self.core
+        messages: list[Message] = []
         with self._lock:
-            core.check()
-            if core.available < count:
-                self._drain(count - core.available if core.capacity == 0 else 0)
-                core.refill()
-            messages: list[Message] = []
-            while len(messages) < count and (message := core.fetch()) is not None:
-                messages.append(message)
-            return messages
+            core.ask(count, now=False)
+            try:
+                while True:
+                    while len(messages) < count and (message := core.fetch()) is not None:
+                        messages.append(message)
+                        core.unask(1)
+                    if len(messages) == count:
+                        return messages
+                    core.check()
+                    before = core.received
+                    self._drain()
+                    if not core.available and core.received == before:
+                        core.check()
+                        return messages
+            finally:
+                core.unask(count - len(messages))
 
-    def _drain(self, messages: int) -> None:
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was settled is complete. Raises Timeout, ConnectionLost."""
         core = self.core
-        mark = core.drain(messages)
+        with self._lock:
+            core.flush()
+            if not self._connection.until(core.settled, timeout):
+                raise Timeout("settlements are not complete in time; they may still complete")
+
+    def _drain(self) -> None:
+        core = self.core
+        mark = core.drain()
         self._connection.until(lambda: core.drained >= mark or core.failure is not None)
 
     def _taken(self, empty: str) -> Message:

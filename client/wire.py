@@ -10,9 +10,25 @@ import contextlib
 import selectors
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 
 READ_BYTES = 256 * 1024
+WAITING_BYTES = 8 * 1024 * 1024
+"""While more than this waits to be written, senders wait."""
+_AT_ONCE = 64  # buffers of one sendmsg
+
+
+def tune(sock: socket.socket) -> None:
+    """No delay; and a broker's machine that is silently gone is noticed within a minute."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000),
+    ):  # fmt: skip
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class Wire:
@@ -21,16 +37,25 @@ class Wire:
     Args:
         received: called in the thread with bytes that came.
         gone: called once in the thread when the connection ended, with the reason.
+        eased: called in the thread when what waits has fallen to `WAITING_BYTES` again.
+
+    Attributes:
+        waiting: bytes the socket has not taken.
     """
 
-    def __init__(self, sock: socket.socket, received: Callable[[bytes], None], gone: Callable[[str], None]) -> None:
+    def __init__(
+        self, sock: socket.socket, received: Callable[[bytes], None], gone: Callable[[str], None],
+        eased: Callable[[], None],
+    ) -> None:  # fmt: skip
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tune(sock)
         self._sock = sock
         self._received = received
         self._gone = gone
+        self._eased = eased
+        self.waiting = 0
         self._lock = threading.Lock()
-        self._left: list[bytes] = []  # what the socket has not taken, in order
+        self._left: deque[bytes | memoryview] = deque()  # what the socket has not taken, in order
         self._closing = False
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -44,6 +69,7 @@ class Wire:
         with self._lock:
             if self._left:
                 self._left.append(data)
+                self.waiting += len(data)
                 return
             try:
                 sent = self._sock.send(data)
@@ -52,7 +78,8 @@ class Wire:
             except OSError:
                 return  # the thread notices and tells
             if sent < len(data):
-                self._left.append(data[sent:])
+                self._left.append(memoryview(data)[sent:])
+                self.waiting += len(data) - sent
                 self._wake()
 
     def close(self) -> None:
@@ -96,15 +123,29 @@ class Wire:
                     return False
                 self._received(data)
         with self._lock:
+            before = self.waiting
             if self._left:
-                rest = b"".join(self._left)
-                try:
-                    sent = self._sock.send(rest)
-                except BlockingIOError:
-                    sent = 0
-                self._left = [rest[sent:]] if sent < len(rest) else []
+                self._write_left()
+            eased = before > WAITING_BYTES >= self.waiting
             if self._closing and not self._left:
                 return False
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._left else 0)
         selector.modify(self._sock, wanted)
+        if eased:
+            self._eased()
         return True
+
+    def _write_left(self) -> None:
+        left = self._left
+        try:
+            sent = self._sock.sendmsg(list(islice(left, _AT_ONCE)))
+        except BlockingIOError:
+            return
+        self.waiting -= sent
+        while sent:
+            head = left[0]
+            if sent < len(head):
+                left[0] = memoryview(head)[sent:]
+                return
+            sent -= len(head)
+            left.popleft()

@@ -36,7 +36,7 @@ class FakeBroker:
         self._server = asyncio.run_coroutine_threadsafe(
             self._loop.create_server(lambda: _End(self), "127.0.0.1", 0), self._loop
         ).result(5)
-        self.address = "127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -36,9 +36,8 @@ async def test_awaited_or_as_a_context(broker):
 
 
 async def test_a_wrong_token_is_refused():
-    with FakeBroker(token="right") as broker:
-        with pytest.raises(Unauthorized):
-            await connect_async(broker.address, token="wrong")
+    with FakeBroker(token="right") as broker, pytest.raises(Unauthorized):
+        await connect_async(broker.address, token="wrong")
 
 
 async def test_there_and_back(connection):
@@ -152,7 +151,7 @@ async def test_the_end_of_a_queue_and_of_a_broker(broker, connection):
     with pytest.raises(Deleted):
         await gone.fetch(timeout=5)
     broker.kick()
-    with pytest.raises(ConnectionLost, match="127.0.0.1"):
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1"):
         await fetching
     with pytest.raises(ConnectionLost):
         await connection.queue("other")

@@ -16,7 +16,6 @@ from mantamq.client import (
     Message,
     NotAllowed,
     NotFound,
-    ProtocolError,
     Timeout,
     TooLarge,
     Unauthorized,
@@ -75,7 +74,7 @@ def test_the_first_broker_that_answers_is_taken(broker):
 
 
 def test_nobody_answers():
-    with pytest.raises(ConnectionLost, match="127.0.0.1:1"):
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1"):
         connect("127.0.0.1:1")
 
 
@@ -406,9 +405,3 @@ def test_a_lost_broker_ends_everything(broker, connection, session):
     for operation in (lambda: sender.send(b"x"), receiver.fetch, lambda: connection.queue("q"), session.sync):
         with pytest.raises(ConnectionLost):
             operation()
-
-
-def test_a_broker_that_talks_nonsense(broker, connection):
-    broker.raw(b"HTTP/1.1 400 Bad Request\r\n")
-    with pytest.raises((ProtocolError, ConnectionLost)):
-        connection.session().receiver("q").fetch(timeout=5)
