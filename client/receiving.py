@@ -65,7 +65,7 @@ class ReceiverCore:
         self._gathered: dict[int, list[int]] = {}
         self._count = 0
         self._disposed = 0  # number of the last settlement sent
-        self._answered = 0
+        self._answered = 0  # how many settlements were answered
 
     def open(self) -> None:
         if self.capacity:
@@ -217,7 +217,7 @@ class ReceiverCore:
             self._write(Dispose(self.handle, self._disposed, kind, runs))
 
     def disposed(self, frame: Disposed) -> None:
-        self._answered = max(self._answered, frame.number)
+        self._answered += 1  # in any order, each once
         lost = frame.lost
         for i in range(0, len(lost), 3):
             self.lost.extend(range(lost[i + 1], lost[i + 2] + 1))

@@ -59,7 +59,9 @@ class _Keeper:
 
 
 class _Stream:
-    __slots__ = ("base", "commit", "end", "gone", "keepers", "log", "name", "size", "total", "waiting", "waiting_from")
+    __slots__ = (
+        "away", "base", "commit", "end", "gone", "keepers", "log", "name", "size", "total", "waiting", "waiting_from",
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,6 +73,7 @@ class _Stream:
         self.size: dict[int, int] = {0: 0}  # index -> `total` up to and including it, as far back as the log goes
         self.keepers: dict[str, _Keeper] = {}
         self.gone: set[str] = set()  # voters that have unsubscribed for good
+        self.away: set[str] = set()  # voters that were here and whose link broke
         self.waiting: dict[int, _Pending] = {}  # index -> request part to answer, in index order
         self.waiting_from = 1
 
@@ -181,6 +184,7 @@ class SequencerMachine:
         have = min(frame.have, stream.end)
         stream.keepers[frame.voter] = _Keeper(peer, have)
         stream.gone.discard(frame.voter)
+        stream.away.discard(frame.voter)
         self._dirty[stream.name] = None
 
     def _unsubscribe(self, frame: Unsubscribe) -> None:
@@ -233,6 +237,7 @@ class SequencerMachine:
             for voter, keeper in list(stream.keepers.items()):
                 if keeper.peer == peer:
                     del stream.keepers[voter]
+                    stream.away.add(voter)
             if stream.name == CLUSTER:
                 self._answer(stream)
 
@@ -260,10 +265,14 @@ class SequencerMachine:
         stream.base = upto
 
     def _answer(self, stream: _Stream) -> None:
-        """Answer the requests whose parts are committed; wiring also waits until every connected member shows it."""
+        """Answer the requests whose parts are committed; wiring also waits until every member shows it: those that
+        are starting too, only not those whose link broke."""
         upto = stream.commit
         if stream.name == CLUSTER:
-            upto = min([upto, *(keeper.applied for keeper in stream.keepers.values())])
+            keepers = stream.keepers
+            for member in self.members:
+                if member not in stream.away:
+                    upto = min(upto, keepers[member].applied if member in keepers else 0)
         waiting = stream.waiting
         while stream.waiting_from <= upto:
             pending = waiting.pop(stream.waiting_from, None)

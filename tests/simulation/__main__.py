@@ -7,24 +7,11 @@ import multiprocessing
 import os
 import sys
 import time
-import traceback
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .model import Violation
-from .workload import Story
-
-
-def play(seed: int) -> tuple[int, int, str]:
-    """(seed, operations, what went wrong or "")."""
-    story = Story(seed)
-    try:
-        return seed, story.run(), ""
-    except Violation as violation:
-        return seed, story.operations, str(violation)
-    except Exception:
-        return seed, story.operations, traceback.format_exc()
+from .workload import play
 
 
 def main() -> int:

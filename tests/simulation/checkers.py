@@ -138,7 +138,7 @@ class Watcher:
             name = stream.rpartition("#")[0]
             model = self.models[stream] = ModelQueue(stream, getattr(self, "alternates", {}).get(name, False))
         if isinstance(event, events.Own) and event.by and event.by == model.owner:
-            for (queue, position), (broker, acquisition, logged) in self._out.items():
+            for (queue, position), (broker, _, logged) in self._out.items():
                 if queue == stream and broker == event.by and not logged:
                     raise Violation(f"B3 {stream}: {broker} hands over before its acquire of {position} is ordered")
         model.apply(event)

@@ -1,0 +1,237 @@
+"""Bugs planted on purpose, one line each: the simulation must find every one within a small budget of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol import frames, replica
+from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.credit import Credit
+from mantamq.protocol.dispatch import Dispatcher
+from mantamq.protocol.effects import Send
+from mantamq.protocol.events import Own, encode_event
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.ownership import OwnershipMachine
+from mantamq.protocol.queue import Applied, QueueState
+from mantamq.protocol.ranges import RangeSet, runs
+from mantamq.protocol.replica import ReplicaMachine
+from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.session import Session
+
+Patch = pytest.MonkeyPatch
+
+
+def patch_rule(patch: Patch, frame: type[frames.Frame], function: Any) -> None:
+    """Replace what a replica does on a frame: its rules are bound in a table."""
+    patch.setattr(ReplicaMachine, replica._RULES[frame].__name__, function)
+    patch.setitem(replica._RULES, frame, function)
+
+
+def commit_on_one_ack(patch: Patch) -> None:
+    born = SequencerMachine.__init__
+
+    def init(self: Any, *arguments: Any) -> None:
+        born(self, *arguments)
+        self.majority = 1
+
+    patch.setattr(SequencerMachine, "__init__", init)
+
+
+def acquire_without_grant(patch: Patch) -> None:
+    run = Dispatcher.run
+    patch.setattr(Dispatcher, "run", lambda self, acquire, numbers: run(self, True, numbers))
+
+
+def hand_over_before_the_acquires(patch: Patch) -> None:
+    gather = ReplicaMachine._gather
+
+    def late(self: Any, hosted: Any) -> None:
+        self.late = not getattr(self, "late", False)
+        if self.late and hosted.acquires:
+            self._dirty[hosted.state.id] = None
+            return
+        gather(self, hosted)
+
+    patch.setattr(ReplicaMachine, "_gather", late)
+
+
+def apply_uncommitted(patch: Patch) -> None:
+    append = Keeper.append
+
+    def eager(self: Any, frame: Any) -> Any:
+        import msgspec
+
+        return append(self, msgspec.structs.replace(frame, commit=frame.previous + len(frame.entries)))
+
+    patch.setattr(Keeper, "append", eager)
+
+
+def stale_accept_counts(patch: Patch) -> None:
+    def settle(self: Any, event: Any) -> Applied:
+        done = Applied()
+        for _, first, last in runs(event.runs):
+            for held in self.acquired.values():
+                done.positions += held.within(first, last)
+                held.remove(first, last)
+        self.acquired = {key: held for key, held in self.acquired.items() if held}
+        return done
+
+    local = ReplicaMachine._settle
+
+    def trusting(self: Any, frame: Any) -> None:
+        hosted = self.queues.get(frame.queue)
+        subscription = hosted.dispatcher.subscriptions.get(frame.sub) if hosted else None
+        if subscription is not None:
+            for acquisition, first, last in runs(frame.runs):
+                subscription.held.setdefault(acquisition, RangeSet()).add(first, last)
+        local(self, frame)
+
+    patch.setattr(QueueState, "_settle", settle)
+    patch_rule(patch, frames.Settle, trusting)
+
+
+def deliver_after_accept(patch: Patch) -> None:
+    def accept(self: Any, event: Any) -> Applied:
+        done = self._settle(event)
+        self._return(done.positions, False)
+        return done
+
+    patch.setattr(QueueState, "_accept", accept)
+
+
+def no_number_table(patch: Patch) -> None:
+    request = SequencerMachine._request
+
+    def twice(self: Any, peer: str, frame: Any) -> Any:
+        result = request(self, peer, frame)
+        if frame.number % 7 == 0:
+            self._origins[frame.origin].last -= 1
+            request(self, peer, frame)
+        return result
+
+    patch.setattr(SequencerMachine, "_request", twice)
+
+
+def applied_out_of_order(patch: Patch) -> None:
+    append = Keeper.append
+
+    def shuffled(self: Any, frame: Any) -> Any:
+        committed, refusal = append(self, frame)
+        return (committed[::-1] if self.voter == "b3" else committed), refusal
+
+    patch.setattr(Keeper, "append", shuffled)
+
+
+def lost_release(patch: Patch) -> None:
+    cancel = ReplicaMachine._cancel
+
+    def forgetful(self: Any, frame: Any) -> None:
+        hosted = self.queues.get(frame.queue)
+        if hosted and frame.sub in hosted.dispatcher.subscriptions:
+            hosted.dispatcher.subscriptions[frame.sub].held.clear()
+        cancel(self, frame)
+
+    patch_rule(patch, frames.Cancel, forgetful)
+
+
+def two_grants(patch: Patch) -> None:
+    decide = OwnershipMachine._decide
+
+    def generous(self: Any, name: str, queue: Any, effects: Any) -> None:
+        decide(self, name, queue, effects)
+        if queue.owner and len(queue.interested) > 1:
+            other = sorted(set(queue.interested) - {queue.owner})[0]
+            self._parts.append((name, encode_event(Own(other, queue.grant + 1, queue.owner))))
+
+    patch.setattr(OwnershipMachine, "_decide", generous)
+
+
+def complete_before_commit(patch: Patch) -> None:
+    request = BrokerMachine.request
+
+    def hasty(self: Any, parts: Any, done: Any) -> int:
+        number = request(self, parts, lambda: None)
+        if all(stream != "cluster" for stream, _ in parts):
+            done()
+        else:
+            self._waiting[number] = done
+        return number
+
+    patch.setattr(BrokerMachine, "request", hasty)
+
+
+def settled_before_commit(patch: Patch) -> None:
+    settle = ReplicaMachine._settle
+
+    def hasty(self: Any, frame: Any) -> None:
+        settle(self, frame)
+        self._out.append(Send(self.broker, frames.Settled(frame.queue, frame.sub, frame.number, [])))
+
+    patch_rule(patch, frames.Settle, hasty)
+
+
+def credit_forgotten(patch: Patch) -> None:
+    patch.setattr(Credit, "take", lambda self, messages, size: None)
+
+
+def buried_twice(patch: Patch) -> None:
+    bury = ReplicaMachine._bury
+
+    def twice(self: Any, hosted: Any, positions: Any) -> None:
+        bury(self, hosted, positions)
+        bury(self, hosted, positions)
+
+    patch.setattr(ReplicaMachine, "_bury", twice)
+
+
+def pointer_stays_behind(patch: Patch) -> None:
+    """A returned message moves no pointer back: nobody sees it again."""
+    patch.setattr(Dispatcher, "returned", lambda self, positions: None)
+
+
+def hand_over_is_forgotten(patch: Patch) -> None:
+    """The owner goes on delivering after it has handed over."""
+    submit = ReplicaMachine._submit
+
+    def greedy(self: Any, hosted: Any, event: Any, tag: Any) -> None:
+        submit(self, hosted, event, tag)
+        if type(event) is Own:
+            hosted.lock.held = True
+
+    patch.setattr(ReplicaMachine, "_submit", greedy)
+
+
+def wiring_complete_early(patch: Patch) -> None:
+    """A declare completes when it is committed, not when every broker shows it."""
+    answer = SequencerMachine._answer
+
+    def hasty(self: Any, stream: Any) -> None:
+        keepers, stream.keepers = stream.keepers, {}
+        answer(self, stream)
+        stream.keepers = keepers
+
+    patch.setattr(SequencerMachine, "_answer", hasty)
+
+
+def vanished_client_keeps(patch: Patch) -> None:
+    """A connection that breaks gives nothing back."""
+
+    def end(self: Any, session: Session) -> None:
+        del self.sessions[session.peer]
+        for link in session.receivers.values():
+            self._subs.pop(link.sub, None)
+
+    patch.setattr(BrokerMachine, "_end", end)
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    function.__name__: function
+    for function in (
+        commit_on_one_ack, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
+        deliver_after_accept, no_number_table, applied_out_of_order, lost_release, two_grants, complete_before_commit,
+        settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
+        wiring_complete_early, vanished_client_keeps,
+    )
+}  # fmt: skip
