@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import multiprocessing
 import os
 import traceback
@@ -77,7 +78,7 @@ def _work(index: int, job: Job, barrier: Any, results: Any) -> None:
 
     try:
         function = getattr(importlib.import_module(job.module), job.function)
-        if asyncio.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function):
             value = asyncio.run(function(*job.arguments, ready))
         else:
             value = function(*job.arguments, lambda: barrier.wait(60))

@@ -18,7 +18,7 @@ import time
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -178,7 +178,7 @@ async def _empty(session: AsyncSession, receiver: AsyncReceiver, account: Accoun
 
 
 @contextlib.contextmanager
-def _bars(console: Console) -> Iterator[Progress]:
+def _bars(console: Console) -> Generator[Progress]:
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description:<10}"),

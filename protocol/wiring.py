@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, PeerError
+from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
 from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from .limits import DEFAULT
 from .topics import TopicIndex
@@ -96,7 +96,8 @@ class Wiring:
     # ---- applying events
 
     def apply(self, event: AnyEvent, index: int) -> Outcome:
-        """Apply the event at `index` of the cluster stream. Never raises for what a client asked."""
+        """Apply the event at `index` of the cluster stream. Never raises for what a client asked: an exception here
+        would end every broker at the same event."""
         try:
             match event:
                 case DeclareQueue():
@@ -121,6 +122,7 @@ class Wiring:
 
     def _declare_queue(self, event: DeclareQueue, index: int) -> Outcome:
         _check_name("queue", event.name)
+        _check_arguments(event.arguments)
         wanted = QueueDefinition(f"{event.name}#{index}", event.name, event.arguments, event.durable, event.alternate)
         known = self._queues.get(event.name)
         if known is not None:
@@ -144,10 +146,11 @@ class Wiring:
         return Outcome(changed=True, queue=known)
 
     def _declare_exchange(self, event: DeclareExchange) -> Outcome:
+        _check_arguments(event.arguments)
         wanted = ExchangeDefinition(event.name, event.type, event.arguments, event.durable, event.alternate)
         known = self._exchanges.get(event.name)
         if known is not None:
-            fields = ("type",) if event.name.startswith("amq.") else ("type", "arguments", "durable", "alternate")
+            fields = ("type",) if _standard(event.name) else ("type", "arguments", "durable", "alternate")
             _check_same("exchange", known.definition, wanted, fields)
             return Outcome()
         _check_name("exchange", event.name)
@@ -160,7 +163,7 @@ class Wiring:
         return Outcome(changed=True)
 
     def _delete_exchange(self, event: DeleteExchange) -> Outcome:
-        if event.name == "" or event.name.startswith("amq."):
+        if _standard(event.name):
             raise PeerError(NOT_ALLOWED, f"exchange {event.name!r} is a standard one and stays")
         if event.name not in self._exchanges:
             raise PeerError(NOT_FOUND, f"there is no exchange {event.name!r} to delete")
@@ -173,14 +176,16 @@ class Wiring:
 
     def _bind(self, event: Bind) -> Outcome:
         exchange = self._bindable(event.exchange, event.queue)
+        _check_arguments(event.arguments)
         if len(event.key) > DEFAULT.name_chars:
             raise PeerError(INVALID, f"a binding key has at most {DEFAULT.name_chars} characters")
         if exchange.definition.type == "headers" and event.arguments.get("x-match", "all") not in ("all", "any"):
             raise PeerError(INVALID, f"x-match is all or any, not {event.arguments['x-match']!r}")
-        place = (event.queue, event.key, _canonical(event.arguments))
+        binding = Binding(event.exchange, event.queue, event.key, event.arguments)
+        place = _place(binding)
         if place in exchange.bindings:
             return Outcome()
-        exchange.bindings[place] = Binding(event.exchange, event.queue, event.key, event.arguments)
+        exchange.bindings[place] = binding
         exchange.changed()
         return Outcome(changed=True)
 
@@ -301,15 +306,61 @@ class Wiring:
         ]
 
     def snapshot(self) -> list[Any]:
-        """Everything, in a canonical form: equal snapshots mean equal wiring."""
-        return [msgspec.to_builtins(part) for part in (self.queues(), self.exchanges(), self.bindings())]
+        """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
+        parts = (self.queues(), self.exchanges(), self.bindings())
+        return [[list(msgspec.structs.astuple(one)) for one in part] for part in parts]
+
+    @classmethod
+    def restore(cls, snapshot: list[Any]) -> Wiring:
+        """The wiring that a snapshot was taken of.
+
+        Raises:
+            LocalError: this is no snapshot.
+        """
+        wiring = cls()
+        try:
+            queues, exchanges, bindings = snapshot
+            for values in queues:
+                queue = QueueDefinition(*values)
+                wiring._queues[queue.name] = wiring._by_id[queue.id] = queue
+            wiring._exchanges = {values[0]: _Exchange(ExchangeDefinition(*values)) for values in exchanges}
+            for values in bindings:
+                binding = Binding(*values)
+                wiring._exchanges[binding.exchange].bindings[_place(binding)] = binding
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            raise LocalError(
+                f"a wiring snapshot is [queues, exchanges, bindings], as `snapshot` gives it: {error!r}"
+            ) from None
+        return wiring
 
     def digest(self) -> int:
         return zlib.crc32(_canonical(self.snapshot()))
 
 
-def _canonical(value: Any) -> bytes:
-    return msgspec.msgpack.Encoder(order="deterministic").encode(value)
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def _place(binding: Binding) -> tuple[str, str, bytes]:
+    return binding.queue, binding.key, _canonical(binding.arguments)
+
+
+def _standard(name: str) -> bool:
+    return name == "" or name.startswith("amq.")
+
+
+def _check_arguments(value: Any) -> None:
+    """Plain values only: what cannot be compared, ordered and written down again must not enter the wiring."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise PeerError(INVALID, f"the names of arguments are text, not {name!r}")
+            _check_arguments(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_arguments(inner)
+    elif value is not None and not isinstance(value, str | bytes | int | float):
+        text = f"arguments are text, bytes, numbers, booleans, null, lists and maps of them, not {type(value).__name__}"
+        raise PeerError(INVALID, text)
 
 
 def _check_name(what: str, name: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import shutil
 import socket
 import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,13 @@ def missing() -> str:
     """Why it cannot be measured here, or ""."""
     if not shutil.which("nats-server"):
         return "nats-server is not installed (apt-get install nats-server)"
-    try:
-        import nats  # noqa: F401
-    except ImportError:
+    if importlib.util.find_spec("nats") is None:
         return "nats-py is not installed"
     return ""
 
 
 @contextlib.contextmanager
-def servers() -> Iterator[list[str]]:
+def servers() -> Generator[list[str]]:
     """Run the cluster; yields the client addresses."""
     with tempfile.TemporaryDirectory() as folder:
         routes = ", ".join(f"nats://127.0.0.1:{port}" for port in ROUTES)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import shutil
 import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,13 @@ def missing() -> str:
     """Why it cannot be measured here, or ""."""
     if not _program("rabbitmq-server"):
         return "rabbitmq-server is not installed (apt-get install rabbitmq-server)"
-    try:
-        import aio_pika  # noqa: F401
-    except ImportError:
+    if importlib.util.find_spec("aio_pika") is None:
         return "aio-pika is not installed"
     return ""
 
 
 @contextlib.contextmanager
-def servers() -> Iterator[list[str]]:
+def servers() -> Generator[list[str]]:
     """Run the cluster; yields the client addresses."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -21,7 +22,7 @@ def measure(count: int, pings: int) -> dict[str, float]:
     from ray.util.queue import Queue
 
     ray.init(
-        address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False,
+        address="local", num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False,
         object_store_memory=100 * 1024 * 1024,
     )  # fmt: skip
     try:

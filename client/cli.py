@@ -1,0 +1,33 @@
+"""The `mantamq` command: Qpid's nouns and verbs, tables for people, `--json` for scripts.
+
+Every command exits with 0 on success, 1 on trouble (after one line that says what to do) and 2 on wrong arguments.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from . import cli_cluster, cli_doctor, cli_messages, cli_perftest, cli_wiring
+from .console import run
+
+app = typer.Typer(
+    name="mantamq",
+    help="A clustered, replicated message broker whose members are Ray actors.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+cli_cluster.register(app)
+cli_wiring.register(app)
+cli_messages.register(app)
+cli_perftest.register(app)
+cli_doctor.register(app)
+
+
+def main() -> None:
+    run(app)
+
+
+if __name__ == "__main__":
+    main()

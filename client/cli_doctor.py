@@ -1,0 +1,128 @@
+"""`doctor`: what is well here and what is not, a line each."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .addresses import split_host
+from .console import Broker, Json, Token, addresses, out
+from .errors import MantaError
+from .sync import Connection, connect
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+Finding = tuple[str, str, str]
+RAY_MINIMUM = (2, 54)
+MEMORY_MB = 2048
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """Check this machine and the cluster; exit code 1 when something fails."""
+    worst = OK
+    found: list[dict[str, str]] = []
+    for level, what, text in (*_machine(), *_cluster(broker, token)):
+        worst = FAIL if FAIL in (worst, level) else WARN if WARN in (worst, level) else OK
+        found.append({"level": level, "what": what, "text": text})
+        if not as_json:
+            color = {OK: "green", WARN: "yellow", FAIL: "red"}[level]
+            out.print(f"[{color}]{level:4}[/{color}] {what:<12} {text}", highlight=False, soft_wrap=True)
+    if as_json:
+        print(json.dumps(found))
+    if worst == FAIL:
+        raise typer.Exit(1)
+
+
+def _machine() -> Iterator[Finding]:
+    yield OK, "python", platform.python_version()
+    try:
+        version = importlib.metadata.version("ray")
+        parts = tuple(int(part) for part in version.split(".")[:2])
+        if parts < RAY_MINIMUM:
+            yield FAIL, "ray", f"{version} has known holes: use at least {'.'.join(map(str, RAY_MINIMUM))}"
+        else:
+            yield OK, "ray", version
+    except importlib.metadata.PackageNotFoundError:
+        yield WARN, "ray", "not installed: this machine can be a client only"
+    try:
+        importlib.metadata.version("uvloop")
+        yield OK, "uvloop", "actors run on it"
+    except importlib.metadata.PackageNotFoundError:
+        yield WARN, "uvloop", "not installed: links are slower; pip install uvloop"
+    free_mb = _free_mb()
+    if free_mb:
+        level = OK if free_mb > MEMORY_MB else WARN
+        yield level, "memory", f"{free_mb:,} MB free; three brokers with five queues take about {MEMORY_MB:,} MB"
+    mode = os.environ.get("RAY_AUTH_MODE", "")
+    if mode == "disabled":
+        yield WARN, "ray token", "RAY_AUTH_MODE=disabled: whoever reaches Ray's ports runs code; keep them closed"
+
+
+def _free_mb() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) // 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _cluster(broker: str, token: str) -> Iterator[Finding]:
+    try:
+        connection = connect(addresses(broker), token)
+    except MantaError as error:
+        yield FAIL, "cluster", str(error)
+        return
+    with connection:
+        members = connection.members
+        yield OK, "cluster", f"{len(members)} members, connected to {connection.broker} at {connection.address}"
+        if len(members) == 2:
+            yield WARN, "members", "two brokers serve only together: three survive the loss of one"
+        ballots: dict[str, Any] = {}
+        for member, address in members.items():
+            yield from _member(member, address, token, ballots)
+        if len({tuple(ballot) for ballot in ballots.values()}) > 1:
+            yield WARN, "ballot", f"the brokers follow different sequencers: {ballots}"
+        if not token:
+            yield (
+                WARN,
+                "token",
+                "clients are not asked for one: set it with `mantamq up --token`, or keep the ports closed",
+            )
+
+
+def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> Iterator[Finding]:
+    host, port = split_host(address)
+    try:
+        socket.create_connection((host, port), 2).close()
+        with Connection(address, token, timeout=3) as direct:
+            status = direct.status()
+            took: list[float] = []
+            for _ in range(20):
+                start = time.perf_counter()
+                direct.status()
+                took.append((time.perf_counter() - start) * 1e3)
+    except (OSError, MantaError) as error:
+        yield FAIL, member, f"{address} does not serve: {error}"
+        return
+    ballots[member] = status["ballot"]
+    answer = sorted(took)[len(took) // 2]
+    level = OK if answer < 20 else WARN
+    yield (
+        level,
+        member,
+        f"{address} answers in {answer:.2f} ms, {status['connections']} connections, {status['queues']} queues",
+    )

@@ -1,0 +1,144 @@
+"""`send` and `receive`: lines in, messages out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .cli_wiring import pairs
+from .console import Broker, Json, Token, connection, err, say
+from .errors import Empty
+from .message import Message
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(send)
+    app.command()(receive)
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    for line in stream:
+        yield line.rstrip(b"\r\n")
+
+
+def send(
+    address: Annotated[str, typer.Argument(help="queue, exchange, or exchange/key")],
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="read lines from it instead of stdin")] = None,
+    content: Annotated[str | None, typer.Option("--content", "-m", help="send this one message")] = None,
+    prop: Annotated[list[str] | None, typer.Option("--property", "-P", help="NAME=VALUE, on every message")] = None,
+    subject: Annotated[str | None, typer.Option(help="subject: the routing key at an exchange")] = None,
+    ttl: Annotated[float | None, typer.Option(min=0, help="seconds until a message expires")] = None,
+    capacity: Annotated[int, typer.Option(min=1, help="most messages sent and not complete")] = 1000,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Send each line of standard input (or of a file) as a message; done when all are complete."""
+    properties: dict[str, Any] | None = pairs(prop) or None
+    if content is not None:
+        bodies: Iterable[bytes] = [content.encode()]
+    elif file is not None:
+        bodies = _lines(file.open("rb"))
+    else:
+        if sys.stdin.isatty():
+            err.print("reading lines from the terminal; end with Ctrl-D")
+        bodies = _lines(sys.stdin.buffer)
+    count = 0
+    started = time.monotonic()
+    columns = (
+        TextColumn("sent"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} {task.fields[rate]}"),
+        TimeElapsedColumn(),
+    )
+    with (
+        connection(broker, token) as c,
+        Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as progress,
+    ):
+        sender = c.session().sender(address, capacity=capacity)
+        task = progress.add_task("", total=None, rate="")
+        for body in bodies:
+            sender.send(Message(body, subject, properties, ttl))
+            count += 1
+            if not count % 1000:
+                progress.update(task, completed=count, rate=f"{count / (time.monotonic() - started):,.0f}/s")
+        sender.sync()
+    seconds = time.monotonic() - started
+    say(f"{count:,} messages sent and complete in {seconds:.2f} s", {"sent": count, "seconds": seconds}, as_json)
+
+
+def receive(
+    queue: str,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="stop after so many; 0: no bound")] = 0,
+    timeout: Annotated[float, typer.Option("--timeout", "-t", min=0, help="stop after so many idle seconds")] = 1.0,
+    forever: Annotated[bool, typer.Option("--forever", help="wait until Ctrl-C")] = False,
+    browse: Annotated[bool, typer.Option("--browse", help="look, do not take")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="reject instead of accept")] = False,
+    release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
+    capacity: Annotated[int, typer.Option(min=0, help="prefetch window")] = 500,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Print each message's body on a line (with --json: everything about it), and accept it."""
+    if reject and release:
+        raise typer.BadParameter("--reject and --release exclude each other")
+    got = 0
+    write = sys.stdout.buffer.write
+    with connection(broker, token) as c:
+        session = c.session()
+        # A bounded receive asks for each message: a window would take more, and give them back flagged.
+        window = 0 if count else capacity
+        receiver = session.receiver(queue, capacity=window, mode="browse" if browse else "consume")
+        given_back: list[Message] = []
+        try:
+            while not count or got < count:
+                message = receiver.fetch(None if forever else timeout)
+                got += 1
+                write(_described(message) if as_json else message.body + b"\n")
+                if browse:
+                    continue
+                if release:
+                    given_back.append(message)  # at the end: released now, it would come again
+                elif reject:
+                    session.reject(message)
+                else:
+                    session.acknowledge(message)
+                if forever and not receiver.available:
+                    sys.stdout.flush()
+        except Empty:
+            pass
+        finally:
+            sys.stdout.flush()
+            for message in given_back:
+                session.release(message)
+            session.sync(10)
+    if count and got < count:
+        raise RuntimeError(f"{got} of {count} messages came; none for {timeout:g} s")
+
+
+def _described(message: Message) -> bytes:
+    """One line of JSON. A body that is no text is in base64, under another name."""
+    fields: dict[str, Any] = {"position": message.position, "delivery_count": message.delivery_count}
+    try:
+        fields["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        fields["body_base64"] = base64.b64encode(message.body).decode()
+    for name in (
+        "subject",
+        "properties",
+        "ttl",
+        "priority",
+        "correlation_id",
+        "reply_to",
+        "content_type",
+        "message_id",
+    ):
+        value = getattr(message, name)
+        if value is not None:
+            fields[name] = value
+    return json.dumps(fields, default=str).encode() + b"\n"

@@ -1,0 +1,93 @@
+"""What every command shares: where to connect, how to print, how to fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..protocol.errors import LocalError
+from .errors import MantaError
+from .sync import Connection, connect
+
+out = Console()
+err = Console(stderr=True)
+
+Broker = Annotated[
+    str, typer.Option("--broker", "-b", help="host:port of a broker; by default the cluster that runs here")
+]
+Token = Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="what the cluster asks its clients for")]
+Json = Annotated[bool, typer.Option("--json", help="machine-readable output")]
+
+
+def remembered() -> list[str]:
+    """Client addresses of the cluster that `mantamq up` started here: known without asking Ray."""
+    home = Path(os.environ.get("MANTAMQ_HOME") or Path.home() / ".mantamq")
+    try:
+        return [str(address) for address in json.loads((home / "state.json").read_text())["members"].values()]
+    except (OSError, ValueError, KeyError, AttributeError):
+        return []
+
+
+def addresses(broker: str) -> str | list[str] | None:
+    """What to give to `connect`, by the options."""
+    return broker or remembered() or None
+
+
+def connection(broker: str, token: str) -> Connection:
+    """Connect as the options say."""
+    return connect(addresses(broker), token)
+
+
+def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, title: str = "") -> None:
+    """Rows as a table, or as a JSON list with all their fields."""
+    if as_json:
+        print(json.dumps(list(rows), default=str))
+        return
+    table = Table(title=title or None)
+    for name in columns:
+        number = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
+        table.add_column(name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in columns))
+    out.print(table)
+
+
+def say(text: str, value: dict[str, Any], as_json: bool) -> None:
+    """One line for people, or the value as JSON."""
+    if as_json:
+        print(json.dumps(value, default=str))
+    else:
+        out.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, dict | list):
+        return json.dumps(value, default=str) if value else "-"
+    return str(value)
+
+
+def run(app: Callable[[], None]) -> None:
+    """Run the command line; a known error becomes one line and exit code 1."""
+    try:
+        app()
+    except (MantaError, LocalError, OSError, RuntimeError) as error:
+        err.print(f"mantamq: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
