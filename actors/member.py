@@ -6,6 +6,7 @@ Ordinary classes: `placement.py` alone makes them Ray actors. Started without Ra
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import threading
@@ -47,6 +48,9 @@ class Member:
         """Make the shell; call from the event loop."""
         if self.shell is not None:
             raise LocalError(f"{self!r} has been started already")
+        # What importing Ray left behind never dies: the collector need not walk it while messages wait.
+        gc.collect()
+        gc.freeze()
         on_failure: Callable[[BaseException], None] = leave if self._fenced else lambda error: None
         self.shell = Shell(machine, own, on_failure=on_failure, **options)
         return self.shell

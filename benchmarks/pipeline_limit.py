@@ -2,7 +2,8 @@
 
 Client, broker, sequencer, three replicas, acknowledgements, confirmation after two of three; the owner's replica hands
 on to the second broker and its consumer, whose accept goes the same way. No state to speak of, no failure handling, and
-it delivers before commit: no real broker of this shape can be faster.
+it delivers before commit: no real broker of this shape can be faster. With `committed` the owner delivers only what two
+replicas hold, as a broker must that promises to lose nothing: two more hops, and the limit for latency.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgpack
 from .processes import Consumed, Job, Produced, padding, run, summary
 
 NAME = "bare-pipeline"
-EVENT, ACKNOWLEDGE, JOIN, CREDIT, ACCEPT, DELIVER, CONFIRM = range(7)
+EVENT, ACKNOWLEDGE, JOIN, CREDIT, ACCEPT, DELIVER, CONFIRM, COMMIT = range(8)
 STAMP = struct.Struct("!d")
 _pack = msgpack.packb
 
@@ -57,7 +58,7 @@ async def _dial(port: int, handle: Callable[[_Link, list[Any]], None]) -> _Link:
     raise RuntimeError(f"nobody listens on port {port}")
 
 
-async def _sequencer(ports: list[int]) -> None:
+async def _sequencer(ports: list[int], committed: bool) -> None:
     replicas: list[_Link] = []
     pending: dict[int, list[Any]] = {}
     sequence = 0
@@ -74,6 +75,9 @@ async def _sequencer(ports: list[int]) -> None:
             entry = pending[message[1]]
             entry[2] += 1
             if entry[2] == 2:
+                if committed:
+                    for replica in replicas:
+                        replica.send([COMMIT, message[1], 0])
                 entry[0].send([CONFIRM, entry[1]])
             elif entry[2] == 3:
                 del pending[message[1]]
@@ -83,9 +87,10 @@ async def _sequencer(ports: list[int]) -> None:
     await _serve(ports[0], handle)
 
 
-async def _replica(ports: list[int], index: int, owner: bool) -> None:
+async def _replica(ports: list[int], index: int, owner: bool, committed: bool) -> None:
     bodies: dict[int, bytes] = {}
     ready: deque[int] = deque()
+    waiting: dict[int, range] = {}
     position = credit = 0
     consumer: _Link | None = None
 
@@ -103,13 +108,20 @@ async def _replica(ports: list[int], index: int, owner: bool) -> None:
         if len(message) == 2:
             return
         sequence, kind, payload = message
+        if sequence == COMMIT and payload == 0:
+            if owner and kind in waiting:
+                ready.extend(waiting.pop(kind))
+                dispatch()
+            return
         if kind == EVENT:
+            first = position + 1
             for body in payload:
                 position += 1
                 bodies[position] = body
-                if owner:
-                    ready.append(position)
-            if owner:
+            if owner and committed:
+                waiting[sequence] = range(first, position + 1)
+            elif owner:
+                ready.extend(range(first, position + 1))
                 dispatch()
         elif kind == ACCEPT:
             for each in payload:
@@ -214,15 +226,13 @@ def _forever(role: Any, *arguments: Any) -> None:
     asyncio.run(main())
 
 
-def trial(count: int, batch: int, window: int, rate: int = 0) -> dict[str, float]:
+def trial(count: int, batch: int, window: int, rate: int = 0, committed: bool = False) -> dict[str, float]:
     """One run of the pipeline in fresh processes: see `processes.summary`."""
     ports = _free_ports(6)
     spawn = multiprocessing.get_context("spawn")
-    roles = [
-        (_sequencer, ports),
-        *((_replica, ports, i, i == 1) for i in range(3)),
-        *((_broker, ports, i) for i in (0, 1)),
-    ]
+    roles: list[tuple[Any, ...]] = [(_sequencer, ports, committed)]
+    roles += [(_replica, ports, index, index == 1, committed) for index in range(3)]
+    roles += [(_broker, ports, index) for index in (0, 1)]
     servers = [spawn.Process(target=_forever, args=role, daemon=True) for role in roles]
     for server in servers:
         server.start()

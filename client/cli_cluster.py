@@ -44,6 +44,7 @@ def up(
             )  # fmt: skip
         except BaseException:
             if own:
+                _leave_ray()
                 local_ray.stop_ray_head()
             raise
     local_ray.remember(address=address, namespace=namespace, ray_is_ours=own, members=cluster.addresses)
@@ -61,19 +62,31 @@ def down(address: Ray = "", namespace: Namespace = "", as_json: Json = False) ->
     from ..actors.cluster import find_cluster, stop_ray_head
 
     known = local_ray.recall()
+    # What was written down is of one cluster only: stopping another must not make us forget a Ray that still runs.
+    remembered = not address or address == known.get("address")
     problem = ""
     try:
         cluster = find_cluster(address or known.get("address"), namespace or known.get("namespace") or "mantamq")
         cluster.stop()
     except Exception as error:
         problem = str(error)
-    ours = bool(known.get("ray_is_ours")) and not address
+    ours = bool(known.get("ray_is_ours")) and remembered
     if ours:
+        _leave_ray()
         stop_ray_head()
-    local_ray.forget()
+    if remembered and (ours or not problem):
+        local_ray.forget()
     if problem and not ours:
         raise RuntimeError(problem)
     say("stopped", {"stopped": True, "ray_stopped": ours}, as_json)
+
+
+def _leave_ray() -> None:
+    """This process's own tie to Ray must go first, or it complains about the end of the rest."""
+    import ray
+
+    if ray.is_initialized():
+        ray.shutdown()
 
 
 def status(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:

@@ -8,21 +8,25 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import psutil
 import typer
+from rich.markup import escape
 
 from .addresses import split_host
 from .console import Broker, Json, Token, addresses, out
-from .errors import MantaError
+from .errors import MantaError, Unauthorized
 from .sync import Connection, connect
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 Finding = tuple[str, str, str]
 RAY_MINIMUM = (2, 54)
 MEMORY_MB = 2048
+ACTORS = ("BrokerNode", "QueueReplica", "Sequencer", "Ownership", "Supervisor")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,12 +37,12 @@ def doctor(broker: Broker = "", token: Token = "", as_json: Json = False) -> Non
     """Check this machine and the cluster; exit code 1 when something fails."""
     worst = OK
     found: list[dict[str, str]] = []
-    for level, what, text in (*_machine(), *_cluster(broker, token)):
+    for level, what, text in chain(_machine(), _cluster(broker, token)):  # each as soon as it is known
         worst = FAIL if FAIL in (worst, level) else WARN if WARN in (worst, level) else OK
         found.append({"level": level, "what": what, "text": text})
         if not as_json:
             color = {OK: "green", WARN: "yellow", FAIL: "red"}[level]
-            out.print(f"[{color}]{level:4}[/{color}] {what:<12} {text}", highlight=False, soft_wrap=True)
+            out.print(f"[{color}]{level:4}[/{color}] {what:<12} {escape(text)}", highlight=False, soft_wrap=True)
     if as_json:
         print(json.dumps(found))
     if worst == FAIL:
@@ -68,6 +72,9 @@ def _machine() -> Iterator[Finding]:
     mode = os.environ.get("RAY_AUTH_MODE", "")
     if mode == "disabled":
         yield WARN, "ray token", "RAY_AUTH_MODE=disabled: whoever reaches Ray's ports runs code; keep them closed"
+    processes = list(psutil.process_iter(["cmdline", "nice"]))
+    yield dashboard(processes)
+    yield niceness(processes)
 
 
 def _free_mb() -> int:
@@ -96,12 +103,8 @@ def _cluster(broker: str, token: str) -> Iterator[Finding]:
             yield from _member(member, address, token, ballots)
         if len({tuple(ballot) for ballot in ballots.values()}) > 1:
             yield WARN, "ballot", f"the brokers follow different sequencers: {ballots}"
-        if not token:
-            yield (
-                WARN,
-                "token",
-                "clients are not asked for one: set it with `mantamq up --token`, or keep the ports closed",
-            )
+        yield _token(list(members.values()))
+        yield clocks(list(members.values()))
 
 
 def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> Iterator[Finding]:
@@ -126,3 +129,61 @@ def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> I
         member,
         f"{address} answers in {answer:.2f} ms, {status['connections']} connections, {status['queues']} queues",
     )
+
+
+# ---- judgements, apart from where their facts come from
+
+
+def dashboard(processes: Iterable[Any]) -> Finding:
+    """Ray's dashboards on this machine run code for whoever asks: they belong on loopback."""
+    hosts: list[str] = []
+    for process in processes:
+        words = process.info["cmdline"] or []
+        if any(word.endswith("/dashboard.py") and "/ray/" in word for word in words[:4]):
+            hosts += [word.partition("=")[2] for word in words if word.startswith("--host=")]
+    exposed = sorted(host for host in hosts if not loopback(host))
+    if exposed:
+        return WARN, "dashboard", f"Ray's listens on {', '.join(exposed)}: start Ray with --dashboard-host=127.0.0.1"
+    return OK, "dashboard", "on loopback only" if hosts else "none runs here"
+
+
+def niceness(processes: Iterable[Any]) -> Finding:
+    """Ray puts its workers last in line unless it is told not to; brokers must not be there."""
+    nices: list[int] = []
+    for process in processes:
+        words = process.info["cmdline"] or []
+        if words and words[0].startswith("ray::") and words[0][5:].partition(".")[0] in ACTORS:
+            nices.append(process.info["nice"] or 0)
+    behind = sum(1 for nice in nices if nice > 0)
+    if behind:
+        return (
+            WARN,
+            "niceness",
+            f"{behind} of {len(nices)} actors run at low priority: set RAY_worker_niceness=0 for Ray",
+        )
+    return OK, "niceness", f"{len(nices)} actors on this machine, none at low priority"
+
+
+def clocks(addresses: list[str]) -> Finding:
+    """Expiry and latencies compare clocks of different machines; brokers do not report theirs."""
+    hosts = {split_host(address)[0] for address in addresses}
+    if len(hosts) <= 1:
+        return OK, "clocks", "all brokers are on one machine"
+    return WARN, "clocks", f"not compared: brokers on {len(hosts)} machines; keep NTP running on each"
+
+
+def loopback(host: str) -> bool:
+    return host.strip("[").startswith(("127.", "::1", "localhost"))
+
+
+def _token(addresses: list[str]) -> Finding:
+    """Whether a client that has no token is let in."""
+    try:
+        connect(addresses, "").close()
+    except Unauthorized:
+        return OK, "token", "clients must present one"
+    except MantaError as error:
+        return WARN, "token", f"could not tell: {error}"
+    if all(loopback(address) for address in addresses):
+        return OK, "token", "none is asked for, and the brokers listen on loopback only"
+    return WARN, "token", "clients are not asked for one: set it with `mantamq up --token`, or keep the ports closed"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -17,6 +19,17 @@ from .cli_wiring import pairs
 from .console import Broker, Json, Token, connection, err, say
 from .errors import Empty
 from .message import Message
+
+BATCH = 256
+
+
+class Print(StrEnum):
+    """What `receive` prints of each message, one line each; headers is json without the body."""
+
+    body = "body"
+    json = "json"
+    headers = "headers"
+    none = "none"
 
 
 def register(app: typer.Typer) -> None:
@@ -81,48 +94,74 @@ def receive(
     browse: Annotated[bool, typer.Option("--browse", help="look, do not take")] = False,
     reject: Annotated[bool, typer.Option("--reject", help="reject instead of accept")] = False,
     release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
+    show: Annotated[Print, typer.Option("--print", help="of each message; --json is --print json")] = Print.body,
     capacity: Annotated[int, typer.Option(min=0, help="prefetch window")] = 500,
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Print each message's body on a line (with --json: everything about it), and accept it."""
-    if reject and release:
-        raise typer.BadParameter("--reject and --release exclude each other")
+    """Print each message's body on a line (with --json: everything about it), and accept it once it is printed."""
+    if browse + reject + release > 1:
+        raise typer.BadParameter("--browse, --reject and --release exclude each other")
+    if forever and release:
+        raise typer.BadParameter("--release gives back at the end: leave --forever away")
     got = 0
-    write = sys.stdout.buffer.write
+    form = Print.json if as_json else show
     with connection(broker, token) as c:
         session = c.session()
         # A bounded receive asks for each message: a window would take more, and give them back flagged.
         window = 0 if count else capacity
         receiver = session.receiver(queue, capacity=window, mode="browse" if browse else "consume")
-        given_back: list[Message] = []
+        settle = session.release if release else session.reject if reject else session.acknowledge
+        printed: list[Message] = []
+        interrupted = False
         try:
-            while not count or got < count:
-                message = receiver.fetch(None if forever else timeout)
-                got += 1
-                write(_described(message) if as_json else message.body + b"\n")
-                if browse:
-                    continue
-                if release:
-                    given_back.append(message)  # at the end: released now, it would come again
-                elif reject:
-                    session.reject(message)
-                else:
-                    session.acknowledge(message)
-                if forever and not receiver.available:
-                    sys.stdout.flush()
-        except Empty:
-            pass
-        finally:
-            sys.stdout.flush()
-            for message in given_back:
-                session.release(message)
+            try:
+                while not count or got < count:
+                    message = receiver.fetch(None if forever else timeout)
+                    got += 1
+                    _print(message, form)
+                    if not browse:
+                        printed.append(message)
+                    # Released now, a message would come again: that waits for the end.
+                    if not release and (len(printed) >= BATCH or not receiver.available):
+                        _settle(printed, settle)
+            except Empty:
+                pass
+            except KeyboardInterrupt:
+                interrupted = True
+            _settle(printed, settle)
             session.sync(10)
+        except BrokenPipeError:  # `| head`: what could not be printed goes back when the connection ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        if interrupted:
+            raise typer.Exit(130)
     if count and got < count:
         raise RuntimeError(f"{got} of {count} messages came; none for {timeout:g} s")
 
 
-def _described(message: Message) -> bytes:
-    """One line of JSON. A body that is no text is in base64, under another name."""
+def _settle(printed: list[Message], settle: Callable[[Message], None]) -> None:
+    """Settle what was printed. Flushing comes first: a message that nobody saw must stay in the queue."""
+    sys.stdout.buffer.flush()
+    for message in printed:
+        settle(message)
+    printed.clear()
+
+
+def _print(message: Message, form: Print) -> None:
+    if form is Print.none:
+        return
+    if form is Print.body:
+        line = message.body
+    else:
+        fields = {
+            name: value for name, value in _described(message).items() if form is Print.json or "body" not in name
+        }
+        line = json.dumps(fields, default=str).encode()
+    sys.stdout.buffer.write(line + b"\n")
+
+
+def _described(message: Message) -> dict[str, Any]:
+    """All about a message. A body that is no text is in base64, under another name."""
     fields: dict[str, Any] = {"position": message.position, "delivery_count": message.delivery_count}
     try:
         fields["body"] = message.body.decode()
@@ -141,4 +180,4 @@ def _described(message: Message) -> bytes:
         value = getattr(message, name)
         if value is not None:
             fields[name] = value
-    return json.dumps(fields, default=str).encode() + b"\n"
+    return fields

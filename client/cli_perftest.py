@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import queue
 import struct
+import threading
 import time
 import uuid
 from typing import Annotated, Any
@@ -14,12 +16,14 @@ import typer
 from hdrh.histogram import HdrHistogram
 
 from .aio import connect_async
-from .console import Broker, Json, Token, addresses, connection, out, show
+from .console import Broker, Json, Token, connection, out, show
 from .errors import Empty, MantaError
 from .message import Message
 
 STAMP = struct.Struct("!d")
 MAX_US = 600_000_000
+READY_S = 60.0
+STALL_S = 30.0
 PERCENTILES = (50, 75, 95, 99)
 
 
@@ -34,8 +38,11 @@ def perftest(
     nsubs: Annotated[int, typer.Option(min=1, help="subscribers per queue")] = 1,
     qt: Annotated[int, typer.Option(min=1, help="queues (topics)")] = 1,
     mode: Annotated[str, typer.Option(help="shared: one queue for all; fanout, topic: one each")] = "shared",
-    rate: Annotated[int, typer.Option(min=0, help="messages a second of each publisher; 0: flat out")] = 0,
-    capacity: Annotated[int, typer.Option(min=1, help="most unconfirmed, and most unaccepted")] = 1000,
+    rate: Annotated[int, typer.Option("--rate", "--pub-rate", min=0, help="messages/s per publisher; 0: flat out")] = 0,
+    capacity: Annotated[
+        int, typer.Option("--capacity", "--confirm", min=1, help="most unconfirmed, and most unaccepted")
+    ] = 1000,
+    queue_name: Annotated[str, typer.Option(help="what the queues' names begin with")] = "perftest",
     iterations: Annotated[int, typer.Option(min=1, help="runs")] = 1,
     summary: Annotated[bool, typer.Option("--summary", "-s", help="only the figures at the end")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
@@ -44,7 +51,7 @@ def perftest(
     if mode not in ("shared", "fanout", "topic"):
         raise typer.BadParameter(f"--mode is shared, fanout or topic, not {mode!r}")
     rows = [
-        _once(i, count, size, npubs, nsubs, qt, mode, rate, capacity, summary or as_json, broker, token)
+        _once(i, count, size, npubs, nsubs, qt, mode, rate, capacity, summary or as_json, broker, token, queue_name)
         for i in range(iterations)
     ]
     if as_json:
@@ -61,23 +68,24 @@ def perftest(
 
 def _once(
     number: int, count: int, size: int, npubs: int, nsubs: int, qt: int, mode: str, rate: int, capacity: int,
-    quiet: bool, broker: str, token: str,
+    quiet: bool, broker: str, token: str, name: str,
 ) -> dict[str, Any]:  # fmt: skip
     id = uuid.uuid4().hex[:8]
     queues: list[str] = []
     with connection(broker, token) as c:
-        members = list(c.members.values()) or list(addresses(broker) or [])
+        members = list(c.members.values()) or [c.address]
+        token = c.conversation.token  # found along with the cluster, if it was not given
         subscribers: list[str] = []
         publishers: list[str] = []
         for topic in range(qt):
-            exchange = {"fanout": f"perftest-{id}-{topic}", "topic": "amq.topic", "shared": ""}[mode]
+            exchange = {"fanout": f"{name}-{id}-{topic}", "topic": "amq.topic", "shared": ""}[mode]
             if mode == "fanout":
                 c.declare_exchange(exchange, "fanout")
-            own = [f"perftest-{id}-{topic}-{i}" for i in range(1 if mode == "shared" else nsubs)]
-            for queue in own:
-                c.declare_queue(queue)
+            own = [f"{name}-{id}-{topic}-{i}" for i in range(1 if mode == "shared" else nsubs)]
+            for each in own:
+                c.declare_queue(each)
                 if exchange:
-                    c.bind(exchange, queue, f"{id}.{topic}")
+                    c.bind(exchange, each, f"{id}.{topic}")
             queues += own
             subscribers += own * nsubs if mode == "shared" else own
             publishers += [f"{exchange}/{id}.{topic}" if exchange else f"/{own[0]}"] * npubs
@@ -89,18 +97,22 @@ def _once(
         where = members[i % len(members)]
         arguments = (where, token, address, count, size, rate, capacity, barrier, results)
         workers.append(spawn.Process(target=_publish, args=arguments, daemon=True))
-    for i, queue in enumerate(subscribers):
+    for i, source in enumerate(subscribers):
         where = members[(i + 1) % len(members)]
         workers.append(
-            spawn.Process(target=_subscribe, args=(where, token, queue, capacity, barrier, done, results), daemon=True)
+            spawn.Process(target=_subscribe, args=(where, token, source, capacity, barrier, done, results), daemon=True)
         )
     for worker in workers:
         worker.start()
     try:
-        barrier.wait(60)
+        try:
+            barrier.wait(READY_S)
+        except threading.BrokenBarrierError:
+            raise MantaError(_why(results, workers)) from None
         return {"run": number + 1} | _watch(
             id,
             results,
+            workers,
             len(publishers),
             len(subscribers),
             count * npubs * qt * (nsubs if mode != "shared" else 1),
@@ -113,18 +125,18 @@ def _once(
             worker.join(5)
             worker.kill()
         with connection(broker, token) as c:
-            for queue in queues:
-                c.delete_queue(queue)
+            for each in queues:
+                c.delete_queue(each)
             if mode == "fanout":
                 for topic in range(qt):
-                    c.delete_exchange(f"perftest-{id}-{topic}")
+                    c.delete_exchange(f"{name}-{id}-{topic}")
 
 
 def _watch(
-    id: str, results: Any, publishers: int, subscribers: int, expected: int, done: Any, quiet: bool
+    id: str, results: Any, workers: list[Any], publishers: int, subscribers: int, expected: int, done: Any, quiet: bool
 ) -> dict[str, Any]:
     """Gather reports, print a line each second, until everything expected has been received."""
-    started = time.monotonic()
+    started = moved = time.monotonic()
     next_line = started + 1
     total = HdrHistogram(1, MAX_US, 3)
     second = HdrHistogram(1, MAX_US, 3)
@@ -134,9 +146,15 @@ def _watch(
     while finished < subscribers:
         try:
             kind, amount, encoded = results.get(timeout=max(0.01, next_line - time.monotonic()))
-        except Exception:
+        except queue.Empty:
             kind, amount, encoded = "", 0, b""
         now = time.monotonic()
+        if amount or kind == "finished":
+            moved = now
+        elif any(worker.exitcode for worker in workers):
+            raise MantaError(_why(results, workers))
+        elif now - moved > STALL_S:
+            raise MantaError(f"nothing moved for {STALL_S:g} s: {received:,} of {expected:,} messages were received")
         if kind == "error":
             raise MantaError(encoded.decode())
         if kind == "sent":
@@ -174,6 +192,18 @@ def _watch(
     }
 
 
+def _why(results: Any, workers: list[Any]) -> str:
+    """What the publisher or subscriber said that could not go on."""
+    try:
+        while True:
+            kind, _, text = results.get(timeout=1)
+            if kind == "error":
+                return text.decode()
+    except queue.Empty:
+        ended = sum(1 for worker in workers if worker.exitcode)
+        return f"{ended} of {len(workers)} publishers and subscribers ended early or did not start: look at the memory"
+
+
 def _publish(
     where: str, token: str, address: str, count: int, size: int, rate: int, capacity: int, barrier: Any, results: Any
 ) -> None:
@@ -196,11 +226,11 @@ def _publish(
     _guarded(run, barrier, results)
 
 
-def _subscribe(where: str, token: str, queue: str, capacity: int, barrier: Any, done: Any, results: Any) -> None:
+def _subscribe(where: str, token: str, source: str, capacity: int, barrier: Any, done: Any, results: Any) -> None:
     async def run() -> None:
         async with connect_async(where, token) as c:
             session = c.session()
-            receiver = await session.receiver(queue, capacity=capacity)
+            receiver = await session.receiver(source, capacity=capacity)
             histogram = HdrHistogram(1, MAX_US, 3)
             amount, told_at = 0, time.time()
             await asyncio.to_thread(barrier.wait, 60)

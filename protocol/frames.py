@@ -122,13 +122,19 @@ class Append(Frame):
 
 
 class Ack(Frame):
-    """The voter holds the stream's log up to `match` and has applied it up to `applied`."""
+    """The voter holds the stream's log up to `match` and has applied it up to `applied`.
+
+    Attributes:
+        eager: it acts on commits (it has consumers, or waits for events of its own), so they must reach it at once.
+            Another hears of them with the next entries, or a little later.
+    """
 
     ballot: Ballot
     stream: str
     voter: str
     match: int
     applied: int
+    eager: bool = True
 
 
 class Gap(Frame):

@@ -68,8 +68,8 @@ class Keeper:
             self._trim(min(frame.trim, self.commit))
         return committed, None
 
-    def ack(self, applied: int) -> Ack:
-        return Ack(self.promised, self.stream, self.voter, self.end, applied)
+    def ack(self, applied: int, eager: bool = True) -> Ack:
+        return Ack(self.promised, self.stream, self.voter, self.end, applied, eager)
 
     def prepare(self, frame: Prepare) -> Promise | Nack:
         """Answer a would-be sequencer (K1)."""

@@ -86,8 +86,21 @@ class Hosting:
     """
 
     __slots__ = (
-        "acquires", "acquires_accepted", "applied", "buried", "dispatcher", "expiries", "interested", "keeper", "lock",
-        "mine", "needs_ack", "purges", "settling", "state",
+        "acquires",
+        "acquires_accepted",
+        "applied",
+        "buried",
+        "dispatcher",
+        "eager",
+        "expiries",
+        "interested",
+        "keeper",
+        "lock",
+        "mine",
+        "needs_ack",
+        "purges",
+        "settling",
+        "state",
     )  # fmt: skip
 
     def __init__(self, id: str, alternate: str, broker: str) -> None:
@@ -98,6 +111,7 @@ class Hosting:
         self.applied = 0
         self.mine: deque[object] = deque()
         self.needs_ack = False
+        self.eager = False  # as the sequencer knows it
         self.interested = False
         self.acquires: list[int] = []
         self.acquires_accepted: list[int] = []
@@ -421,10 +435,12 @@ class ReplicaMachine:
                 self._deliver(id, hosted, delivered)
             for subscription in dispatcher.drained(lock.held):
                 self._out.append(Send(self.broker, Drained(id, subscription.id)))
-        if hosted.needs_ack:
-            hosted.needs_ack = False
-            self._out.append(Send(SEQUENCER, hosted.keeper.ack(hosted.applied)))
         self._gather(hosted)
+        eager = bool(dispatcher.subscriptions or hosted.mine)
+        if hosted.needs_ack or eager > hosted.eager:
+            hosted.needs_ack = False
+            hosted.eager = eager
+            self._out.append(Send(SEQUENCER, hosted.keeper.ack(hosted.applied, eager)))
         wants = dispatcher.wants() if dispatcher.subscriptions else False
         if lock.held:
             following, again_ms = lock.decide(self.now_ms, wants, dispatcher.has_consumers())

@@ -9,7 +9,7 @@ the same place, and one `Results` per origin. Under load, batches grow by themse
 
 from __future__ import annotations
 
-from .effects import Effect, Flush, Input, Multicast, PeerDown, Received, Send
+from .effects import Effect, Flush, Input, Multicast, PeerDown, Received, Send, SetTimer, Tick
 from .events import CLUSTER, ZERO, Ballot, Entry, Start, encode_event
 from .frames import Ack, Append, Busy, Gap, Nack, Request, Results, Subscribe, Unsubscribe
 
@@ -17,8 +17,10 @@ APPEND_BYTES = 4 * 1024 * 1024
 """An `Append` carries no more event bytes than this (one event may be larger)."""
 KEEPER_WINDOW_BYTES = 64 * 1024 * 1024
 """What a keeper may have unacknowledged before it is sent no more (S8)."""
-NUMBERS_KEPT = 1024
-"""Answered request numbers are remembered this far back for repeats (S5); older ones were surely received."""
+LAZY_MS = 10
+"""How long a keeper that does not act on commits may wait for what others are told at once: the commit index, and, if
+the eager ones and it are more than a majority, entries too. Three replicas that work at the same time on two cores only
+keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
 
 
 class _Pending:
@@ -47,15 +49,19 @@ class _Origin:
 class _Keeper:
     """What is known of one keeper of a stream: `next` to send, `match` held, `applied`, bytes in flight."""
 
-    __slots__ = ("applied", "match", "next", "peer", "sent_commit", "sent_trim")
+    __slots__ = ("applied", "eager", "match", "next", "peer", "sent_commit")
 
     def __init__(self, peer: str, have: int) -> None:
         self.peer = peer
         self.next = have + 1
         self.match = have
         self.applied = 0
+        self.eager = True
         self.sent_commit = -1
-        self.sent_trim = 0
+
+
+def _patience(keeper: _Keeper) -> bool:
+    return not keeper.eager
 
 
 class _Stream:
@@ -99,6 +105,9 @@ class SequencerMachine:
         self._origins: dict[str, _Origin] = {}
         self._dirty: dict[str, None] = {}  # streams with something to say, in order of arrival
         self._results: dict[str, list[int]] = {}  # peer -> numbers to answer at the next flush
+        self._lazy: dict[str, None] = {}  # streams with keepers that do not know the commit index yet
+        self._lazy_at_ms = 0  # when they are told
+        self._now_ms = 0
 
     # ---- the door
 
@@ -109,7 +118,12 @@ class SequencerMachine:
             return self._receive(input.peer, input.frame) or []
         if type(input) is Flush:
             return self._flush()
-        if type(input) is PeerDown:
+        if type(input) is Tick:
+            self._now_ms = input.now_ms
+            if self._lazy_at_ms and input.now_ms >= self._lazy_at_ms:
+                self._lazy_at_ms = 0
+                self._dirty |= self._lazy
+        elif type(input) is PeerDown:
             self._peer_down(input.peer)
         return []
 
@@ -200,6 +214,7 @@ class SequencerMachine:
         """The queue is deleted everywhere: forget its stream and answer what still waits on it."""
         del self._streams[stream.name]
         self._dirty.pop(stream.name, None)
+        self._lazy.pop(stream.name, None)
         self._dropped.add(stream.name)
         for pending in stream.waiting.values():
             self._part_done(pending)
@@ -212,6 +227,9 @@ class SequencerMachine:
         if keeper is None:
             return
         keeper.applied = max(keeper.applied, ack.applied)
+        keeper.eager = ack.eager
+        if ack.eager and keeper.sent_commit < stream.commit:
+            self._dirty[stream.name] = None
         if ack.match > keeper.match:
             keeper.match = min(ack.match, stream.end)
             self._advance(stream)
@@ -294,6 +312,9 @@ class SequencerMachine:
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
                 self._say(self._streams[name], effects)
+            if self._lazy and not self._lazy_at_ms:
+                self._lazy_at_ms = self._now_ms + LAZY_MS
+                effects.append(SetTimer(self._lazy_at_ms))
         if self._results:
             results, self._results = self._results, {}
             effects.extend(Send(peer, Results(numbers)) for peer, numbers in results.items())
@@ -302,9 +323,20 @@ class SequencerMachine:
     def _say(self, stream: _Stream, effects: list[Effect]) -> None:
         """Send each keeper what it lacks; keepers at the same place share one frame."""
         groups: dict[int, list[_Keeper]] = {}
-        for keeper in stream.keepers.values():
-            if keeper.next <= stream.end or keeper.sent_commit < stream.commit:
+        due = self._lazy.pop(stream.name, 0) is None and not self._lazy_at_ms
+        # Eager ones first: usually the owner is, and a consumer waits for it.
+        ranked = sorted(stream.keepers.values(), key=_patience)
+        for rank, keeper in enumerate(ranked):
+            behind = keeper.next <= stream.end
+            uninformed = keeper.sent_commit < stream.commit
+            if keeper.eager or due:
+                told = behind or uninformed
+            else:
+                told = behind and rank < self.majority
+            if told:
                 groups.setdefault(keeper.next, []).append(keeper)
+            elif behind or uninformed:
+                self._lazy[stream.name] = None
         for start, keepers in groups.items():
             while True:
                 stop, complete = self._batch_end(stream, start, keepers)

@@ -26,6 +26,7 @@ from mantamq.protocol.frames import (
     Request,
     Transfer,
 )
+from mantamq.protocol.sequencer import LAZY_MS
 
 
 def queue_with(cluster, name="q", messages=0, **options):
@@ -48,6 +49,7 @@ def consumer(cluster, broker, queue="q", credit=100, **options):
 
 
 def same_everywhere(cluster, name="q"):
+    cluster.pass_time(LAZY_MS)  # brokers without consumers hear of commits a little later
     states = cluster.queue_states(name)
     assert len(states) == len(cluster.members)
     assert len({state.digest() for state in states}) == 1

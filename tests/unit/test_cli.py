@@ -1,0 +1,272 @@
+"""The `mantamq` command against the machines of a broker behind a socket; no Ray is started or looked for."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_broker import FakeBroker
+from mantamq.client import cli, cli_doctor, connect
+from mantamq.client.cli_wiring import pairs
+
+
+@dataclass
+class Ran:
+    """Attributes: exit code, and what was printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: Any, tmp_path: Any) -> Run:
+    """Run `mantamq` with these words; `stdin` is what it reads."""
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("MANTAMQ_TOKEN", raising=False)
+
+    def run(*words: object, stdin: bytes = b"") -> Ran:
+        capsysbinary.readouterr()
+        monkeypatch.setattr(sys, "argv", ["mantamq", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        printed = capsysbinary.readouterr()
+        return Ran(code, printed.out.decode(), printed.err.decode())
+
+    return run
+
+
+@pytest.fixture
+def at(run: Run, broker: FakeBroker) -> Run:
+    """The same, at the broker, with a queue "q" there."""
+    assert run("queue", "add", "q", "-b", broker.address).code == 0
+    return lambda *words, **options: run(*words, "-b", broker.address, **options)
+
+
+def fill(broker: FakeBroker, *bodies: bytes) -> None:
+    with connect(broker.address) as connection:
+        sender = connection.session().sender("q")
+        for body in bodies:
+            sender.send(body)
+        sender.sync()
+
+
+def left(broker: FakeBroker) -> int:
+    with connect(broker.address) as connection:
+        return connection.queue("q")["messages"]
+
+
+# ---- wrong arguments, and trouble
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["queue", "add"],
+        ["send"],
+        ["send", "q", "--ttl", "-1", "-c", "x"],
+        ["send", "q", "-P", "novalue", "-c", "x"],
+        ["receive", "q", "--count", "-1"],
+        ["receive", "q", "--print", "everything"],
+        ["receive", "q", "--reject", "--release"],
+        ["receive", "q", "--browse", "--reject"],
+        ["receive", "q", "--forever", "--release"],
+        ["perftest", "--mode", "odd"],
+        ["perftest", "--size", "1"],
+        ["up", "--brokers", "0"],
+    ],
+)
+def test_wrong_arguments_are_code_2(run: Run, words: list[str]) -> None:
+    ran = run(*words)
+    assert ran.code == 2
+    assert "Traceback" not in ran.err
+
+
+def test_trouble_is_one_line_and_code_1(at: Run, run: Run) -> None:
+    for ran in (
+        run("stat", "-b", "127.0.0.1:1"),
+        run("stat", "-b", "nowhere"),
+        at("stat", "missing"),
+        at("queue", "add", "q", "--argument", "a=1"),
+        at("queue", "delete", "missing"),
+        at("exchange", "add", "e", "--type", "odd"),
+        at("exchange", "delete", "amq.topic"),
+        at("bind", "missing", "q"),
+        at("send", "missing", "-m", "x"),
+        at("receive", "missing"),
+        at("receive", "q", "--count", 1, "--timeout", 0.05),
+    ):
+        assert ran.code == 1
+        assert ran.out == ""
+        assert ran.err.startswith("mantamq: ") and ran.err.count("\n") == 1, ran.err
+
+
+def test_a_wrong_token_is_said(run: Run) -> None:
+    with FakeBroker(token="secret") as broker:
+        assert "token" in run("stat", "-b", broker.address).err
+        assert run("stat", "-b", broker.address, "--token", "secret").code == 0
+
+
+# ---- queues, exchanges, bindings
+
+
+def test_wiring(at: Run) -> None:
+    assert at("queue", "add", "q", "--json").json["new"] is False
+    assert at("queue", "add", "r", "--argument", "limit=5", "--json").json["new"] is True
+    assert at("exchange", "add", "e", "--type", "topic").code == 0
+    assert at("bind", "e", "r", "JFK.#", "--json").json == {"new": True}
+    assert at("bindings", "--json").json == [{"exchange": "e", "queue": "r", "key": "JFK.#", "arguments": {}}]
+    assert "JFK.#" in at("bindings").out
+    assert {e["name"] for e in at("exchange", "list", "--json").json} >= {"", "e", "amq.topic"}
+    listed = {q["name"]: q for q in at("queue", "list", "--json").json}
+    assert listed["r"]["arguments"] == {"limit": 5} and listed["q"]["messages"] == 0
+    assert at("unbind", "e", "r", "JFK.#").code == 0
+    assert at("exchange", "delete", "e").code == 0
+    assert at("queue", "delete", "r").code == 0
+    assert [q["name"] for q in at("stat", "--json").json] == ["q"]
+
+
+def test_purge_says_how_many(at: Run, broker: FakeBroker) -> None:
+    fill(broker, b"1", b"2", b"3")
+    assert at("queue", "purge", "q", "--count", 2, "--json").json["purged"] == 2
+    assert left(broker) == 1
+
+
+def test_values_are_json_or_else_text() -> None:
+    found = pairs(["n=1", "late=true", "s=JFK", 'quoted="1"', "equals=a=b", "empty="])
+    assert found == {"n": 1, "late": True, "s": "JFK", "quoted": "1", "equals": "a=b", "empty": ""}
+
+
+# ---- sending and receiving
+
+
+def test_lines_become_messages_and_come_out_as_lines(at: Run, broker: FakeBroker) -> None:
+    assert at("send", "q", "--json", stdin=b"one\n\ntwo\r\nlast, without an end").json["sent"] == 4
+    assert at("receive", "q", "--timeout", 0.1).out == "one\n\ntwo\nlast, without an end\n"
+    assert left(broker) == 0
+
+
+def test_a_file_and_its_properties(at: Run, tmp_path: Any) -> None:
+    (tmp_path / "lines").write_bytes(b"a\n\xff\n")
+    at("send", "q", "--file", tmp_path / "lines", "-P", "n=1", "--subject", "s", "--ttl", 60)
+    first, second = map(json.loads, at("receive", "q", "--json", "--timeout", 0.1).out.splitlines())
+    assert first["body"] == "a" and first["properties"] == {"n": 1} and first["subject"] == "s" and first["ttl"] == 60
+    assert second["body_base64"] == "/w==" and "body" not in second
+
+
+def test_print_headers_leaves_the_body_away(at: Run, broker: FakeBroker) -> None:
+    fill(broker, b"body", b"\xff")
+    shown = [json.loads(line) for line in at("receive", "q", "--timeout", 0.1, "--print", "headers").out.splitlines()]
+    assert [sorted(line) for line in shown] == [["delivery_count", "position"]] * 2
+    fill(broker, b"body")
+    assert at("receive", "q", "--timeout", 0.1, "--print", "none").out == ""
+    assert left(broker) == 0
+
+
+def test_exactly_count_are_taken_and_the_rest_is_untouched(at: Run, broker: FakeBroker) -> None:
+    fill(broker, *(b"%d" % n for n in range(10)))
+    assert at("receive", "q", "-n", 3).out == "0\n1\n2\n"
+    seen = [json.loads(line) for line in at("receive", "q", "--browse", "--json", "--timeout", 0.1).out.splitlines()]
+    assert [m["body"] for m in seen] == [str(n) for n in range(3, 10)]
+    assert {m["delivery_count"] for m in seen} == {0}
+    assert left(broker) == 7
+
+
+def test_release_gives_back_at_the_end_and_reject_discards(at: Run, broker: FakeBroker) -> None:
+    fill(broker, b"1", b"2")
+    assert at("receive", "q", "--release", "--timeout", 0.1).out == "1\n2\n"
+    assert left(broker) == 2
+    assert at("receive", "q", "--reject", "-n", 1).out == "1\n"
+    assert at("receive", "q", "--timeout", 0.1).out == "2\n"
+
+
+def test_what_cannot_be_printed_stays_in_the_queue(
+    at: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when `| head` has seen enough."""
+
+    class Broken(io.BytesIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    fill(broker, *(b"%d" % n for n in range(5)))
+    redirected: list[int] = []
+    out = SimpleNamespace(buffer=Broken(), fileno=lambda: 99, write=lambda text: None, flush=lambda: None)
+    monkeypatch.setattr("mantamq.client.cli_messages.sys", SimpleNamespace(stdout=out))
+    monkeypatch.setattr("mantamq.client.cli_messages.os.dup2", lambda old, new: redirected.append(new))
+    assert at("receive", "q", "--timeout", 0.1).code == 1
+    assert redirected == [99]
+    monkeypatch.undo()
+    assert left(broker) == 5
+
+
+# ---- what `up` wrote down
+
+
+def test_commands_find_the_remembered_brokers(run: Run, broker: FakeBroker, tmp_path: Any) -> None:
+    (tmp_path / "state.json").write_text(json.dumps({"members": {"b1": broker.address}}))
+    assert run("queue", "add", "here").code == 0
+    assert [q["name"] for q in run("stat", "--json").json] == ["here"]
+
+
+# ---- doctor
+
+
+def process(*words: str, nice: int = 0) -> Any:
+    return SimpleNamespace(info={"cmdline": list(words), "nice": nice})
+
+
+def test_doctor_judges_dashboards() -> None:
+    script = "/x/site-packages/ray/dashboard/dashboard.py"
+    on_loopback = process("python", script, "--host=127.0.0.1", "--port=1")
+    exposed = process("python", script, "--host=0.0.0.0", "--port=1")
+    editor = process("vim", "notes.txt", "--host=0.0.0.0")
+    assert cli_doctor.dashboard([editor])[0] == "ok"
+    assert cli_doctor.dashboard([on_loopback, editor])[0] == "ok"
+    level, _, text = cli_doctor.dashboard([on_loopback, exposed])
+    assert level == "warn" and "0.0.0.0" in text and "127.0.0.1:" not in text
+
+
+def test_doctor_judges_niceness_and_clocks() -> None:
+    assert cli_doctor.niceness([process("ray::BrokerNode"), process("ray::IDLE", nice=15), process()])[0] == "ok"
+    level, _, text = cli_doctor.niceness([process("ray::BrokerNode", nice=15), process("ray::QueueReplica.status")])
+    assert level == "warn" and "1 of 2" in text
+    assert cli_doctor.clocks(["10.0.0.1:1", "10.0.0.1:2"])[0] == "ok"
+    assert cli_doctor.clocks(["10.0.0.1:1", "10.0.0.2:2"])[0] == "warn"
+
+
+def test_doctor_looks_at_each_broker_and_the_token(run: Run, broker: FakeBroker) -> None:
+    ran = run("doctor", "-b", broker.address, "--json")
+    found = {finding["what"]: finding for finding in ran.json}
+    assert {"python", "ray", "memory", "dashboard", "niceness", "cluster", "token", "clocks"} <= set(found)
+    assert found["cluster"]["level"] == "ok" and found["token"]["level"] != "fail"
+
+
+def test_doctor_without_a_broker_fails(run: Run) -> None:
+    ran = run("doctor", "-b", "127.0.0.1:1")
+    assert ran.code == 1 and "fail cluster" in ran.out
