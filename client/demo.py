@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
+import queue as queues
 import struct
 import sys
 import time
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,9 +28,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..protocol.errors import LocalError
 from . import flights
 from .aio import AsyncReceiver, AsyncSession, connect_async
-from .errors import Empty
+from .errors import Empty, MantaError
 from .message import Message
 from .sync import connect
 
@@ -40,6 +42,7 @@ HEAD = struct.Struct("!dI")
 """Before each row: when it was published (seconds), and its number."""
 CAPACITY = 500
 STALL_S = 15.0
+RESULTS_S = 60.0
 MAX_LATENCY_US = 600_000_000
 
 
@@ -109,7 +112,7 @@ def judge(count: int, belongs: dict[str, dict[int, int]], accounts: dict[str, li
 
 
 def _produce(address: str, token: str, part: int, parts: int, limit: int, counter: Any, go: Any) -> None:
-    rows = flights.read(flights.csv_path().read_text(), limit)[part::parts]
+    rows = flights.load(limit)[part::parts]
 
     async def run() -> None:
         async with connect_async(address, token) as connection:
@@ -217,6 +220,21 @@ def _watch(
             time.sleep(0.1)
 
 
+def _results(results: Any, consumers: list[Any]) -> Iterator[dict[str, dict[str, Any]]]:
+    """What each consumer says it got. One that failed says nothing, and what it had counts as lost."""
+    waiting = len(consumers)
+    until = time.monotonic() + RESULTS_S
+    while waiting and time.monotonic() < until:
+        ended = sum(1 for consumer in consumers if consumer.exitcode)
+        try:
+            yield results.get(timeout=0.5)
+        except queues.Empty:
+            if waiting <= ended:
+                return
+        else:
+            waiting -= 1
+
+
 def _table(
     belongs: dict[str, dict[int, int]], accounts: dict[str, list[Account]], reports: dict[str, dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -258,7 +276,7 @@ def run(limit: int = 0, as_json: bool = False) -> int:
     """Run the demo; returns the exit code: 0 only if every flight arrived exactly once where it belongs."""
     console = Console(stderr=as_json)
     with console.status("reading the flights"):
-        rows = flights.read(flights.csv_path().read_text(), limit)
+        rows = flights.load(limit)
         belongs = expected(rows)
     from ..actors.cluster import start_cluster
 
@@ -311,10 +329,9 @@ def _run(
     seconds = _watch(console, len(rows), deliveries, published, flat, workers)
     stop.set()
     accounts: dict[str, list[Account]] = {}
-    for consumer in consumers:
-        if not consumer.exitcode:
-            for queue, account in results.get(timeout=60).items():
-                accounts.setdefault(queue, []).append(Account(**account))
+    for result in _results(results, consumers):
+        for queue, account in result.items():
+            accounts.setdefault(queue, []).append(Account(**account))
     for worker in workers:
         worker.join(10)
     with connect(addresses[2], cluster.token) as connection:
@@ -333,12 +350,26 @@ def _run(
     return 0 if verdict.good else 1
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="mantamq-demo", description=__doc__.split("\n\n")[0] if __doc__ else "")
-    parser.add_argument("--limit", type=int, default=0, help="only the first so many flights")
+    parser.add_argument("--limit", type=_positive, default=0, help="only the first so many flights")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     arguments = parser.parse_args()
-    sys.exit(run(arguments.limit, arguments.json))
+    try:
+        code = run(arguments.limit, arguments.json)
+    except (RuntimeError, MantaError, LocalError, OSError) as error:
+        print(f"mantamq demo: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,20 @@ def _unpacked(archive: Path) -> bytes:
         return zipped.read(next(name for name in zipped.namelist() if name.endswith("flights.csv")))
 
 
+def load(limit: int = 0) -> list[Flight]:
+    """The flights, at most `limit` of them (0: all), downloaded the first time.
+
+    Raises:
+        RuntimeError: they cannot be had, or the file is not whole.
+    """
+    path = csv_path()
+    flights = read(path.read_text(encoding="utf-8"), limit)
+    wanted = min(limit, FLIGHTS) if limit else FLIGHTS
+    if len(flights) != wanted:
+        raise RuntimeError(f"{path} has {len(flights)} flights instead of {wanted}: delete it, and it is fetched again")
+    return flights
+
+
 def read(text: str, limit: int = 0) -> list[Flight]:
     """The flights of a CSV text, at most `limit` of them (0: all)."""
     lines = text.splitlines()
