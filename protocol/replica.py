@@ -200,8 +200,12 @@ class ReplicaMachine:
         self._out.append(Send(self.broker, Hosted(frame.queue)))
 
     def _unhost(self, frame: Unhost) -> None:
-        if self.queues.pop(frame.queue, None) is not None:
+        hosted = self.queues.pop(frame.queue, None)
+        if hosted is not None:
             self._dirty.pop(frame.queue, None)
+            for tag in hosted.mine:  # nothing more will apply; who asks must not wait for it
+                if isinstance(tag, QueueCommand):
+                    self._out.append(Send(self.broker, QueueReply(frame.queue, tag.number, {"purged": 0})))
             self._out.append(Send(SEQUENCER, Unsubscribe(frame.queue, self.broker)))
             self._out.append(Send(OWNERSHIP, Forget(frame.queue)))
 
@@ -281,8 +285,11 @@ class ReplicaMachine:
         elif isinstance(tag, Cancel):
             self._out.append(Send(self.broker, Cancelled(id, tag.sub)))
         elif isinstance(tag, QueueCommand):
-            purged = sum(last - first + 1 for first, last in done.positions)
-            self._out.append(Send(self.broker, QueueReply(id, tag.number, {"purged": purged})))
+            if tag.name == "purge":
+                value: dict[str, object] = {"purged": sum(last - first + 1 for first, last in done.positions)}
+            else:
+                value = self.report(id)
+            self._out.append(Send(self.broker, QueueReply(id, tag.number, value)))
 
     # ---- rejected messages go to the alternate exchange
 
@@ -377,7 +384,8 @@ class ReplicaMachine:
         elif frame.name == "purge":
             self._submit(hosted, Purge(frame.argument), frame)
         else:
-            self._out.append(Send(self.broker, QueueReply(frame.queue, frame.number, self.report(frame.queue))))
+            # Asked in order, so that the answer holds all that was complete before: an event that changes nothing.
+            self._submit(hosted, Expire(self.now_ms, []), frame)
 
     # ---- saying it
 

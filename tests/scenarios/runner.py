@@ -13,7 +13,7 @@ told and what was committed, in order. Commands:
     NAME vanish                             its connection breaks
     NAME COMMAND [key=value]...             a management command
     cut MACHINE MACHINE MS                  a link breaks for so long
-    wait MS                                 let time pass (a block takes 5 ms by itself)
+    wait MS                                 let time pass (a block takes 30 ms by itself)
     state QUEUE                             the replicas' state
 """
 
@@ -34,7 +34,8 @@ from tests.simulation.model import ModelQueue
 from tests.simulation.world import World
 
 RULE = "----"
-STEP_US = 5_000
+STEP_US = 30_000
+"""Longer than a commit takes to reach a broker that does not act on it."""
 KINDS = {"accept": ACCEPT, "release": RELEASE, "reject": REJECT}
 
 
@@ -157,9 +158,15 @@ def _frame(frame: Frame) -> str:
             again = "".join(f", {frame.blobs[i].decode()} returned {n} times" for i, n in pairs(frame.redelivered))
             return f"{frame.handle} gets {frame.acquisition}:{_ranges(frame.ranges)} {bodies}{again}"
         case Disposed():
-            return f"{frame.handle} settlement {frame.number} done" + (f", lost {_runs(frame.lost)}" if frame.lost else "")
+            return f"{frame.handle} settlement {frame.number} done" + (
+                f", lost {_runs(frame.lost)}" if frame.lost else ""
+            )
         case Reply():
-            return f"reply {frame.number} {frame.code}: {frame.text}" if frame.code else f"reply {frame.number} {frame.value}"
+            return (
+                f"reply {frame.number} {frame.code}: {frame.text}"
+                if frame.code
+                else f"reply {frame.number} {frame.value}"
+            )
         case Detached() | Failed():
             return f"{frame.handle} {type(frame).__name__.lower()} {frame.code} {frame.text}".rstrip()
         case _:
