@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from .console import Broker, Json, Token, connection, out, say, show
@@ -163,5 +164,5 @@ def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Tab
     for row in rows:
         old = before.get(row["name"], row)
         rates = (f"{row[name] - old[name]:,}" for name in ("enqueued", "dequeued", "handovers"))
-        table.add_row(row["name"], f"{row['messages']:,}", *rates, row["owner"] or "-")
+        table.add_row(escape(row["name"]), f"{row['messages']:,}", *rates, row["owner"] or "-")
     return table

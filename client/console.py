@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..protocol.errors import LocalError
@@ -56,7 +57,7 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, 
         number = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
         table.add_column(name, justify="right" if number else "left")
     for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
+        table.add_row(*(escape(_cell(row.get(name))) for name in columns))
     out.print(table)
 
 

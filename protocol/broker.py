@@ -167,6 +167,7 @@ class BrokerMachine:
     def _peer_up(self, peer: str) -> None:
         if peer == SEQUENCER:
             self.send(SEQUENCER, self.keeper.subscribe())
+            self._needs_ack = True  # how far it is applied may have been lost with the link
             for request in self._requests.values():
                 self.send(SEQUENCER, request)
         elif peer.startswith(self.broker + "."):
@@ -289,6 +290,7 @@ class BrokerMachine:
             for handle, sender in list(session.senders.items()):
                 if sender.exchange == "" and sender.key == definition.name:
                     del session.senders[handle]
+                    session.ended.add(handle)
                     self.send(session.peer, Detached(handle, DELETED, f"queue {definition.name!r} was deleted"))
         host = self.hosts.pop(id, None)
         if host is not None:
@@ -300,6 +302,7 @@ class BrokerMachine:
             if link.queue == id:
                 del self._subs[sub]
                 del session.receivers[link.handle]
+                session.ended.add(link.handle)
                 self.send(session.peer, Detached(link.handle, code, text))
 
     # ---- clients: opening and attaching
@@ -361,6 +364,9 @@ class BrokerMachine:
             return
         link = session.receivers.get(frame.handle)
         if link is None:
+            if frame.handle in session.ended:
+                session.ended.discard(frame.handle)
+                return  # it crossed our `Detached`, which answers it
             raise not_attached(frame.handle)
         # The answer is Cancelled: the client hears `Detached` when what it held is back in its place.
         self.send(link.replica, Cancel(link.queue, link.sub, True))

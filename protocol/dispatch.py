@@ -79,8 +79,8 @@ class Dispatcher:
         return subscription
 
     def wants(self) -> bool:
-        """Whether a consumer here has credit: what makes a broker *interested*."""
-        return any(s.credit.messages > 0 and not s.browse for s in self.subscriptions.values())
+        """Whether a consumer here has credit for what comes next: what makes a broker *interested*."""
+        return any(s.credit.messages > 0 and not s.browse and self._fits(s) for s in self.subscriptions.values())
 
     def has_consumers(self) -> bool:
         return any(not s.browse for s in self.subscriptions.values())
@@ -203,13 +203,24 @@ class Dispatcher:
         for subscription in self.subscriptions.values():
             if not subscription.draining:
                 continue
-            if subscription.credit.messages <= 0 or (
-                self._candidate(subscription, 1) is None and (acquire or subscription.browse or not self._waiting())
+            if (
+                subscription.credit.messages <= 0
+                or not self._fits(subscription)
+                or (
+                    self._candidate(subscription, 1) is None and (acquire or subscription.browse or not self._waiting())
+                )
             ):
                 subscription.draining = False
                 subscription.credit.stop()
                 done.append(subscription)
         return done
+
+    def _fits(self, subscription: Subscription) -> bool:
+        """Whether byte credit allows the next message: one that is too large for it must not keep the lock."""
+        if subscription.credit.bytes == UNLIMITED:
+            return True
+        part = self._candidate(subscription, 1)
+        return part is None or len(self.state.blobs[part[0]]) <= subscription.credit.bytes
 
     def _waiting(self) -> bool:
         return self.state.available.count > self.expiring.count

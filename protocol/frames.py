@@ -36,7 +36,8 @@ class Hello(Frame):
 class Challenge(Frame):
     nonce: bytes
     proof: bytes
-    """HMAC-SHA256 of the caller's nonce under the cluster's secret: the callee knows it too."""
+    """HMAC-SHA256 under the cluster's secret of role, cluster, both names and both nonces: the callee knows it too, and
+    a proof cannot be reflected."""
 
 
 class Proof(Frame):

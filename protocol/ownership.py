@@ -19,6 +19,9 @@ from .effects import SEQUENCER, Effect, Flush, Input, PeerDown, PeerUp, Received
 from .events import Own, encode_event
 from .frames import Contended, Forget, Held, Interest, Request, Results
 
+LOST = "?"
+"""In place of the broker last named to an owner whose link has broken: it may not have heard, so it is told again."""
+
 
 def broker_order(broker: str) -> tuple[int, str]:
     """Sort key that puts b2 before b10."""
@@ -113,6 +116,8 @@ class OwnershipMachine:
         for name, queue in self._queues.items():
             for broker in [b for b, p in queue.interested.items() if p == peer]:
                 del queue.interested[broker]
+                if broker == queue.owner:
+                    queue.told = (queue.grant, LOST)
                 self._changed[name] = None
 
     def _flush(self) -> list[Effect]:

@@ -136,6 +136,7 @@ class ReplicaMachine:
         self.inc = inc
         self.now_ms = 0
         self.queues: dict[str, Hosting] = {}
+        self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._rank = int("".join(c for c in broker if c.isdigit()) or 0)
         self._acquisitions = count(1)
         self._bury_ids = count(1)
@@ -176,14 +177,16 @@ class ReplicaMachine:
 
     def _peer_up(self, peer: str) -> None:
         if peer == SEQUENCER:
+            self._out += (Send(SEQUENCER, Unsubscribe(id, self.broker)) for id in self._unhosted)
             self._out += (Send(SEQUENCER, hosted.keeper.subscribe()) for hosted in self.queues.values())
             self._out += (Send(SEQUENCER, request) for request in self._requests.values())
         elif peer == OWNERSHIP:
+            self._out += (Send(OWNERSHIP, Forget(id)) for id in self._unhosted)
             for id, hosted in self.queues.items():
                 if hosted.interested:
                     self._out.append(Send(OWNERSHIP, Interest(id, self.broker, True)))
-                if hosted.state.owner == self.broker:
-                    self._out.append(Send(OWNERSHIP, Held(id, self.broker, hosted.state.grant)))
+                if hosted.state.grant:  # whoever it is: what was said of the last grants may have been lost
+                    self._out.append(Send(OWNERSHIP, Held(id, hosted.state.owner, hosted.state.grant)))
 
     def _peer_down(self, peer: str) -> None:
         if peer == self.broker:  # no consumer can be reached any more
@@ -202,6 +205,7 @@ class ReplicaMachine:
     def _unhost(self, frame: Unhost) -> None:
         hosted = self.queues.pop(frame.queue, None)
         if hosted is not None:
+            self._unhosted[frame.queue] = None
             self._dirty.pop(frame.queue, None)
             for tag in hosted.mine:  # nothing more will apply; who asks must not wait for it
                 if isinstance(tag, QueueCommand):

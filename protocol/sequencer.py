@@ -200,6 +200,7 @@ class SequencerMachine:
         stream.gone.discard(frame.voter)
         stream.away.discard(frame.voter)
         self._dirty[stream.name] = None
+        self._advance(stream)  # its acknowledgement may have been lost with the link
 
     def _unsubscribe(self, frame: Unsubscribe) -> None:
         stream = self._streams.get(frame.stream)

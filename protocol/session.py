@@ -63,6 +63,7 @@ class Session:
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges
+        self.ended: set[int] = set()  # handles that ended by themselves: a `Detach` may be crossing our `Detached`
 
     # ---- attaching
 

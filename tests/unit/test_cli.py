@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker
 from mantamq.client import cli, cli_doctor, connect
-from mantamq.client.cli_wiring import pairs
+from mantamq.client.cli_wiring import _rates, pairs
+from rich.console import Console
 
 
 @dataclass
@@ -160,6 +161,13 @@ def test_purge_says_how_many(at: Run, broker: FakeBroker) -> None:
 def test_values_are_json_or_else_text() -> None:
     found = pairs(["n=1", "late=true", "s=JFK", 'quoted="1"', "equals=a=b", "empty="])
     assert found == {"n": 1, "late": True, "s": "JFK", "quoted": "1", "equals": "a=b", "empty": ""}
+
+
+def test_a_name_is_never_markup() -> None:
+    row = {"name": "[/odd]", "messages": 1, "enqueued": 1, "dequeued": 0, "handovers": 0, "owner": ""}
+    shown = io.StringIO()
+    Console(file=shown, width=100).print(_rates([row], {}))
+    assert "[/odd]" in shown.getvalue()
 
 
 # ---- sending and receiving
