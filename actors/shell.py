@@ -46,6 +46,7 @@ from .links import Link
 log = logging.getLogger(__name__)
 
 _FLUSH = Flush()
+ALONE_FRAMES = 2
 
 
 class Machine(Protocol):
@@ -211,7 +212,11 @@ class Shell:
                 self._hold_clients(link.peer, False)
 
     def link_frames(self, link: Link, frames: list[Frame]) -> None:
-        if not self._flush_due:
+        # Few frames and nothing gathering: all is said at once. More than that is a batch, and others may join it.
+        alone = not self._flush_due and len(frames) <= ALONE_FRAMES
+        if alone:
+            self._flush_due = True
+        elif not self._flush_due:
             self._schedule()
         step = self._step
         peer = link.peer
@@ -231,6 +236,8 @@ class Shell:
                 return
             log.exception("%s: a frame of client %s at %s broke this broker", self.own.name, peer, link.address)
             link.close(INTERNAL, f"the broker failed on this connection's input ({type(error).__name__}): see its log")
+        if alone:
+            self._flush()
 
     def link_dirty(self, link: Link) -> None:
         self._dirty.append(link)

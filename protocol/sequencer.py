@@ -203,9 +203,9 @@ class SequencerMachine:
         self._advance(stream)  # its acknowledgement may have been lost with the link
 
     def _unsubscribe(self, frame: Unsubscribe) -> None:
-        stream = self._streams.get(frame.stream)
-        if stream is None:
+        if frame.stream in self._dropped:
             return
+        stream = self._stream(frame.stream)  # its subscription may have been lost with a link
         stream.keepers.pop(frame.voter, None)
         stream.gone.add(frame.voter)
         if len(stream.gone) >= len(self.members):

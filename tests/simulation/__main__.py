@@ -11,39 +11,57 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .workload import play
+from .workload import Played, play
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=300, help="how many")
     parser.add_argument("--start", type=int, default=1, help="the first")
     parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--verbose", action="store_true", help="with --seed: print every frame")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     arguments = parser.parse_args()
-    console = Console()
-    seeds = (
-        [arguments.seed] if arguments.seed is not None else range(arguments.start, arguments.start + arguments.seeds)
-    )
-    operations = violations = 0
+    if arguments.verbose and arguments.seed is None:
+        parser.error("--verbose prints one story: name it with --seed")
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     started = time.monotonic()
+    if arguments.seed is not None:
+        results = [play(arguments.seed, print if arguments.verbose else None)]
+        tell(console, results[0])
+    else:
+        results = play_all(console, range(arguments.start, arguments.start + arguments.seeds), arguments.jobs)
+    seconds = time.monotonic() - started
+    operations = sum(result.operations for result in results)
+    violations = sum(result.wrong != "" for result in results)
+    console.print(f"{len(results) / seconds:.1f} seeds/s")
+    console.print(f"seeds={len(results)} operations={operations} violations={violations}")
+    return 1 if violations else 0
+
+
+def play_all(console: Console, seeds: range, jobs: int) -> list[Played]:
+    results: list[Played] = []
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
-        multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool,
+        multiprocessing.get_context("spawn").Pool(jobs) as pool,
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
     ):
         task = progress.add_task("", total=len(seeds))
-        for seed, count, wrong in pool.imap_unordered(play, seeds, chunksize=4):
-            operations += count
+        for result in pool.imap_unordered(play, seeds, chunksize=4):
+            results.append(result)
             progress.advance(task)
-            if wrong:
-                violations += 1
-                console.print(f"seed {seed}: {wrong}", markup=False)
-                console.print(f"  replay: .venv/bin/python -m tests.simulation --seed {seed}", markup=False)
-    seconds = time.monotonic() - started
-    console.print(f"{len(seeds) / seconds:.1f} seeds/s", highlight=False)
-    console.print(f"seeds={len(seeds)} operations={operations} violations={violations}", highlight=False)
-    return 1 if violations else 0
+            tell(console, result)
+    return results
+
+
+def tell(console: Console, result: Played) -> None:
+    """A violation: the frames before it, what broke, and how to see it again."""
+    if not result.wrong:
+        return
+    for line in result.tail:
+        console.print(f"  {line}")
+    console.print(f"seed {result.seed}: {result.wrong}")
+    console.print(f"  replay: .venv/bin/python -m tests.simulation --seed {result.seed} --verbose")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,17 @@
-"""A plain model of a queue, written from the events' meaning and from nothing else. Slow, obvious, one message at a time."""
+"""A plain model of a queue and of the wiring, written from the meaning of the events and from nothing else.
+
+Slow and obvious, one message at a time. `sequencer.md` Q1 to Q4 are followed to the letter: what is void has no effect
+here; whether it should have been in the log at all is the checkers' question.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from mantamq.protocol import events
+
+GONE = ("accepted", "discarded", "dead", "expired")
 
 
 class Violation(AssertionError):
@@ -23,82 +30,112 @@ def each_run(flat: list[int]) -> list[tuple[int, int]]:
 
 @dataclass
 class ModelQueue:
-    """Attributes: place (position -> "available", ("held", broker, inc, acquisition), "dying", or how it went: "accepted",
-    "discarded", "dead", "expired"), seen (client -> its numbers), ends (acquisition runs that no longer count)."""
+    """One queue.
+
+    Attributes:
+        place: position -> "available", ("held", broker, inc, acquisition), "dying", or how it went (one of `GONE`).
+        returned: position -> how often it came back flagged.
+        seen: client -> the numbers it has had applied.
+        arrived: blob -> how many copies were enqueued.
+        settled: (broker, acquisition, position) -> the verb that settled it.
+        missed: (broker, acquisition, position) which an acquire named and did not get.
+    """
 
     id: str
     alternate: bool
     place: dict[int, object] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
     expiry: dict[int, int] = field(default_factory=dict)
+    returned: dict[int, int] = field(default_factory=dict)
     seen: dict[str, set[int]] = field(default_factory=dict)
+    arrived: dict[bytes, int] = field(default_factory=dict)
+    buried: dict[bytes, int] = field(default_factory=dict)
+    settled: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    missed: set[tuple[str, int, int]] = field(default_factory=set)
     owner: str = ""
     grant: int = 0
-    settled: set[tuple[str, int, int, str]] = field(default_factory=set)
-    unheld: set[tuple[str, int, int]] = field(default_factory=set)
+    live: dict[int, bytes] = field(default_factory=dict)  # what is not gone, with its message
 
-    def apply(self, event: events.AnyEvent) -> None:
+    def apply(self, event: events.AnyEvent) -> bool:
+        """Apply a committed event; False when it was void."""
         match event:
             case events.Enqueue():
-                self._enqueue(event)
+                return self._enqueue(event)
             case events.Acquire():
-                if event.broker != self.owner or event.grant != self.grant:
-                    raise Violation(f"Q1 {self.id}: {event} while {self.owner!r} holds grant {self.grant}")
-                for acquisition, position in each_run(event.runs):
-                    if self.place[position] == "available":
-                        held = ("held", event.broker, event.inc, acquisition)
-                        self.place[position] = "accepted" if event.accepted else held
-                    else:
-                        self.unheld.add((event.broker, acquisition, position))
-                        if type(self.place[position]) is tuple:
-                            raise Violation(f"I10 {self.id}: {event} takes {position}, which is {self.place[position]}")
+                return self._acquire(event)
             case events.Accept() | events.Release() | events.Reject():
                 self._settle(event)
             case events.Own():
                 if event.grant != self.grant + 1 or (self.owner and event.by != self.owner):
-                    raise Violation(f"I14 {self.id}: {event} while {self.owner!r} holds grant {self.grant}")
+                    return False
                 self.owner, self.grant = event.broker, event.grant
             case events.Expire():
                 for position in each(event.ranges):
                     if self.place[position] == "available" and self.expiry.get(position, 1 << 60) <= event.now_ms:
-                        self.place[position] = "expired"
+                        self._go(position, "expired")
             case events.Purge():
-                waiting = sorted(p for p, place in self.place.items() if place == "available")
+                waiting = sorted(p for p in self.live if self.place[p] == "available")
                 for position in waiting[: event.count or None]:
-                    self.place[position] = "discarded"
+                    self._go(position, "discarded")
             case events.Buried():
                 for position in each(event.ranges):
-                    if self.place[position] != "dying":
-                        raise Violation(f"I13 {self.id}: {position} is buried but was {self.place[position]}")
-                    self.place[position] = "dead"
+                    if self.place[position] == "dying":
+                        self._go(position, "dead")
             case _:
                 pass
+        return True
 
-    def _enqueue(self, event: events.Enqueue) -> None:
+    def _go(self, position: int, how: str) -> None:
+        if how == "dead":
+            blob = self.blobs[position]
+            self.buried[blob] = self.buried.get(blob, 0) + 1
+        self.place[position] = how
+        del self.live[position]
+
+    def _enqueue(self, event: events.Enqueue) -> bool:
         expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
         seen = self.seen.setdefault(event.client, set())
+        before = len(self.place)
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
             if number in seen:
-                raise Violation(f"I7 {self.id}: number {number} of {event.client} comes twice")
+                continue
             seen.add(number)
             position = len(self.place) + 1
             self.place[position] = "available"
-            self.blobs[position] = blob
+            self.blobs[position] = self.live[position] = blob
+            self.arrived[blob] = self.arrived.get(blob, 0) + 1
             if index in expiry:
                 self.expiry[position] = expiry[index]
+        return len(self.place) > before
+
+    def _acquire(self, event: events.Acquire) -> bool:
+        if event.broker != self.owner or event.grant != self.grant:
+            return False
+        for acquisition, position in each_run(event.runs):
+            if self.place[position] != "available":
+                self.missed.add((event.broker, acquisition, position))
+            elif event.accepted:
+                self._go(position, "accepted")
+            else:
+                self.place[position] = ("held", event.broker, event.inc, acquisition)
+        return True
 
     def _settle(self, event: events.Accept | events.Release | events.Reject) -> None:
         name = type(event).__name__
         for acquisition, position in each_run(event.runs):
             if self.place.get(position) != ("held", event.broker, event.inc, acquisition):
                 continue
-            self.settled.add((event.broker, acquisition, position, name))
-            if name == "Accept":
-                self.place[position] = "accepted"
-            elif name == "Release":
+            self.settled[event.broker, acquisition, position] = name
+            if type(event) is events.Accept:
+                self._go(position, "accepted")
+            elif type(event) is events.Release:
                 self.place[position] = "available"
+                if event.redelivered:
+                    self.returned[position] = self.returned.get(position, 0) + 1
+            elif self.alternate:
+                self.place[position] = "dying"
             else:
-                self.place[position] = "dying" if self.alternate else "discarded"
+                self._go(position, "discarded")
 
     def counts(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -106,3 +143,68 @@ class ModelQueue:
             name = place if isinstance(place, str) else "held"
             found[name] = found.get(name, 0) + 1
         return found
+
+
+class ModelWiring:
+    """Queues, exchanges and bindings by name: what the cluster stream says is there.
+
+    Attributes:
+        ids: queue name -> its id now.
+        defined: queue name -> its definition now.
+        every: queue name -> all ids it ever had.
+    """
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        self.defined: dict[str, tuple[Any, ...]] = {}
+        self.every: dict[str, list[str]] = {}
+        self.exchanges = {"": "direct", "amq.direct": "direct", "amq.fanout": "fanout", "amq.headers": "headers",
+                          "amq.match": "headers", "amq.topic": "topic"}  # fmt: skip
+        self.bindings: set[tuple[str, str, str]] = set()
+
+    def apply(self, event: events.AnyEvent, index: int) -> None:
+        match event:
+            case events.DeclareQueue():
+                if event.name not in self.ids and (not event.alternate or event.alternate in self.exchanges):
+                    self.ids[event.name] = f"{event.name}#{index}"
+                    self.every.setdefault(event.name, []).append(self.ids[event.name])
+                    self.defined[event.name] = (event.arguments, event.durable, event.alternate)
+            case events.DeleteQueue():
+                if self.ids.pop(event.name, None):
+                    del self.defined[event.name]
+                    self.bindings = {binding for binding in self.bindings if binding[1] != event.name}
+            case events.DeclareExchange():
+                self.exchanges.setdefault(event.name, event.type)
+            case events.DeleteExchange():
+                if self.exchanges.pop(event.name, None):
+                    self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
+            case events.Bind():
+                if event.exchange in self.exchanges and event.queue in self.ids:
+                    self.bindings.add((event.exchange, event.queue, event.key))
+            case events.Unbind():
+                self.bindings.discard((event.exchange, event.queue, event.key))
+            case _:
+                pass
+
+    def route(self, exchange: str, key: str) -> list[str]:
+        """Names of the queues a message goes to (no headers exchanges, no alternates: the workload has none)."""
+        if exchange == "":
+            return [key] if key in self.ids else []
+        kind = self.exchanges[exchange]
+        return sorted(
+            {queue for name, queue, pattern in self.bindings if name == exchange and _matches(kind, pattern, key)}
+        )
+
+
+def _matches(kind: str, pattern: str, key: str) -> bool:
+    if kind == "topic":
+        return _topic(pattern.split("."), key.split("."))
+    return kind == "fanout" or pattern == key
+
+
+def _topic(pattern: list[str], words: list[str]) -> bool:
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(_topic(pattern[1:], words[i:]) for i in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and _topic(pattern[1:], words[1:])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol import frames, replica
+from mantamq.protocol import broker, frames, replica
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import Credit
 from mantamq.protocol.dispatch import Dispatcher
@@ -208,9 +208,9 @@ def wiring_complete_early(patch: Patch) -> None:
     answer = SequencerMachine._answer
 
     def hasty(self: Any, stream: Any) -> None:
-        keepers, stream.keepers = stream.keepers, {}
+        members, self.members = self.members, []
         answer(self, stream)
-        stream.keepers = keepers
+        self.members = members
 
     patch.setattr(SequencerMachine, "_answer", hasty)
 
@@ -226,12 +226,74 @@ def vanished_client_keeps(patch: Patch) -> None:
     patch.setattr(BrokerMachine, "_end", end)
 
 
+# ---- what the simulator has found in the machines themselves, planted again
+
+
+class _Forgetful(dict[Any, Any]):
+    """Keeps nothing."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+def lost_held_stays_lost(patch: Patch) -> None:
+    """A replica tells a returning Ownership of its own grants only."""
+    peer_up = ReplicaMachine._peer_up
+
+    def modest(self: Any, peer: str) -> None:
+        before = len(self._out)
+        peer_up(self, peer)
+        own = [e for e in self._out[before:] if type(e.frame) is not frames.Held or e.frame.broker == self.broker]
+        self._out[before:] = own
+
+    patch.setattr(ReplicaMachine, "_peer_up", modest)
+
+
+def lost_unsubscribe_stays_lost(patch: Patch) -> None:
+    born = ReplicaMachine.__init__
+
+    def init(self: Any, *arguments: Any) -> None:
+        born(self, *arguments)
+        self._unhosted = _Forgetful()
+
+    patch.setattr(ReplicaMachine, "__init__", init)
+
+
+def starved_consumer_keeps_the_lock(patch: Patch) -> None:
+    """Credit too small for the next message counts as interest."""
+    patch.setattr(Dispatcher, "_fits", lambda self, subscription: True)
+
+
+def crossing_detach_closes(patch: Patch) -> None:
+    """A `Detach` that crosses the broker's own `Detached` is taken for a broken rule."""
+    detach = broker._CLIENT_RULES[frames.Detach]
+
+    def strict(self: Any, session: Session, frame: Any) -> None:
+        session.ended.clear()
+        detach(self, session, frame)
+
+    patch.setitem(broker._CLIENT_RULES, frames.Detach, strict)
+
+
+def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
+    unhost = ReplicaMachine._unhost
+
+    def silent(self: Any, frame: Any) -> None:
+        if frame.queue in self.queues:
+            self.queues[frame.queue].mine.clear()
+        unhost(self, frame)
+
+    patch_rule(patch, frames.Unhost, silent)
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
         commit_on_one_ack, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
         deliver_after_accept, no_number_table, applied_out_of_order, lost_release, two_grants, complete_before_commit,
         settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
-        wiring_complete_early, vanished_client_keeps,
+        wiring_complete_early, vanished_client_keeps, lost_held_stays_lost,
+        lost_unsubscribe_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,
+        purge_of_a_deleted_queue_is_not_answered,
     )
 }  # fmt: skip

@@ -1,163 +1,52 @@
-"""Clients that do as they please, and then come to rest: one seed's story."""
+"""One seed's story: random clients do as they please, links break, and then everything comes to rest."""
 
 from __future__ import annotations
 
 import random
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
-from mantamq.protocol.effects import PeerUp
-from mantamq.protocol.frames import (
-    ACCEPT,
-    REJECT,
-    RELEASE,
-    Attached,
-    AttachReceiver,
-    AttachSender,
-    Command,
-    Completed,
-    Delivery,
-    Detach,
-    Detached,
-    Dispose,
-    Disposed,
-    Failed,
-    Flow,
-    Frame,
-    Open,
-    Opened,
-    Reply,
-    Transfer,
-)
+from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
+from mantamq.protocol.limits import DEFAULT, Limits
 
 from .checkers import Watcher
-from .model import Violation, each
-from .world import BROKERS, Machines, World
+from .clients import Client, Item, Link
+from .deliveries import Deliveries
+from .model import Violation
+from .world import BROKERS, START_US, Machines, World
 
-KINDS = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject"}
-STORY_US = 1_000_000
+OPERATIONS = 300
 REST_US = 20_000_000
-
-
-class Link:
-    """Attributes: what a client keeps of one sender or receiver."""
-
-    def __init__(self, target: str, mode: str = "", accept: bool = True) -> None:
-        self.target = target
-        self.mode = mode
-        self.accept = accept
-        self.attached = False
-        self.ended = False
-        self.next = 1
-        self.completed: set[int] = set()
-        self.held: list[tuple[int, int]] = []
-        self.past: list[tuple[int, int]] = []
-        self.settles = 0
-        self.answers: set[int] = set()
-
-
-class Client:
-    """One connection. It answers nothing by itself; the workload decides."""
-
-    def __init__(self, world: World, name: str, broker: str) -> None:
-        self.world, self.name, self.broker = world, name, broker
-        self.opened = False
-        self.links: dict[int, Link] = {}
-        self.disposals: dict[tuple[int, int], tuple[str, str, list[int]]] = {}
-        self.stale: set[tuple[int, int]] = set()  # (handle, number) of settlements that must be lost entirely
-        self.replies: dict[int, Reply | None] = {}
-        world.clients[name] = self
-        world.give(broker, PeerUp(name))
-        self.send(Open(name))
-
-    def send(self, frame: Frame) -> None:
-        self.world.post(self.name, self.broker, frame)
-
-    def receive(self, frame: Any) -> None:
-        link = self.links.get(getattr(frame, "handle", 0))
-        match frame:
-            case Opened():
-                self.opened = True
-            case Attached():
-                assert link is not None
-                link.attached = True
-            case Detached():
-                assert link is not None
-                link.ended = True
-            case Completed():
-                assert link is not None
-                for number in each(frame.ranges):
-                    if number in link.completed or number >= link.next:
-                        raise Violation(f"{self.name}: number {number} completes twice, or was never sent")
-                    link.completed.add(number)
-            case Failed():
-                raise Violation(f"{self.name}: a transfer failed: {frame}")
-            case Delivery():
-                assert link is not None
-                if frame.acquisition and link.accept:
-                    link.held += [(frame.acquisition, position) for position in each(frame.ranges)]
-            case Disposed():
-                assert link is not None
-                if (frame.handle, frame.number) not in self.disposals or frame.number in link.answers:
-                    raise Violation(f"{self.name}: settlement {frame.number} is answered twice, or was never made")
-                link.answers.add(frame.number)
-                if (frame.handle, frame.number) in self.stale and not frame.lost:
-                    raise Violation(f"Q2 {self.name}: a stale settlement counted: {frame}")
-            case Reply():
-                self.replies[frame.number] = frame
-            case _:
-                pass
-
-    # ---- what it can do
-
-    def command(self, what: str, /, **arguments: Any) -> int:
-        number = len(self.replies) + 1
-        self.replies[number] = None
-        self.send(Command(number, what, arguments))
-        return number
-
-    def attach_sender(self, exchange: str, key: str) -> int:
-        handle = len(self.links) + 1
-        self.links[handle] = Link(key)
-        self.send(AttachSender(handle, exchange, key))
-        return handle
-
-    def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True) -> int:
-        handle = len(self.links) + 1
-        self.links[handle] = Link(queue, mode, accept and mode == "consume")
-        self.send(AttachReceiver(handle, queue, mode, accept))
-        return handle
-
-    def transfer(self, handle: int, count: int, ttl: list[int]) -> None:
-        link = self.links[handle]
-        blobs = [f"{self.name}/{handle}:{link.next + i}".encode() for i in range(count)]
-        self.send(Transfer(handle, link.next, blobs, None, ttl))
-        link.next += count
-
-    def settle(self, handle: int, kind: int, items: list[tuple[int, int]], stale: bool = False) -> None:
-        link = self.links[handle]
-        runs = [n for acquisition, position in items for n in (acquisition, position, position)]
-        link.settles += 1
-        self.disposals[handle, link.settles] = (link.target, KINDS[kind], runs)
-        if stale:
-            self.stale.add((handle, link.settles))
-        else:
-            link.past += items
-            link.held = [item for item in link.held if item not in set(items)]
-        self.send(Dispose(handle, link.settles, kind, runs))
+QUIET_US = 1_000_000
+TAIL = 25
+"""Frames shown before a violation."""
+CODES = ("", "exists", "not-found", "unavailable")
 
 
 class Story:
-    """One seed from beginning to end."""
+    """One seed from beginning to end.
+
+    Attributes:
+        operations: client operations so far.
+        codec: every tenth seed passes its frames through the real codec.
+        cuts: on half of the seeds, links to the sequencer and to Ownership break and heal.
+    """
 
     def __init__(self, seed: int, machines: Machines | None = None) -> None:
-        self.rng = random.Random(seed)
-        self.world = World(self.rng, codec=seed % 10 == 0, machines=machines)
+        rng = self.rng = random.Random(seed)
+        self.cuts = rng.random() < 0.5
+        limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
+        self.world = World(
+            rng, codec=seed % 10 == 0, slice_ms=rng.choice([5, 5, 20, 50]), limits=limits, machines=machines
+        )
         self.watch = Watcher(self.world)
+        self.deliveries = Deliveries(self.world, self.watch)
         self.operations = 0
         self.clients: list[Client] = []
         self.queues: list[str] = []
-        self._count = 0
+        self.temporary: list[str] = []
+        self._temporaries = 0
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
@@ -167,188 +56,314 @@ class Story:
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:
-        self._count += 1
-        client = Client(self.world, f"c{self._count}", broker or self.rng.choice(BROKERS))
+        client = Client(self.world, f"c{len(self.clients) + 1}", broker or self.rng.choice(BROKERS))
         self.clients.append(client)
         return client
 
-    def until(self, done: Any, what: str, limit_us: int = REST_US) -> None:
+    def until(self, done: Callable[[], bool], what: str, limit_us: int = REST_US) -> None:
+        """Let time pass until `done()`; bounded simulated time is invariant I17."""
         end = self.world.now_us + limit_us
         while not done():
             if self.world.now_us >= end:
-                raise Violation(f"I17: {what} within {limit_us / 1e6:g} simulated seconds")
-            self.world.run(self.world.now_us + 5_000)
+                raise Violation(f"I17: not within {limit_us / 1e6:g} simulated seconds: {what}")
+            self.world.run_for(5_000)
 
-    # ---- the three parts
+    # ---- the beginning: queues, bindings, senders and receivers
 
     def _set_up(self) -> None:
         rng = self.rng
         admin = self.client()
         admin.command("declare_queue", name="dead")
         admin.command("bind", exchange="amq.fanout", queue="dead")
-        self.watch.expect_routes["@alternate"] = ["dead"]
         self.queues = ["dead", *(f"q{i}" for i in range(rng.choice([1, 2, 3])))]
         for name in self.queues[1:]:
-            alternate = rng.choice(["", "amq.fanout"])
-            # The same name on two brokers at once, now and then with another definition: one of them wins.
-            rivals = [self.client(broker) for broker in rng.sample(BROKERS, rng.choice([1, 1, 2]))]
-            numbers = [rival.command("declare_queue", name=name, alternate=alternate) for rival in rivals]
-            if rng.random() < 0.3:
-                odd = self.client()
-                wrong = odd.command("declare_queue", name=name, arguments={"other": 1}, alternate=alternate)
-                self.until(lambda odd=odd, wrong=wrong: odd.replies[wrong], "a declare is answered")
-            self.until(
-                lambda rivals=rivals, numbers=numbers: all(
-                    r.replies[n] is not None for r, n in zip(rivals, numbers, strict=True)
-                ),
-                "declares are answered",
-            )
-            codes = {r.replies[n].code for r, n in zip(rivals, numbers, strict=True)}  # type: ignore[union-attr]
-            if len(codes) != 1 or codes - {"", "exists"}:
-                raise Violation(f"declares of {name} alike are answered {codes}")
-            definitions = {self.world.machines[b].wiring.queue(name) is not None for b in BROKERS}
-            if definitions != {True}:
-                raise Violation(f"a declare of {name} is complete and some broker does not show it")
-        admin.command("bind", exchange="amq.topic", queue=self.queues[1], key="x.#")
-        if len(self.queues) > 2:
-            admin.command("bind", exchange="amq.topic", queue=self.queues[2], key="x.*")
+            self._declare_rivals(name)
+        admin.command("declare_exchange", name="topics", type="topic")
+        admin.command("bind", exchange="topics", queue=self.queues[1], key="x.#")
+        admin.command("bind", exchange="topics", queue=self.queues[-1], key="x.*")
+        admin.command("bind", exchange="amq.direct", queue=self.queues[-1], key="k")
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
-        if len({self.world.machines[b].wiring.digest() for b in BROKERS}) != 1:
-            raise Violation("I16: the brokers' wirings differ")
         for _ in range(rng.choice([2, 3])):
-            client = self.client()
-            for _ in range(rng.choice([1, 2])):
-                if rng.random() < 0.25:
-                    handle = client.attach_sender("amq.topic", "x.y")
-                    routes = self.queues[1:3]
-                else:
-                    routes = [rng.choice(self.queues[1:])]
-                    handle = client.attach_sender("", routes[0])
-                client.links[handle].target = "topic" if len(routes) > 1 else routes[0]
-                self.watch.expect_routes[f"{client.name}/{handle}"] = routes
+            self._new_sender()
         for _ in range(rng.choice([2, 3, 5])):
-            self._new_consumer()
+            self._new_receivers()
 
-    def _new_consumer(self) -> None:
+    def _declare_rivals(self, name: str) -> None:
+        """The same name on several brokers at once, now and then with another definition: one of them wins."""
+        rng = self.rng
+        alternate = rng.choice(["", "amq.fanout"])
+        asked: list[tuple[Client, int, int]] = []
+        for broker in rng.sample(BROKERS, rng.choice([1, 2, 3])):
+            client = self.client(broker)
+            kind = int(rng.random() < 0.3)
+            arguments = {"other": 1} if kind else {}
+            asked.append(
+                (client, client.command("declare_queue", name=name, alternate=alternate, arguments=arguments), kind)
+            )
+        self.until(lambda: all(client.replies[number] for client, number, _ in asked), "declares are answered")
+        codes = {(client.replies[number].code, kind) for client, number, kind in asked}  # type: ignore[union-attr]
+        won = {kind for code, kind in codes if code == ""}
+        if len(won) != 1 or {code for code, _ in codes} - {"", "exists"} or len(codes) > 2:
+            raise Violation(f"declares of {name} on several brokers are answered {codes}")
+        if not all(self.world.machines[broker].wiring.queue(name) for broker in BROKERS):
+            raise Violation(f"B2: a declare of {name} is complete and some broker does not show it")
+
+    def _new_sender(self) -> None:
+        rng = self.rng
+        client = self.client()
+        for _ in range(rng.choice([1, 2])):
+            exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
+                                        *[("", name) for name in self.queues[1:] * 2]])  # fmt: skip
+            client.attach_sender(exchange, key)
+
+    def _new_receivers(self) -> None:
         rng = self.rng
         client = self.client()
         for _ in range(rng.choice([1, 1, 2])):
             mode = "browse" if rng.random() < 0.1 else "consume"
             client.attach_receiver(rng.choice(self.queues), mode, rng.random() > 0.15)
 
+    # ---- the middle: anything goes
+
     def _live(self) -> None:
         rng, world = self.rng, self.world
-        end = world.now_us + STORY_US
         batch = rng.choice([1, 4, 64])
-        while world.now_us < end:
-            world.run(world.now_us + rng.choice([100, 500, 2000, 5_000]))
+        pace_us = rng.choice([200, 1000, 4000])
+        while self.operations < OPERATIONS:
+            world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):
                 self._act(batch)
+            if self.cuts and rng.random() < 0.1:
+                world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
 
     def _act(self, batch: int) -> None:
         rng = self.rng
-        live = [c for c in self.clients if c.name in self.world.clients and c.opened]
-        if not live:
+        live = [client for client in self.clients if client.opened and client.alive]
+        if rng.random() < 0.05 and live:
+            self.operations += 1
+            self._manage(rng.choice(live))
             return
-        client = rng.choice(live)
-        links = [(h, link) for h, link in client.links.items() if link.attached and not link.ended]
-        if not links:
+        open_links = [(c, h, link) for c in live for h, link in c.links.items() if link.open]
+        if not open_links:
+            self.world.run_for(1_000)
+            if rng.random() < 0.05:
+                self._new_sender()
+                self._new_receivers()
             return
+        client, handle, link = rng.choice(open_links)
         self.operations += 1
-        handle, link = rng.choice(links)
-        if not link.mode:
-            count = rng.choice([1, batch])
-            ttl = [rng.randrange(count), rng.choice([0, 20, 200])] if rng.random() < 0.05 else []
-            client.transfer(handle, count, ttl)
-            return
-        chance = rng.random()
-        if chance < 0.35 or (not link.held and chance < 0.85):
-            client.send(Flow(handle, rng.choice([1, 3, 20, 100]), rng.choice([-1, -1, -1, 50]), rng.random() < 0.05))
-        elif chance < 0.85:
-            count = rng.randrange(1, len(link.held) + 1)
-            items = link.held[:count] if rng.random() < 0.7 else rng.sample(link.held, count)
-            client.settle(handle, rng.choices([ACCEPT, RELEASE, REJECT], [6, 2, 1])[0], items)
-        elif chance < 0.93:
-            if link.past and link.accept:
-                client.settle(handle, rng.choice([ACCEPT, RELEASE, REJECT]), [rng.choice(link.past)], stale=True)
-        elif chance < 0.95:
-            client.send(Detach(handle))
-            link.attached = False
-            self._new_consumer()
-        elif chance < 0.97:
-            self.world.cut(client.name, client.broker)
-            self._new_consumer()
-        elif chance < 0.98:
-            client.command("purge", name=rng.choice(self.queues), count=rng.choice([1, 5]))
+        if link.mode:
+            self._receive(client, handle, link)
         else:
-            client.command("queue", name=rng.choice(self.queues))
+            self._send(client, handle, link, batch)
+
+    def _manage(self, client: Client) -> None:
+        rng = self.rng
+        what = rng.random()
+        if what < 0.2:
+            self._temporaries += 1
+            name = f"t{self._temporaries}"
+            client.command("declare_queue", name=name, alternate=rng.choice(["", "amq.fanout"]))
+            self.temporary.append(name)
+        elif what < 0.4 and self.temporary:
+            name = rng.choice(self.temporary)
+            client.attach_sender("", name)
+            self.client().attach_receiver(name)
+        elif what < 0.5 and self.temporary:
+            self.temporary.remove(name := rng.choice(self.temporary))
+            for other in rng.sample(self.clients, len(self.clients) // 2):
+                if other.alive:
+                    other.command("purge", name=name)
+                    for handle, link in other.links.items():
+                        if link.target == name and link.open:
+                            other.detach(handle)  # crosses the broker's own word that the queue is gone
+            client.command("delete_queue", name=name)
+        elif what < 0.8:
+            client.command("purge", name=rng.choice(self.queues + self.temporary), count=rng.choice([0, 1, 5]))
+        else:
+            client.command(rng.choice(["queues", "status", "bindings", "exchanges"]))
+
+    def _send(self, client: Client, handle: int, link: Link, batch: int) -> None:
+        rng = self.rng
+        chance = rng.random()
+        if chance < 0.01:
+            client.detach(handle)
+            self._new_sender()
+        elif chance < 0.015:
+            self.world.cut_client(client.name, client.broker, rng.random() < 0.5)
+            self._new_sender()
+        else:
+            count = rng.choice([1, batch])
+            ttl = [rng.randrange(count), rng.choice([0, 20, 200])] if rng.random() < 0.1 else None
+            keys = None if link.target else [rng.choice(["x", "x.y", "x.y.z", "y"]) for _ in range(count)]
+            client.transfer(handle, count, ttl, keys)
+
+    def _receive(self, client: Client, handle: int, link: Link) -> None:
+        rng = self.rng
+        chance = rng.random()
+        if chance < 0.35 or (not link.held and chance < 0.8):
+            drain = rng.random() < 0.05 and not link.draining
+            client.flow(handle, rng.choice([1, 3, 20, 100]), rng.choice([-1, -1, -1, 50, 20]), drain)
+        elif chance < 0.8:
+            self._settle_some(client, handle, link)
+        elif chance < 0.93:
+            if link.accept:
+                client.settle(handle, rng.choice([ACCEPT, RELEASE, REJECT]), self._stale_items(client, link))
+        elif chance < 0.96:
+            client.detach(handle)
+            self._new_receivers()
+        elif chance < 0.98:
+            self.world.cut_client(client.name, client.broker, rng.random() < 0.5)
+            self._new_receivers()
+
+    def _settle_some(self, client: Client, handle: int, link: Link) -> None:
+        rng = self.rng
+        count = rng.randrange(1, len(link.held) + 1)
+        items = link.held[:count] if rng.random() < 0.7 else rng.sample(link.held, count)
+        client.settle(handle, rng.choices([ACCEPT, RELEASE, REJECT], [6, 2, 1])[0], items)
+
+    def _stale_items(self, client: Client, link: Link) -> list[Item]:
+        """Acquisitions that are over, or somebody else's, or nobody's; now and then with a good one among them."""
+        rng = self.rng
+        items = [(1_000_000 + rng.randrange(50), rng.randrange(1, 200))]
+        if link.past:
+            items += rng.sample(link.past, min(len(link.past), rng.choice([1, 3])))
+        # Of the same broker and queue: elsewhere the same number may be on its way to this very receiver.
+        others = [
+            item
+            for other_client in self.clients
+            if other_client.broker == client.broker
+            for other in other_client.links.values()
+            if other is not link and other.target == link.target
+            for item in other.held[-2:]
+        ]
+        if others and rng.random() < 0.5:
+            items.append(rng.choice(others))
+        if link.held and rng.random() < 0.3:
+            items.append(link.held[-1])
+        return list(dict.fromkeys(items))
+
+    # ---- the end: everybody behaves; every request is answered and the queues drain (I17)
 
     def _rest(self) -> None:
-        """Everybody accepts what is held, new consumers empty the queues, and every request is answered."""
-        world = self.world
-        world.run(world.now_us + 100_000)
-        # Now and then those who are there must manage by themselves: what came back must find its way to them.
-        stay = self.rng.random() < 0.5
-        drainers: list[tuple[Client, dict[int, str]]] = []
-        for client in self.clients:
-            if client.name not in world.clients:
-                continue
-            kept: dict[int, str] = {}
+        rng, world = self.rng, self.world
+        if self.cuts:  # what is lost last, no later traffic brings back
+            world.run_for(rng.choice([0, 500, 2_000, 5_000, 10_000]))
+            gap_us = rng.choice([0, 0, 200, 2_000])
+            for pair in world.links_of_order():
+                if rng.random() < 0.8:
+                    world.run_for(gap_us)
+                    world.cut_link(*pair, down_us=rng.choice([100, 2_000, 50_000]))
+        world.run_for(150_000)
+        self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
+        alive = [client for client in self.clients if client.alive]
+        for name in self.temporary[::2]:
+            alive[0].command("delete_queue", name=name)
+        del self.temporary[::2]
+        # Those who are there leave, stay beside new ones, or must manage by themselves: what came back must find them.
+        how = rng.choice(["leave", "stay", "alone"])
+        receivers = [(c, h, link) for c in alive for h, link in c.links.items() if link.open and link.mode]
+        served: set[str] = set()
+        for client, handle, link in receivers:
+            if how == "leave" or (how == "alone" and not link.accept):
+                client.detach(handle)
+            elif how == "alone":
+                client.flow(handle, 100_000)
+                served.add(link.target)
+            elif rng.random() < 0.5:
+                client.flow(handle, 5, 1)  # too little for any message: it must not stand in the others' way
+        drainers = [self.client(broker) for broker in rng.sample(BROKERS, rng.choice([1, 2, 3]))]
+        for drainer in drainers:
+            for name in sorted(self.watch.wiring.ids):
+                if name not in served:
+                    drainer.attach_receiver(name)
+        alive += drainers
+        self.until(lambda: all(link.attached or link.ended for c in alive for link in c.links.values()), "attaches")
+        for drainer in drainers:
+            for handle, link in drainer.links.items():
+                if link.open:
+                    drainer.flow(handle, 100_000)
+        self.until(lambda: self._accept_all(alive) and self._drained(), "queues are drained")
+        links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
+        self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
+        self.until(lambda: all(link.ended for _, _, link in links if link.closing), "detaches")
+        self.until(lambda: not any(link.draining and link.open for _, _, link in links), "drains")
+        self.until(lambda: all(map(_all_told, links)), "transfers are complete")
+        self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
+        self._finish(alive)
+
+    def _accept_all(self, alive: list[Client]) -> bool:
+        busy = False
+        for client in alive:
             for handle, link in client.links.items():
-                if not (link.mode and link.attached and not link.ended):
-                    continue
-                if stay and link.accept:
-                    kept[handle] = link.target
-                else:
-                    client.send(Detach(handle))
-                    link.attached = False
-            drainers.append((client, kept))
-        world.run(world.now_us + 100_000)
-        served = {name for _, handles in drainers for name in handles.values()}
-        for drainer in [self.client(broker) for broker in BROKERS]:
-            drainers.append(
-                (drainer, {drainer.attach_receiver(name): name for name in self.queues if name not in served})
-            )
-        self.until(lambda: all(d.links[h].attached for d, hs in drainers for h in hs), "receivers are attached")
-        for drainer, handles in drainers:
-            for handle in handles:
-                drainer.send(Flow(handle, 100_000))
+                if link.held and link.open:
+                    client.settle(handle, ACCEPT, list(link.held))
+                    busy = True
+        return not busy
 
-        def drained() -> bool:
-            for drainer, handles in drainers:
-                for handle in handles:
-                    if drainer.links[handle].held:
-                        drainer.settle(handle, ACCEPT, list(drainer.links[handle].held))
-            return all(
-                place not in ("available", "dying") and type(place) is not tuple
-                for model in self.watch.models.values()
-                for place in model.place.values()
-            ) and all(len(link.answers) == link.settles for d, _ in drainers for link in d.links.values())
+    def _drained(self) -> bool:
+        return not any(model.live for id, model in self.watch.models.items() if id not in self.watch.gone)
 
-        self.until(drained, "queues are drained and settlements answered")
-        alive = [client for client in self.clients if client.name in world.clients]
-        self.until(
-            lambda: all(
-                len(link.completed) == link.next - 1
-                for client in alive
-                for link in client.links.values()
-                if not link.mode
-            ),
-            "transfers are complete",
-        )
-        self.until(lambda: all(r is not None for c in alive for r in c.replies.values()), "commands are answered")
-        world.run(world.now_us + 200_000)
+    def _finish(self, alive: list[Client]) -> None:
+        world = self.world
+        world.run_for(QUIET_US)
+        posted = world.posted
+        world.run_for(QUIET_US)
+        if world.posted != posted:
+            raise Violation(f"an idle cluster sent {world.posted - posted} frames in a second (`design.md` 5)")
         self.watch.finish()
+        self.deliveries.finish()
+        for broker in BROKERS:
+            if world.machines[broker].uncommitted_bytes:
+                raise Violation(
+                    f"I18: at rest {broker} counts {world.machines[broker].uncommitted_bytes} bytes uncommitted"
+                )
+        wrong = [reply for client in alive for reply in client.replies.values() if reply and reply.code not in CODES]
+        failed = [link.target for client in alive for link in client.links.values() if link.failed]
+        if wrong or any(not target.startswith("t") for target in failed):
+            raise Violation(f"refused without cause: {wrong[:3]} {failed[:3]}")
         if world.closed:
             raise Violation(f"a well-behaved client was closed: {world.closed}")
 
 
-def play(seed: int, machines: Machines | None = None) -> tuple[int, int, str]:
-    """(seed, operations, what went wrong or "")."""
+def _all_told(item: tuple[Client, int, Link]) -> bool:
+    """A sender has heard of every number, unless its queue was deleted or it was detached with some under way."""
+    _, _, link = item
+    return link.mode != "" or not link.attached or link.ended or len(link.completed) + len(link.failed) == link.next - 1
+
+
+class Played(NamedTuple):
+    """How a seed went.
+
+    Attributes:
+        wrong: the violation, or "".
+        tail: the last frames sent before it.
+        digest: checksum of every frame and its time: equal for equal stories.
+    """
+
+    seed: int
+    operations: int
+    wrong: str
+    tail: list[str]
+    digest: int
+
+
+def play(seed: int, watch: Callable[[str], None] | None = None, machines: Machines | None = None) -> Played:
+    """Play one seed; `watch` is given every frame as a line of text."""
     story = Story(seed, machines)
+    if watch is not None:
+        story.world.taps.append(lambda source, target, frame: watch(_line(story.world.now_us, source, target, frame)))
+    wrong = ""
     try:
-        return seed, story.run(), ""
+        story.run()
     except Violation as violation:
-        return seed, story.operations, str(violation)
+        wrong = str(violation)
     except Exception:
-        return seed, story.operations, traceback.format_exc()
+        wrong = traceback.format_exc()
+    tail = [_line(*sent) for sent in list(story.world.trace)[-TAIL:]] if wrong else []
+    return Played(seed, story.operations, wrong, tail, story.world.digest)
+
+
+def _line(now_us: int, source: str, target: str, frame: Frame) -> str:
+    text = str(frame)
+    return f"{(now_us - START_US) / 1000:9.3f} ms {source} > {target} {text[:200]}{'...' if len(text) > 200 else ''}"

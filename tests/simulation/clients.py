@@ -1,0 +1,189 @@
+"""A simulated client: one connection, which answers nothing by itself; whoever drives it decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mantamq.protocol.frames import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Command,
+    Completed,
+    Delivery,
+    Detach,
+    Detached,
+    Dispose,
+    Disposed,
+    Failed,
+    Flow,
+    FlowDrained,
+    Frame,
+    Open,
+    Opened,
+    Reply,
+    Transfer,
+)
+
+from .model import Violation, each
+from .world import World
+
+VERBS = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject"}
+Item = tuple[int, int]
+"""(acquisition, position)"""
+
+
+class Link:
+    """What a client keeps of one sender (mode "") or receiver.
+
+    Attributes:
+        target: queue name of a receiver; of a sender the key, for the reader only.
+        closing: `Detach` was sent. `ended`: `Detached` has come, with `code`.
+        held: what may be settled; past: what has been.
+    """
+
+    def __init__(self, target: str, mode: str = "", accept: bool = True) -> None:
+        self.target = target
+        self.mode = mode
+        self.accept = accept
+        self.attached = False
+        self.closing = False
+        self.ended = False
+        self.code = ""
+        self.next = 1
+        self.completed: set[int] = set()
+        self.failed: set[int] = set()
+        self.held: list[Item] = []
+        self.past: list[Item] = []
+        self.draining = False
+        self.settles = 0
+        self.answered: set[int] = set()
+
+    @property
+    def open(self) -> bool:
+        return self.attached and not self.closing and not self.ended
+
+
+class Client:
+    """One connection.
+
+    Attributes:
+        disposals: (handle, number) -> (queue, verb, runs, the part of it that is stale).
+        replies: command number -> its reply, None until it comes.
+    """
+
+    def __init__(self, world: World, name: str, broker: str) -> None:
+        self.world, self.name, self.broker = world, name, broker
+        self.opened = False
+        self.links: dict[int, Link] = {}
+        self.disposals: dict[tuple[int, int], tuple[str, str, list[int], set[Item]]] = {}
+        self.replies: dict[int, Reply | None] = {}
+        world.connect(self, name, broker)
+        self.send(Open(name))
+
+    @property
+    def alive(self) -> bool:
+        return self.name in self.world.clients
+
+    def send(self, frame: Frame) -> None:
+        self.world.post(self.name, self.broker, frame)
+
+    def receive(self, frame: Any) -> None:
+        kind = type(frame)
+        if kind is Opened:
+            self.opened = True
+        elif kind is Reply:
+            if self.replies[frame.number] is not None:
+                raise Violation(f"I6 {self.name}: command {frame.number} is answered twice")
+            self.replies[frame.number] = frame
+        else:
+            self._on_link(frame, self.links[frame.handle])
+
+    def _on_link(self, frame: Any, link: Link) -> None:
+        match frame:
+            case Attached():
+                link.attached = True
+            case Detached():
+                if frame.code == "" and len(link.answered) != link.settles:
+                    raise Violation(f"{self.name}: detached before its settlements are answered")
+                link.ended, link.code = True, frame.code
+                link.held.clear()
+            case Completed():
+                self._numbers(frame.ranges, link, link.completed)
+            case Failed():
+                self._numbers(frame.ranges, link, link.failed)
+            case Delivery():
+                if link.ended:
+                    raise Violation(f"{self.name}: a delivery behind the end of the receiver")
+                if frame.acquisition and link.accept:
+                    link.held += [(frame.acquisition, position) for position in each(frame.ranges)]
+            case FlowDrained():
+                link.draining = False
+            case Disposed():
+                if frame.number in link.answered or frame.number > link.settles:
+                    raise Violation(f"{self.name}: settlement {frame.number} is answered twice, or was never sent")
+                link.answered.add(frame.number)
+            case _:
+                raise Violation(f"{self.name}: unexpected {frame}")
+
+    def _numbers(self, ranges: list[int], link: Link, done: set[int]) -> None:
+        for number in each(ranges):
+            if number in link.completed or number in link.failed or number >= link.next:
+                raise Violation(f"{self.name}: number {number} completes twice, or was never sent")
+            done.add(number)
+
+    # ---- what it can do
+
+    def command(self, what: str, /, **arguments: Any) -> int:
+        number = len(self.replies) + 1
+        self.replies[number] = None
+        self.send(Command(number, what, arguments))
+        return number
+
+    def attach_sender(self, exchange: str, key: str | None) -> int:
+        handle = len(self.links) + 1
+        self.links[handle] = Link(key or "")
+        self.send(AttachSender(handle, exchange, key))
+        return handle
+
+    def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True) -> int:
+        handle = len(self.links) + 1
+        self.links[handle] = Link(queue, mode, accept and mode == "consume")
+        self.send(AttachReceiver(handle, queue, mode, accept))
+        return handle
+
+    def transfer(self, handle: int, count: int, ttl: list[int] | None = None, keys: list[str] | None = None) -> None:
+        """Send `count` messages, no two of the story alike."""
+        next_ = self.links[handle].next
+        blobs = [f"{self.name}/{handle}:{next_ + i}".encode() for i in range(count)]
+        self.transfer_bodies(handle, blobs, ttl, keys)
+
+    def transfer_bodies(
+        self, handle: int, blobs: list[bytes], ttl: list[int] | None = None, keys: list[str] | None = None
+    ) -> None:
+        link = self.links[handle]
+        self.send(Transfer(handle, link.next, blobs, keys, ttl or []))
+        link.next += len(blobs)
+
+    def flow(self, handle: int, messages: int, bytes_: int = -1, drain: bool = False) -> None:
+        link = self.links[handle]
+        link.draining = link.draining or drain
+        self.send(Flow(handle, messages, bytes_, drain))
+
+    def settle(self, handle: int, kind: int, items: list[Item]) -> None:
+        """Settle `items`; those that are not held here are stale and must come back as lost."""
+        link = self.links[handle]
+        runs = [n for acquisition, position in items for n in (acquisition, position, position)]
+        stale = set(items) - set(link.held)
+        link.settles += 1
+        self.disposals[handle, link.settles] = (link.target, VERBS[kind], runs, stale)
+        link.held = [item for item in link.held if item not in set(items)]
+        link.past += [item for item in items if item not in stale]
+        self.send(Dispose(handle, link.settles, kind, runs))
+
+    def detach(self, handle: int) -> None:
+        self.links[handle].closing = True
+        self.send(Detach(handle))

@@ -1,0 +1,246 @@
+"""What clients see: deliveries, settlements and completions, against the committed log (I6, I7, I10, I11, I13, I18)."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Any
+
+from mantamq.protocol import events
+from mantamq.protocol.frames import (
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Completed,
+    Consume,
+    Deliver,
+    Delivery,
+    Disposed,
+    Flow,
+    FlowDrained,
+    Transfer,
+)
+
+from .checkers import Watcher
+from .model import ModelQueue, Violation, each, each_run
+from .world import World
+
+UNLIMITED = -1
+
+
+class _Granted:
+    """Credit of one receiver as its client sees it. `bytes` is an upper bound, or None once it was without limit."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.bytes: int | None = 0
+        self.since_drain = 0
+
+
+class Deliveries:
+    """Watches the edge between brokers and clients.
+
+    Attributes:
+        delivered: messages delivered so far.
+        out: (queue id, position) -> (broker, acquisition, whether its acquire is committed).
+    """
+
+    def __init__(self, world: World, watch: Watcher) -> None:
+        self.world = world
+        self.watch = watch
+        self.delivered = 0
+        self.out: dict[tuple[str, int], tuple[str, int, bool]] = {}
+        self._senders: dict[tuple[str, int], tuple[str, str | None]] = {}
+        self._sent: dict[tuple[str, int], dict[int, tuple[bytes, list[str]]]] = {}
+        self._queue_of: dict[tuple[str, int], str] = {}  # (client, handle) of a receiver -> queue name
+        self._consumed: dict[str, Consume] = {}  # broker -> the subscription it has just started
+        self._sub_of: dict[tuple[str, int], Consume] = {}  # (client, handle) -> its subscription
+        self._passing: dict[tuple[str, int], deque[Deliver]] = {}  # (broker, sub) -> deliveries on their way through it
+        self._granted: dict[tuple[str, int], _Granted] = {}
+        self._sent_rules = {Deliver: self._deliver, Delivery: self._delivery, Completed: self._completed,
+                            Disposed: self._disposed, Flow: self._flow, Transfer: self._transfer,
+                            AttachSender: self._attach_sender, AttachReceiver: self._attach_receiver,
+                            Consume: self._consume, Attached: self._attached}  # fmt: skip
+        world.taps.append(self._tap)
+        world.arrivals.append(self._arrival)
+        watch.before_commit.append(self._before)
+        watch.on_commit.append(self._after)
+
+    def _tap(self, source: str, target: str, frame: Any) -> None:
+        rule = self._sent_rules.get(type(frame))
+        if rule is not None:
+            rule(source, target, frame)
+
+    # ---- receivers: credit
+
+    def _attach_receiver(self, source: str, target: str, frame: AttachReceiver) -> None:
+        self._queue_of[source, frame.handle] = frame.queue
+        self._granted[source, frame.handle] = _Granted()
+
+    def _consume(self, source: str, target: str, frame: Consume) -> None:
+        self._consumed[source] = frame
+
+    def _attached(self, source: str, target: str, frame: Attached) -> None:
+        if (target, frame.handle) in self._queue_of:
+            self._sub_of[target, frame.handle] = self._consumed.pop(source)
+
+    def _flow(self, source: str, target: str, frame: Flow) -> None:
+        granted = self._granted[source, frame.handle]
+        granted.messages += frame.messages
+        granted.since_drain = 0 if frame.drain else granted.since_drain + frame.messages
+        if frame.bytes == UNLIMITED:
+            granted.bytes = None
+        elif granted.bytes is not None:
+            granted.bytes += frame.bytes
+
+    def _arrival(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is Delivery:
+            granted = self._granted[target, frame.handle]
+            granted.messages -= len(frame.blobs)
+            if granted.messages < 0:
+                raise Violation(f"I18: {target} gets {-granted.messages} messages beyond its credit on {frame.handle}")
+            if granted.bytes is not None:
+                granted.bytes -= sum(map(len, frame.blobs))
+                if granted.bytes < 0:
+                    raise Violation(f"I18: {target} gets {-granted.bytes} bytes beyond its credit on {frame.handle}")
+        elif type(frame) is FlowDrained:
+            granted = self._granted[target, frame.handle]
+            granted.messages = granted.since_drain
+
+    # ---- deliveries
+
+    def _deliver(self, source: str, target: str, frame: Deliver) -> None:
+        model = self.watch.models.get(frame.queue)
+        positions = each(frame.ranges)
+        if len(positions) != len(frame.blobs):
+            raise Violation(f"{frame.queue}: {len(positions)} positions and {len(frame.blobs)} messages")
+        counts = dict(zip(frame.redelivered[::2], frame.redelivered[1::2], strict=True))
+        for index, (position, blob) in enumerate(zip(positions, frame.blobs, strict=True)):
+            if model is None or position not in model.place:
+                raise Violation(f"K3 {frame.queue}: {position} is delivered before it is committed")
+            if model.blobs[position] != blob:
+                raise Violation(f"{frame.queue}: {position} is delivered with another message's body")
+            if frame.acquisition:
+                self._acquiring(target, model, position, counts.get(index, 0), frame.acquisition)
+        self._passing.setdefault((target, frame.sub), deque()).append(frame)
+
+    def _acquiring(self, broker: str, model: ModelQueue, position: int, count: int, acquisition: int) -> None:
+        key = (model.id, position)
+        if model.owner != broker:
+            raise Violation(f"Q1 {model.id}: {broker} delivers {position} while {model.owner!r} is the owner")
+        if key in self.out:
+            raise Violation(f"I10 {model.id}: {position} goes out at {broker} and is out at {self.out[key]}")
+        if model.place[position] in ("accepted", "dead", "dying"):
+            raise Violation(f"I11 {model.id}: {position} is delivered, and is {model.place[position]}")
+        if count != model.returned.get(position, 0):
+            raise Violation(
+                f"{model.id}: {position} says {count} deliveries before, the log {model.returned.get(position, 0)}"
+            )
+        self.out[key] = (broker, acquisition, False)
+
+    def _delivery(self, source: str, target: str, frame: Delivery) -> None:
+        consume = self._sub_of[target, frame.handle]
+        passing = self._passing.get((source, consume.sub))
+        made = passing.popleft() if passing else None
+        given = (frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
+        if made is None or (made.acquisition, made.ranges, made.blobs, made.redelivered) != given:
+            raise Violation(f"I10: {source} gives {target} {frame}; what its queue sent was {made}")
+        if consume.queue != made.queue or made.queue.rpartition("#")[0] != self._queue_of[target, frame.handle]:
+            raise Violation(f"{target} gets a message of {made.queue} on handle {frame.handle}")
+        self.delivered += len(frame.blobs)
+
+    # ---- the committed log
+
+    def _before(self, stream: str, event: events.AnyEvent, model: ModelQueue) -> None:
+        if isinstance(event, events.Own) and event.by and event.by == model.owner:
+            for (queue, position), (broker, _, logged) in self.out.items():
+                if queue == stream and broker == event.by and not logged:
+                    raise Violation(f"B3 {stream}: {broker} hands over before its acquire of {position} is ordered")
+
+    def _after(self, stream: str, event: events.AnyEvent, model: ModelQueue, effective: bool) -> None:
+        if isinstance(event, events.Acquire):
+            if not effective:
+                raise Violation(f"Q1 {stream}: {event} is void: {model.owner!r} holds grant {model.grant}")
+            for acquisition, position in each_run(event.runs):
+                out = self.out.get((stream, position))
+                if out is None or out[:2] != (event.broker, acquisition):
+                    raise Violation(f"I10 {stream}: {position} is acquired by {event.broker}, delivered was {out}")
+                if model.place[position] == ("held", event.broker, event.inc, acquisition):
+                    self.out[stream, position] = (event.broker, acquisition, True)
+                else:
+                    del self.out[stream, position]
+        elif isinstance(event, events.Accept | events.Release | events.Reject):
+            for acquisition, position in each_run(event.runs):
+                if self.out.get((stream, position), ("", 0))[:2] == (event.broker, acquisition):
+                    del self.out[stream, position]
+        elif isinstance(event, events.Enqueue) and "@" not in event.client:
+            if not effective:
+                raise Violation(f"I7 {stream}: numbers {event.numbers} of {event.client} are ordered twice")
+
+    # ---- settlements
+
+    def _disposed(self, source: str, target: str, frame: Disposed) -> None:
+        client = self.world.clients.get(target)
+        if client is None:
+            return
+        name, kind, runs, stale = client.disposals[frame.handle, frame.number]
+        model = self.watch.model_of(name)
+        if model is None:
+            return
+        lost = set(each_run(frame.lost))
+        for acquisition, position in each_run(runs):
+            key = (source, acquisition, position)
+            if (acquisition, position) not in lost:
+                if (acquisition, position) in stale:
+                    raise Violation(
+                        f"Q2 {model.id}: {target} settles {position} with a stale acquisition, and it counts"
+                    )
+                if model.settled.get(key) != kind:
+                    raise Violation(
+                        f"I6 {model.id}: {target} hears that {kind} of {position} is done; not so in the log"
+                    )
+            elif (acquisition, position) not in stale and key not in model.missed:
+                raise Violation(f"Q2 {model.id}: {target} held {position} and hears that its {kind} is lost")
+
+    # ---- senders
+
+    def _attach_sender(self, source: str, target: str, frame: AttachSender) -> None:
+        self._senders[source, frame.handle] = (frame.exchange, frame.key)
+        self._sent[source, frame.handle] = {}
+
+    def _transfer(self, source: str, target: str, frame: Transfer) -> None:
+        exchange, key = self._senders[source, frame.handle]
+        sent = self._sent[source, frame.handle]
+        for index, blob in enumerate(frame.blobs):
+            names = self.watch.wiring.route(exchange, frame.keys[index] if frame.keys else key or "")
+            sent[frame.first + index] = (blob, [self.watch.wiring.ids[name] for name in names])
+
+    def _completed(self, source: str, target: str, frame: Completed) -> None:
+        sent = self._sent[target, frame.handle]
+        for number in each(frame.ranges):
+            blob, ids = sent[number]
+            for id in ids:
+                if id in self.watch.gone:
+                    continue
+                model = self.watch.models.get(id)
+                if model is None or blob not in model.arrived:
+                    raise Violation(
+                        f"I6: {target} hears that {number} of {frame.handle} is complete; it is not in {id}"
+                    )
+
+    # ---- at the end
+
+    def finish(self) -> None:
+        """Rejected messages are dead-lettered once (I13); what was sent is there once (I7)."""
+        buried: Counter[bytes] = Counter()
+        dying: Counter[bytes] = Counter()  # where a queue was deleted with its rejected messages half-way
+        for model in self.watch.models.values():
+            buried.update(model.buried)
+            if model.id in self.watch.gone:
+                dying.update(blob for position, blob in model.live.items() if model.place[position] == "dying")
+        dead = self.watch.model_of("dead")
+        copies = Counter(dead.arrived) if dead is not None else Counter()
+        if buried - copies or copies - buried - dying:
+            raise Violation(f"I13: dead-lettered {buried - copies} without a copy, {copies - buried - dying} too often")
+        for model in self.watch.models.values():
+            if model is not dead and any(count > 1 for count in model.arrived.values()):
+                raise Violation(f"I7 {model.id}: a message is there twice")
