@@ -236,6 +236,18 @@ class _Forgetful(dict[Any, Any]):
         pass
 
 
+def lost_acknowledgement_stays_lost(patch: Patch) -> None:
+    """A keeper that comes back with everything commits nothing by it."""
+    subscribe = SequencerMachine._subscribe
+
+    def passive(self: Any, peer: str, frame: Any) -> None:
+        self._advance = lambda stream: None
+        subscribe(self, peer, frame)
+        del self._advance
+
+    patch.setattr(SequencerMachine, "_subscribe", passive)
+
+
 def lost_held_stays_lost(patch: Patch) -> None:
     """A replica tells a returning Ownership of its own grants only."""
     peer_up = ReplicaMachine._peer_up
@@ -292,7 +304,8 @@ ALL: dict[str, Callable[[Patch], None]] = {
         commit_on_one_ack, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
         deliver_after_accept, no_number_table, applied_out_of_order, lost_release, two_grants, complete_before_commit,
         settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
-        wiring_complete_early, vanished_client_keeps, lost_held_stays_lost,
+        wiring_complete_early, vanished_client_keeps, lost_acknowledgement_stays_lost,
+        lost_held_stays_lost,
         lost_unsubscribe_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,
         purge_of_a_deleted_queue_is_not_answered,
     )

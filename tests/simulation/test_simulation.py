@@ -10,7 +10,7 @@ from . import mutants
 from .workload import play
 
 SEEDS = 12
-BUDGET = 60
+BUDGET = 150
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))

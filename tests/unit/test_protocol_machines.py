@@ -1,0 +1,670 @@
+"""The small machines alone: keeper, sequencer, consume lock, numbers already seen, credit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mantamq.protocol import sequencer as sequencer_module
+from mantamq.protocol.credit import UNLIMITED, Credit
+from mantamq.protocol.dedupe import LastNumbers
+from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Send, SetTimer, Tick
+from mantamq.protocol.events import CLUSTER, ZERO, Ballot, Entry, Start, decode_event
+from mantamq.protocol.frames import (
+    Ack,
+    Append,
+    Busy,
+    Frame,
+    Gap,
+    Nack,
+    Prepare,
+    Promise,
+    Request,
+    Results,
+    Subscribe,
+    Unsubscribe,
+)
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.lock import IDLE_MS, Lock
+from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
+
+ONE: Ballot = (1, 7)
+TWO: Ballot = (2, 3)
+
+
+# ---- the keeper
+
+
+def entry(index: int, ballot: Ballot = ONE) -> Entry:
+    return Entry(ballot, index, "b1", 1, index, b"%d of %d" % (index, ballot[0]))
+
+
+def entries(first: int, last: int, ballot: Ballot = ONE) -> list[Entry]:
+    return [entry(index, ballot) for index in range(first, last + 1)]
+
+
+def append(
+    previous: int,
+    new: list[Entry],
+    commit: int = 0,
+    *,
+    ballot: Ballot = ONE,
+    previous_ballot: Ballot | None = None,
+    trim: int = 0,
+) -> Append:
+    known = previous_ballot or (ballot if previous else ZERO)
+    return Append(ballot, "q#1", previous, known, commit, trim, new)
+
+
+def keeper(end: int = 0, commit: int = 0) -> Keeper:
+    """A keeper that holds entries of ballot ONE up to `end`."""
+    made = Keeper("q#1", "b1")
+    committed, refusal = made.append(append(0, entries(1, end), commit))
+    assert refusal is None and committed == entries(1, commit)
+    return made
+
+
+def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
+    one = Keeper("q#1", "b1")
+    assert one.subscribe() == Subscribe("q#1", "b1", 0, ZERO)
+    assert one.append(append(0, entries(1, 3), 0)) == ([], None)
+    assert one.ack(0) == Ack(ONE, "q#1", "b1", 3, 0)
+    assert one.append(append(3, [entry(4)], 2)) == (entries(1, 2), None)
+    assert one.append(append(4, [], 4)) == (entries(3, 4), None)
+    assert one.append(append(4, [], 4)) == ([], None)
+    assert one.append(append(4, [], 3)) == ([], None), "commit does not go back"
+    assert (one.end, one.commit, one.end_ballot) == (4, 4, ONE)
+    assert one.subscribe() == Subscribe("q#1", "b1", 4, ONE)
+
+
+def test_the_same_entries_again_change_nothing():
+    one = keeper(3, 1)
+    assert one.append(append(0, entries(1, 3), 3)) == (entries(2, 3), None)
+    assert one.append(append(1, entries(2, 4), 3)) == ([], None)
+    assert one.end == 4
+
+
+def test_commit_reaches_no_further_than_the_append_that_carries_it():
+    one = keeper(3)
+    assert one.append(append(1, [], 3)) == ([entry(1)], None), "what follows may be another's"
+
+
+def test_a_missing_entry_is_a_gap():
+    one = keeper(2)
+    assert one.append(append(3, [entry(4)], 4)) == ([], Gap(ONE, "q#1", "b1", 2))
+    assert (one.end, one.commit) == (2, 0)
+    assert one.append(append(2, entries(3, 4), 4)) == (entries(1, 4), None)
+
+
+def test_a_lower_ballot_is_refused_and_changes_nothing():
+    one = keeper(1)
+    one.append(append(1, [entry(2, TWO)], 0, ballot=TWO, previous_ballot=ONE))
+    assert one.append(append(2, [entry(3)], 2)) == ([], Nack(TWO))
+    assert (one.promised, one.end, one.commit) == (TWO, 2, 0)
+    assert one.append(append(0, [], 0)) == ([], Nack(TWO)), "not even a heartbeat"
+
+
+def test_a_conflicting_suffix_is_dropped():
+    one = keeper(4, 1)
+    newer = append(2, [entry(3, TWO)], 3, ballot=TWO, previous_ballot=ONE)
+    assert one.append(newer) == ([entry(2), entry(3, TWO)], None)
+    assert (one.end, one.end_ballot, one.commit) == (3, TWO, 3)
+    late = append(4, [entry(5, TWO)], ballot=TWO)
+    assert one.append(late) == ([], Gap(TWO, "q#1", "b1", 3)), "the old entry 4 is gone"
+
+
+def test_an_entry_before_that_does_not_match_is_a_gap_from_the_commit_on():
+    one = keeper(4, 1)
+    assert one.append(append(3, [entry(4, TWO)], ballot=TWO)) == ([], Gap(TWO, "q#1", "b1", 1))
+    assert one.end == 4, "nothing is dropped before it is known what replaces it"
+    whole = append(1, entries(2, 4, TWO), 4, ballot=TWO, previous_ballot=ONE)
+    assert one.append(whole) == (entries(2, 4, TWO), None)
+
+
+def test_what_is_committed_is_never_dropped():
+    one = keeper(3, 2)
+    assert one.append(append(0, entries(1, 3, TWO), 3, ballot=TWO)) == ([entry(3, TWO)], None)
+    promise = keeper(3, 2).prepare(Prepare(TWO))
+    assert isinstance(promise, Promise) and promise.suffix == [entry(3)]
+
+
+def test_trimmed_entries_are_forgotten_and_the_rest_goes_on():
+    one = keeper(5, 3)
+    assert one.append(append(5, [], 3, trim=4)) == ([], None), "no further than what is committed"
+    assert one.append(append(5, [entry(6)], 6, trim=3)) == (entries(4, 6), None)
+    assert one.append(append(6, [], 6, trim=6)) == ([], None)
+    assert one.append(append(6, [entry(7)], 7, trim=2)) == ([entry(7)], None)
+    assert one.append(append(2, entries(3, 8), 8)) == ([entry(8)], None), "a repeat from before the trim"
+    assert (one.end, one.commit) == (8, 8)
+
+
+def test_a_promise_carries_what_is_not_known_to_be_committed():
+    one = keeper(4, 2)
+    assert one.prepare(Prepare(TWO)) == Promise(TWO, "q#1", "b1", 4, ONE, 2, entries(3, 4))
+    assert one.prepare(Prepare(TWO)) == Nack(TWO), "one promise for each ballot"
+    assert one.prepare(Prepare(ONE)) == Nack(TWO)
+    assert one.append(append(4, [entry(5)], 5)) == ([], Nack(TWO)), "the older one has lost it"
+    taken = append(4, [entry(5, TWO)], 5, ballot=TWO, previous_ballot=ONE)
+    assert one.append(taken) == ([*entries(3, 4), entry(5, TWO)], None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.integers(0, 14), st.integers(0, 12)), max_size=30))
+def test_any_appends_of_one_log_hand_out_a_prefix_of_it(frames):
+    """Lost, repeated, late: whatever of one sequencer's log arrives, each entry is handed out once, in order."""
+    one = Keeper("q#1", "b1")
+    handed: list[Entry] = []
+    for previous, count, commit, trim in frames:
+        end = one.end
+        committed, refusal = one.append(append(previous, entries(previous + 1, previous + count), commit, trim=trim))
+        handed += committed
+        assert (refusal is not None) == (previous > end)
+        assert one.end >= end
+        assert handed == entries(1, one.commit)
+
+
+# ---- the sequencer
+
+MEMBERS = ["b1", "b2", "b3"]
+
+
+class Order:
+    """A sequencer with real keepers; `away` ones hear nothing. A member is its own peer."""
+
+    def __init__(self, members: list[str] = MEMBERS, stream: str = "q#1") -> None:
+        self.machine = SequencerMachine(7, members)
+        self.stream = stream
+        self.keepers = {name: Keeper(stream, name) for name in members}
+        self.applied: dict[str, list[Entry]] = {name: [] for name in members}
+        self.away: set[str] = set()
+        self.said: list[tuple[str, Frame]] = []  # to others than keepers
+        for name in members:
+            self.tell(name, self.keepers[name].subscribe())
+
+    def tell(self, peer: str, frame: Frame) -> None:
+        """One frame, and its answer if it has one at once."""
+        self.carry_out(self.machine.step(Received(peer, frame)))
+
+    def request(self, number: int, *events: bytes, inc: int = 1, origin: str = "o", stream: str = "") -> None:
+        parts = [(stream or self.stream, event) for event in events]
+        self.tell(origin, Request(origin, inc, number, parts))
+
+    def carry_out(self, effects: list[Any]) -> list[tuple[str, Frame]]:
+        """Deliver to the keepers; returns the keepers' answers."""
+        answers: list[tuple[str, Frame]] = []
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                continue
+            peers = effect.peers if isinstance(effect, Multicast) else [effect.peer]
+            for peer in peers:
+                if not isinstance(effect.frame, Append):
+                    self.said.append((peer, effect.frame))
+                elif effect.frame.stream == self.stream and peer not in self.away:
+                    one = self.keepers[peer]
+                    committed, refusal = one.append(effect.frame)
+                    self.applied[peer] += committed
+                    answers.append((peer, refusal or one.ack(one.commit)))
+        return answers
+
+    def settle(self) -> list[tuple[str, Frame]]:
+        """Until nobody has anything to say. Returns what others than keepers were told."""
+        for _ in range(100):
+            answers = self.carry_out(self.machine.step(Flush()))
+            if not answers:
+                break
+            for peer, frame in answers:
+                self.tell(peer, frame)
+        else:
+            raise AssertionError("they never stop talking")
+        said, self.said = self.said, []
+        return said
+
+    def leave(self, name: str) -> None:
+        self.away.add(name)
+        self.machine.step(PeerDown(name))
+
+    def events(self, name: str) -> list[bytes]:
+        """What a keeper has applied, without the term's start."""
+        return [one.event for one in self.applied[name] if one.origin]
+
+
+def test_a_stream_begins_with_the_start_of_the_term():
+    order = Order()
+    order.request(1, b"a", b"b")
+    assert order.settle() == [("o", Results([1]))]
+    start, first, second = order.applied["b2"]
+    assert decode_event(start.event) == Start((1, 7)) and start.origin == ""
+    assert first == Entry((1, 7), 2, "o", 1, 1, b"a") and second == Entry((1, 7), 3, "o", 1, 1, b"b")
+
+
+def test_an_answer_waits_for_a_majority():
+    order = Order()
+    order.settle()
+    order.away = {"b2", "b3"}
+    order.request(1, b"a")
+    assert order.settle() == []
+    assert order.events("b1") == [], "one of three is no majority"
+    order.tell("b2", Gap((1, 7), "q#1", "b2", 1))  # it missed that one, and is back
+    order.away = {"b3"}
+    assert order.settle() == [("o", Results([1]))]
+    assert order.events("b1") == order.events("b2") == [b"a"]
+
+
+@pytest.mark.parametrize(("members", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+def test_how_many_make_a_majority(members, needed):
+    names = [f"b{n}" for n in range(1, members + 1)]
+    for present in range(members + 1):
+        order = Order(names)
+        order.settle()
+        order.away = set(names[present:])
+        order.request(1, b"a")
+        assert bool(order.settle()) == (present >= needed)
+
+
+def test_acknowledgements_of_another_term_stream_or_stranger_do_not_count():
+    order = Order()
+    order.settle()
+    order.away = set(MEMBERS)
+    order.request(1, b"a")
+    order.settle()
+    order.tell("b1", Ack((1, 7), "q#1", "b1", 2, 1))
+    order.tell("b2", Ack((0, 9), "q#1", "b2", 2, 1))
+    order.tell("b2", Ack((1, 7), "r#2", "b2", 2, 1))
+    order.tell("b9", Ack((1, 7), "q#1", "b9", 2, 1))
+    order.tell("b9", Subscribe("q#1", "b9", 2, (1, 7)))
+    order.tell("b1", Ack((1, 7), "q#1", "b1", 2, 1))
+    assert order.settle() == []
+    order.tell("b2", Ack((1, 7), "q#1", "b2", 2, 1))
+    assert order.settle() == [("o", Results([1]))]
+
+
+def test_a_repeat_is_answered_again_and_ordered_once():
+    order = Order()
+    order.request(1, b"a")
+    order.request(1, b"a")
+    assert order.settle() == [("o", Results([1]))], "while it is on its way, a repeat has no answer of its own"
+    order.request(1, b"a")
+    assert order.settle() == [("o", Results([1]))]
+    assert order.events("b1") == order.events("b3") == [b"a"]
+
+
+def test_a_repeat_from_elsewhere_is_answered_there():
+    order = Order()
+    order.tell("first link", Request("o", 1, 1, [("q#1", b"a")]))
+    order.tell("second link", Request("o", 1, 1, [("q#1", b"a")]))
+    assert order.settle() == [("second link", Results([1]))]
+    assert order.events("b1") == [b"a"]
+
+
+def test_a_gap_in_the_numbers_is_busy_and_nothing_is_taken():
+    order = Order()
+    order.request(1, b"a")
+    order.request(3, b"c")
+    order.request(4, b"d")
+    assert order.settle() == [("o", Busy(2)), ("o", Busy(2)), ("o", Results([1]))]
+    order.request(2, b"b")
+    order.request(3, b"c")
+    assert order.settle() == [("o", Results([2, 3]))]
+    assert order.events("b1") == [b"a", b"b", b"c"]
+
+
+def test_each_origin_has_its_own_numbers():
+    order = Order()
+    order.request(1, b"a", origin="o")
+    order.request(1, b"b", origin="p")
+    assert order.settle() == [("o", Results([1])), ("p", Results([1]))]
+
+
+def test_an_older_incarnation_is_ignored_and_a_newer_one_begins_at_one():
+    order = Order()
+    order.request(1, b"a", inc=2)
+    order.request(2, b"old", inc=1)
+    order.request(1, b"old", inc=1)
+    assert order.settle() == [("o", Results([1]))]
+    order.request(1, b"b", inc=3)
+    order.request(2, b"old", inc=2)
+    assert order.settle() == [("o", Results([1]))]
+    assert order.events("b1") == [b"a", b"b"]
+
+
+def test_one_answer_for_all_parts():
+    order = Order()
+    order.tell("o", Request("o", 1, 1, [("q#1", b"here"), ("r#2", b"there")]))
+    assert order.settle() == [], "stream r#2 has no keepers"
+    assert order.events("b1") == [b"here"]
+    for name in ("b1", "b3"):
+        order.tell(name, Subscribe("r#2", name, 0, ZERO))
+        order.tell(name, Ack((1, 7), "r#2", name, 2, 2))
+    assert order.settle() == [("o", Results([1]))]
+
+
+def test_a_request_of_nothing_is_answered():
+    order = Order()
+    order.request(1)
+    assert order.settle() == [("o", Results([1]))]
+
+
+def test_a_keeper_that_was_away_catches_up():
+    order = Order()
+    order.request(1, b"a")
+    order.settle()
+    order.leave("b3")
+    for number in range(2, 30):
+        order.request(number, b"%d" % number)
+        assert order.settle() == [("o", Results([number]))]
+    assert order.events("b3") == [b"a"]
+    order.away = set()
+    order.tell("b3", order.keepers["b3"].subscribe())
+    order.settle()
+    assert order.events("b3") == order.events("b1") and len(order.events("b3")) == 29
+    order.leave("b1")
+    order.request(30, b"last")
+    assert order.settle() == [("o", Results([30]))], "and it counts again"
+
+
+def test_what_an_absent_keeper_lacks_is_not_forgotten_and_what_all_hold_is():
+    order = Order()
+    order.leave("b3")
+    order.request(1, b"a")
+    order.settle()
+    assert sorted(order.machine._streams["q#1"].log) == [1, 2]
+    order.away = set()
+    order.tell("b3", order.keepers["b3"].subscribe())
+    order.request(2, b"b")
+    order.settle()
+    assert sorted(order.machine._streams["q#1"].log) == [3], "one stays for the next append's previous ballot"
+    order.request(3, b"c")
+    order.settle()
+    assert order.events("b1") == order.events("b3") == [b"a", b"b", b"c"]
+
+
+def test_a_large_backlog_goes_out_in_pieces(monkeypatch):
+    monkeypatch.setattr(sequencer_module, "APPEND_BYTES", 100)
+    order = Order()
+    for number in range(1, 8):
+        order.request(number, b"x" * 40)
+    order.request(8, b"y" * 500)
+    appends = [effect.frame for effect in order.machine.step(Flush()) if isinstance(effect, Multicast)]
+    assert [len(frame.entries) for frame in appends] == [3, 2, 2, 1, 1]  # a start is small
+    assert [frame.previous for frame in appends] == [0, 3, 5, 7, 8]
+
+
+def test_a_keeper_that_acknowledges_nothing_is_sent_no_more_than_its_window(monkeypatch):
+    monkeypatch.setattr(sequencer_module, "KEEPER_WINDOW_BYTES", 100)
+    monkeypatch.setattr(sequencer_module, "APPEND_BYTES", 40)
+    machine = SequencerMachine(7, ["b1"])
+    machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO)))
+    for number in range(1, 11):
+        machine.step(Received("o", Request("o", 1, number, [("q#1", b"x" * 40)])))
+
+    def sent() -> int:
+        frames = [effect.frame for effect in machine.step(Flush()) if isinstance(effect, Multicast)]
+        return sum(len(entry.event) for frame in frames for entry in frame.entries)
+
+    assert 60 < sent() <= 100
+    assert sent() == 0
+    machine.step(Received("b1", Ack((1, 7), "q#1", "b1", 2, 0)))
+    assert sent() == 40, "what was acknowledged makes room for as much"
+
+
+def test_one_that_does_not_act_on_commits_hears_of_them_a_little_later():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    machine.step(Tick(1000))
+    machine.step(Flush())
+    machine.step(Received("b1", Ack((1, 7), "q#1", "b1", 1, 0, eager=True)))
+    machine.step(Received("b2", Ack((1, 7), "q#1", "b2", 1, 0, eager=False)))
+    said = machine.step(Flush())
+    assert [effect.peers for effect in said if isinstance(effect, Multicast)] == [["b1"]]
+    assert SetTimer(1000 + LAZY_MS) in said
+    machine.step(Tick(1000 + LAZY_MS - 1))
+    assert machine.step(Flush()) == []
+    machine.step(Tick(1000 + LAZY_MS))
+    (told,) = machine.step(Flush())
+    assert isinstance(told, Multicast) and told.peers == ["b2"]
+    assert isinstance(told.frame, Append) and told.frame.commit == 1
+
+
+def test_wiring_is_answered_when_every_member_that_is_here_shows_it():
+    machine = SequencerMachine(7, MEMBERS)
+    for name in MEMBERS:
+        machine.step(Received(name, Subscribe(CLUSTER, name, 0, ZERO)))
+    machine.step(Received("o", Request("o", 1, 1, [(CLUSTER, b"declare")])))
+
+    def ack(name: str, applied: int) -> list[Any]:
+        machine.step(Received(name, Ack((1, 7), CLUSTER, name, 2, applied)))
+        return [effect for effect in machine.step(Flush()) if isinstance(effect, Send)]
+
+    assert ack("b1", 2) == ack("b2", 2) == ack("b3", 1) == []
+    assert ack("b3", 2) == [Send("o", Results([1]))]
+    machine.step(Received("o", Request("o", 1, 2, [(CLUSTER, b"declare more")])))
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Ack((1, 7), CLUSTER, name, 3, 3)))
+    assert [effect for effect in machine.step(Flush()) if isinstance(effect, Send)] == []
+    machine.step(PeerDown("b3"))
+    assert Send("o", Results([2])) in machine.step(Flush()), "one whose link broke is not waited for"
+
+
+def test_a_stream_that_all_have_left_is_forgotten_and_its_requests_are_answered():
+    order = Order()
+    order.settle()
+    order.away = set(MEMBERS)
+    order.request(1, b"a")
+    for name in MEMBERS:
+        assert order.settle() == []
+        order.tell(name, Unsubscribe("q#1", name))
+    assert order.settle() == [("o", Results([1]))]
+    order.request(2, b"too late")
+    assert order.settle() == [("o", Results([2]))]
+    assert order.machine.report()["streams"] == {}
+
+
+def test_deposed_by_a_higher_ballot_it_says_nothing_more():
+    order = Order()
+    order.request(1, b"a")
+    order.settle()
+    order.tell("b2", Nack((1, 7)))
+    order.tell("b2", Nack((1, 6)))
+    assert order.machine.deposed is None, "its own ballot, or a lower one, is no news"
+    order.tell("b2", Nack((1, 8)))
+    assert order.machine.deposed == (1, 8)
+    machine = order.machine
+    for frame in [
+        Request("o", 1, 2, [("q#1", b"b")]),
+        Request("o", 1, 1, [("q#1", b"a")]),
+        Request("o", 1, 9, [("q#1", b"a")]),
+        Subscribe("q#1", "b1", 0, ZERO),
+        Ack((1, 7), "q#1", "b1", 2, 2),
+        Gap((1, 7), "q#1", "b1", 0),
+        Nack((0, 0)),
+    ]:
+        assert machine.step(Received("b1", frame)) == []
+        assert machine.step(Tick(10_000)) == []
+        assert machine.step(Flush()) == []
+    assert machine.deposed == (1, 8)
+
+
+# ---- the consume lock
+
+
+def granted(at_ms: int = 1000) -> Lock:
+    lock = Lock()
+    lock.granted(4, at_ms)
+    assert lock.held and lock.grant == 4
+    return lock
+
+
+def test_the_owner_keeps_the_lock_while_nobody_else_wants_it():
+    lock = granted()
+    lock.used()
+    for now in (1000, 5000, 1_000_000):
+        assert lock.decide(now, wants=True, consumers=True) == (None, 0)
+
+
+def test_a_contended_lock_goes_on_after_its_slice_if_it_was_used():
+    lock = granted()
+    lock.contended(4, "b2", 50)
+    assert lock.decide(1000, wants=True, consumers=True) == (None, 1050)
+    assert lock.decide(1050, wants=True, consumers=True) == (None, 0), "nothing delivered: no hand-over traffic"
+    lock.used()
+    assert lock.decide(1049, wants=True, consumers=True) == (None, 1050)
+    assert lock.decide(1050, wants=True, consumers=True) == ("b2", 0)
+
+
+def test_a_contended_lock_goes_on_at_once_if_nobody_here_wants_anything():
+    lock = granted()
+    lock.contended(4, "b2", 50)
+    assert lock.decide(1000, wants=False, consumers=True) == ("b2", 0)
+    assert lock.decide(1000, wants=False, consumers=False) == ("b2", 0)
+
+
+def test_the_slice_counts_from_the_grant_and_the_word_again_does_not_lengthen_it():
+    lock = granted()
+    lock.used()
+    lock.contended(4, "b2", 50)
+    lock.contended(4, "b3", 50)
+    assert lock.decide(1049, wants=True, consumers=True) == (None, 1050)
+    lock.contended(4, "b3", 80)
+    assert lock.decide(1050, wants=True, consumers=True) == (None, 1080)
+    assert lock.decide(1080, wants=True, consumers=True) == ("b3", 0)
+
+
+def test_when_nobody_waits_any_more_it_is_kept():
+    lock = granted()
+    lock.used()
+    lock.contended(4, "b2", 50)
+    lock.contended(4, "", 50)
+    assert lock.decide(9999, wants=True, consumers=True) == (None, 0)
+
+
+def test_the_word_about_another_grant_is_no_word_about_this_one():
+    lock = granted()
+    lock.used()
+    lock.contended(3, "b2", 0)
+    assert lock.decide(9999, wants=True, consumers=True) == (None, 0)
+    lock.contended(4, "b2", 0)
+    lock.passed(5)
+    assert (lock.held, lock.grant) == (False, 5)
+    lock.granted(6, 2000)
+    lock.used()
+    assert lock.decide(9999, wants=True, consumers=True) == (None, 0)
+
+
+def test_a_new_grant_is_not_used_yet():
+    lock = granted()
+    lock.used()
+    lock.passed(5)
+    lock.granted(6, 2000)
+    lock.contended(6, "b2", 10)
+    assert lock.decide(2010, wants=True, consumers=True) == (None, 0)
+    lock.used()
+    assert lock.decide(2010, wants=True, consumers=True) == ("b2", 0)
+
+
+def test_without_consumers_the_lock_is_given_up_and_without_credit_after_a_while():
+    assert granted().decide(1000, wants=False, consumers=False) == ("", 0)
+    lock = granted()
+    assert lock.decide(1000, wants=False, consumers=True) == (None, 1000 + IDLE_MS)
+    assert lock.decide(1000 + IDLE_MS - 1, wants=False, consumers=True) == (None, 1000 + IDLE_MS)
+    assert lock.decide(1000 + IDLE_MS, wants=False, consumers=True) == ("", 0)
+
+
+def test_credit_in_between_starts_the_wait_again():
+    lock = granted()
+    lock.decide(1000, wants=False, consumers=True)
+    lock.decide(1100, wants=True, consumers=True)
+    assert lock.decide(1150, wants=False, consumers=True) == (None, 1150 + IDLE_MS)
+
+
+# ---- numbers already seen
+
+
+def test_the_last_number_of_each_client():
+    seen = LastNumbers()
+    assert seen.last("a") == 0
+    seen.note("a", 3)
+    seen.note("b", 1)
+    seen.note("a", 4)
+    assert (seen.last("a"), seen.last("b"), seen.last("c")) == (4, 1, 0)
+    assert seen.table() == [("b", 1), ("a", 4)]
+
+
+def test_the_one_longest_silent_is_forgotten_first():
+    seen = LastNumbers(2)
+    seen.note("a", 1)
+    seen.note("b", 1)
+    seen.note("a", 2)
+    seen.last("b")  # asking is no sign of life: it is no part of the stream
+    seen.note("c", 1)
+    assert seen.table() == [("a", 2), ("c", 1)]
+    assert seen.last("b") == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 9)), max_size=40), st.integers(1, 5))
+def test_the_table_is_the_latest_of_the_clients_latest_heard(notes, bound):
+    seen = LastNumbers(bound)
+    for client, number in notes:
+        seen.note(client, number)
+
+    def latest() -> Iterator[tuple[str, int]]:
+        known: set[str] = set()
+        for client, number in reversed(notes):
+            if client not in known:
+                known.add(client)
+                yield client, number
+
+    assert seen.table() == list(latest())[:bound][::-1]
+
+
+# ---- credit
+
+
+def test_without_a_grant_nothing_may_be_sent():
+    credit = Credit()
+    assert not credit.allows(0)
+    credit.grant(0, UNLIMITED)
+    assert not credit.allows(0)
+
+
+def test_messages_count_down_and_bytes_without_limit_do_not():
+    credit = Credit()
+    credit.grant(2, UNLIMITED)
+    assert credit.allows(10**12)
+    credit.take(1, 10**12)
+    assert credit.allows(10**12) and credit.bytes == UNLIMITED
+    credit.take(1, 1)
+    assert not credit.allows(0)
+
+
+def test_bytes_are_a_bound_to_the_last_one():
+    credit = Credit()
+    credit.grant(10, 100)
+    assert credit.allows(100) and not credit.allows(101)
+    credit.take(1, 60)
+    assert credit.allows(40) and not credit.allows(41)
+    credit.take(1, 40)
+    assert (credit.messages, credit.bytes) == (8, 0)
+    assert credit.allows(0) and not credit.allows(1)
+
+
+def test_grants_add_up_and_bytes_count_from_where_they_were_first_named():
+    credit = Credit()
+    credit.grant(1, UNLIMITED)
+    credit.grant(2, 50)
+    assert (credit.messages, credit.bytes) == (3, 50), "without limit is no number to add to"
+    credit.grant(1, 25)
+    assert (credit.messages, credit.bytes) == (4, 75)
+    credit.grant(0, UNLIMITED)
+    assert (credit.messages, credit.bytes) == (4, UNLIMITED)
+
+
+def test_stop_takes_the_messages_back():
+    credit = Credit()
+    credit.grant(5, 100)
+    credit.stop()
+    assert not credit.allows(1) and credit.messages == 0
+    credit.grant(1, 0)
+    assert credit.allows(100)
