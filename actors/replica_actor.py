@@ -1,4 +1,5 @@
-"""A queue replica: hosts one or more queues of one broker. Dials everybody it talks to."""
+"""A queue replica: hosts one or more queues of one broker. Dials sequencer, Ownership, its broker, and the replicas of
+other brokers that were there before it."""
 
 from __future__ import annotations
 
@@ -12,14 +13,23 @@ from .member import Member
 
 class QueueReplica(Member):
     async def start(
-        self, own: Credentials, broker: str, inc: int, sequencer: str, ownership: str, broker_peers: str
+        self, own: Credentials, bind: str, broker: str, inc: int, sequencer: str, ownership: str, broker_peers: str
     ) -> dict[str, str]:
-        """Dial the sequencer, Ownership and the broker at their "host:port"; returns no addresses."""
+        """Listen at `bind`, dial the sequencer, Ownership and the broker at their "host:port".
+
+        Returns:
+            ``{"peers": "host:port"}`` for other replicas.
+        """
         shell = self._run(ReplicaMachine(self.name, broker, inc), own)
         shell.dial(SEQUENCER, sequencer)
         shell.dial(OWNERSHIP, ownership)
         shell.dial(broker, broker_peers)
-        return {}
+        return {"peers": await shell.listen_peers(bind)}
+
+    async def meet(self, fellows: dict[str, str]) -> None:
+        """Dial replicas of other brokers: peer name to "host:port"."""
+        for name, address in fellows.items():
+            self._running().dial(name, address)
 
     def _report(self, machine: ReplicaMachine) -> dict[str, Any]:
         return {queue: machine.report(queue) for queue in machine.queues}

@@ -142,11 +142,10 @@ class Supervisor:
         for index, broker in enumerate(ids):
             port = plan.client_port + index if plan.client_port else 0
             inc = self._incs[broker] = _fresh()
-            starts.append(
-                self._start_actor(broker, port, inc, ids, plan.token, sequencer, Teller(me, "want_spare"), bind=True)
-            )
+            starts.append(self._start_actor(broker, port, inc, ids, plan.token, sequencer, Teller(me, "want_spare")))
         await asyncio.gather(*starts)
         await asyncio.gather(*(self._start_replica(name) for name in self._replicas()))
+        await asyncio.gather(*(self._introduce(name) for name in self._replicas()))
 
         self._stage = "linking"
         addresses = self.addresses_now()
@@ -187,16 +186,25 @@ class Supervisor:
         up = sum(entry.pid > 0 for entry in self._book.values())
         self._stage = f"{up} of {len(self._book)} processes are up"
 
-    async def _start_actor(self, name: str, *args: Any, bind: bool = True) -> None:
+    async def _start_actor(self, name: str, *args: Any) -> None:
         entry = self._book[name]
-        first = (self._credentials(name), self._plan.bind or entry.host) if bind else (self._credentials(name),)
-        addresses = await entry.handle.call("start", *first, *args)
+        addresses = await entry.handle.call("start", self._credentials(name), self._plan.bind or entry.host, *args)
         self._book[name] = replace(entry, peers=addresses.get("peers", ""), clients=addresses.get("clients", ""))
 
     async def _start_replica(self, name: str) -> None:
         broker = _broker_of(name)
         peers = [self._book[other].peers for other in (SEQUENCER, OWNERSHIP, broker)]
-        await self._start_actor(name, broker, self._incs[broker], *peers, bind=False)
+        await self._start_actor(name, broker, self._incs[broker], *peers)
+
+    async def _introduce(self, name: str) -> None:
+        """A replica dials those of other brokers that stand before it in the book."""
+        fellows = self._fellows_before(name)
+        await self._book[name].handle.call("meet", {other: self._book[other].peers for other in fellows})
+
+    def _fellows_before(self, name: str) -> list[str]:
+        names = self._replicas()
+        before = names[: names.index(name)]
+        return [other for other in before if _broker_of(other) != _broker_of(name) and self._book[other].peers]
 
     def _credentials(self, name: str) -> Credentials:
         return Credentials(self.cluster, self._secret, name)
@@ -213,7 +221,7 @@ class Supervisor:
         """Links counted at one end: the one that is needed first."""
         role = self._book[name].role
         if role == "QueueReplica":
-            return [SEQUENCER, OWNERSHIP, _broker_of(name)]
+            return [SEQUENCER, OWNERSHIP, _broker_of(name), *self._fellows_before(name)]
         if role == "BrokerNode":
             return [SEQUENCER, *(other for other in self._replicas() if _broker_of(other) == name)]
         return [SEQUENCER] if role == "Ownership" else []
@@ -240,6 +248,7 @@ class Supervisor:
             try:
                 await self._verify(name, START_S)
                 await self._start_replica(name)
+                await self._introduce(name)
             except Exception:
                 log.exception("no warm queue replica %s for broker %s", name, broker)
                 self._book.pop(name).handle.kill()

@@ -11,7 +11,7 @@ Peers are named: ``sequencer``, ``ownership``, a broker ``b1``, a broker's queue
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from .frames import Frame
 
@@ -22,42 +22,36 @@ OWNERSHIP = "ownership"
 # ---- inputs
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """A whole, valid frame came from `peer`."""
 
     peer: str
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class PeerUp:
+class PeerUp(msgspec.Struct, frozen=True):
     """A link to or from `peer` is open and authenticated."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
-class PeerDown:
+class PeerDown(msgspec.Struct, frozen=True):
     """The link to `peer` is gone; nothing more will come from it until the next `PeerUp`."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(msgspec.Struct, frozen=True):
     """The batch of inputs is over: say what has gathered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(msgspec.Struct, frozen=True):
     """The broker ids of the cluster and the "host:port" of each one's client listener."""
 
     addresses: dict[str, str]
@@ -69,24 +63,21 @@ Input = Members | Received | PeerUp | PeerDown | Tick | Flush
 # ---- effects
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send `frame` to `peer`; dropped when there is no such link."""
 
     peer: str
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Multicast:
+class Multicast(msgspec.Struct, frozen=True):
     """Send the same `frame` to each of `peers`, encoded once."""
 
     peers: list[str]
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """Close the link to `peer` after telling it why."""
 
     peer: str
@@ -94,25 +85,21 @@ class Close:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(msgspec.Struct, frozen=True):
     """Step a `Tick` at `at_ms` at the latest. One timer per machine: a new one replaces the old."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(msgspec.Struct, frozen=True):
     """There is more to do, but other work first: step `Flush` again soon (the bounded dispatch run)."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantSpare:
+class WantSpare(msgspec.Struct, frozen=True):
     """The broker has used up its warm spare queue actors: start another if the limit allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class PauseClients:
+class PauseClients(msgspec.Struct, frozen=True):
     """Stop (`paused`) or resume reading from client links: too much is in flight (`sequencer.md` S8)."""
 
     paused: bool

@@ -111,6 +111,9 @@ class Append(Frame):
     Attributes:
         commit: every index up to here is committed.
         trim: every voter holds the log up to here: older entries may be forgotten.
+        learner: peer name of the one keeper that acts on commits, if there is just one. Other keepers acknowledge to
+            it at once, and to the sequencer a little later: so it learns of a commit one hop earlier.
+        need: how many of their acknowledgements, with the learner's own, are a majority.
     """
 
     ballot: Ballot
@@ -120,10 +123,12 @@ class Append(Frame):
     commit: int
     trim: int
     entries: list[Entry]
+    learner: str = ""
+    need: int = 0
 
 
 class Ack(Frame):
-    """The voter holds the stream's log up to `match` and has applied it up to `applied`.
+    """The voter holds the stream's log up to `match` and has applied it, so knows it committed, up to `applied`.
 
     Attributes:
         eager: it acts on commits (it has consumers, or waits for events of its own), so they must reach it at once.

@@ -17,7 +17,8 @@ class Keeper:
     Attributes:
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
         end, end_ballot: index and ballot of the last entry held.
-        commit: highest index known to be committed; everything up to it has been handed out by `append`.
+        commit: highest index known to be committed; everything up to it has been handed out by `append` or `hear`.
+        need: as a learner, how many other voters must hold an entry for it to be committed; None: not a learner.
     """
 
     def __init__(self, stream: str, voter: str) -> None:
@@ -27,6 +28,9 @@ class Keeper:
         self.end = 0
         self.end_ballot: Ballot = ZERO
         self.commit = 0
+        self.need: int | None = None
+        self._heard: dict[str, int] = {}  # voter -> how far it holds the log of the promised ballot, by its own word
+        self._sure = 0  # up to here the log is the promised ballot's sequencer's
         self._log: dict[int, Entry] = {}
         self._base = 0  # entries up to here are forgotten: every voter holds them
 
@@ -42,7 +46,8 @@ class Keeper:
         """
         if frame.ballot < self.promised:
             return [], Nack(self.promised)
-        self.promised = frame.ballot
+        if frame.ballot > self.promised:
+            self._promise(frame.ballot)
         previous = frame.previous
         if previous > self.end:
             return [], Gap(frame.ballot, self.stream, self.voter, self.end)
@@ -58,15 +63,44 @@ class Keeper:
             self._log[index] = entry
             self.end = index
             self.end_ballot = entry.ballot
-        commit = min(frame.commit, index)
-        committed: list[Entry] = []
-        if commit > self.commit:
-            log = self._log
-            committed = [log[i] for i in range(self.commit + 1, commit + 1)]
-            self.commit = commit
+        if index > self._sure:
+            self._sure = index
+        committed = self._commit(max(min(frame.commit, index), self._learned()))
         if frame.trim > self._base:
             self._trim(min(frame.trim, self.commit))
         return committed, None
+
+    def hear(self, ack: Ack) -> list[Entry]:
+        """Another voter's acknowledgement, told to us as the learner: the entries that are committed by it."""
+        if ack.ballot != self.promised:
+            return []
+        if ack.match > self._heard.get(ack.voter, 0):
+            self._heard[ack.voter] = ack.match
+        return self._commit(self._learned())
+
+    def _learned(self) -> int:
+        """The largest index a majority holds, us among it, of the promised ballot's term (S4); 0 if we cannot tell."""
+        if self.need is None or len(self._heard) < self.need:
+            return 0
+        index = self._sure
+        if self.need:
+            index = min(index, sorted(self._heard.values(), reverse=True)[self.need - 1])
+        return index if index > self.commit and self._log[index].ballot == self.promised else 0
+
+    def _commit(self, index: int) -> list[Entry]:
+        if index <= self.commit:
+            return []
+        log = self._log
+        committed = [log[i] for i in range(self.commit + 1, index + 1)]
+        self.commit = index
+        return committed
+
+    def _promise(self, ballot: Ballot) -> None:
+        """Follow a newer sequencer: what was said under older ballots does not count any more."""
+        self.promised = ballot
+        self.need = None
+        self._heard.clear()
+        self._sure = 0
 
     def ack(self, applied: int, eager: bool = True) -> Ack:
         return Ack(self.promised, self.stream, self.voter, self.end, applied, eager)
@@ -75,7 +109,7 @@ class Keeper:
         """Answer a would-be sequencer (K1)."""
         if frame.ballot <= self.promised:
             return Nack(self.promised)
-        self.promised = frame.ballot
+        self._promise(frame.ballot)
         suffix = [self._log[i] for i in range(self.commit + 1, self.end + 1)]
         return Promise(frame.ballot, self.stream, self.voter, self.end, self.end_ballot, self.commit, suffix)
 

@@ -8,10 +8,9 @@ event comes back through the log; only then does anything become final that a cl
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from itertools import count
 
-from .dispatch import Delivered, Dispatcher
+from .dispatch import Delivered
 from .effects import OWNERSHIP, SEQUENCER, Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick
 from .events import (
     Accept,
@@ -32,6 +31,7 @@ from .frames import (
     ACCEPT,
     REJECT,
     RELEASE,
+    Ack,
     Append,
     Bury,
     Busy,
@@ -57,68 +57,12 @@ from .frames import (
     Unhost,
     Unsubscribe,
 )
-from .keeper import Keeper
-from .lock import Lock
-from .queue import Applied, QueueState
+from .hosting import ACK_MS, Hosting, Settling
+from .queue import Applied
 from .ranges import RangeSet, pairs, runs
 
 EXPIRY_RANK_MS = 100
 """Un-owned queues are swept by the first broker; each next one waits this much longer, in case it is gone."""
-
-
-class _Settling:
-    """Settles gathered for one event. Attributes: runs (flat), tags (subscription id, its number, lost at once,
-    acquisitions it named)."""
-
-    __slots__ = ("runs", "tags")
-
-    def __init__(self) -> None:
-        self.runs: list[int] = []
-        self.tags: list[tuple[int, int, list[int], set[int]]] = []
-
-
-class Hosting:
-    """Everything this replica keeps for one queue.
-
-    Attributes:
-        state: the replicated state; `applied` is how far into the stream it goes.
-        mine: what to do when my own events apply, oldest first: one entry per event submitted.
-    """
-
-    __slots__ = (
-        "acquires",
-        "acquires_accepted",
-        "applied",
-        "buried",
-        "dispatcher",
-        "eager",
-        "expiries",
-        "interested",
-        "keeper",
-        "lock",
-        "mine",
-        "needs_ack",
-        "purges",
-        "settling",
-        "state",
-    )  # fmt: skip
-
-    def __init__(self, id: str, alternate: str, broker: str) -> None:
-        self.state = QueueState(id, alternate)
-        self.keeper = Keeper(id, broker)
-        self.dispatcher = Dispatcher(self.state)
-        self.lock = Lock()
-        self.applied = 0
-        self.mine: deque[object] = deque()
-        self.needs_ack = False
-        self.eager = False  # as the sequencer knows it
-        self.interested = False
-        self.acquires: list[int] = []
-        self.acquires_accepted: list[int] = []
-        self.settling: dict[int, _Settling] = {}
-        self.purges: list[QueueCommand] = []
-        self.expiries: list[tuple[int, int]] = []  # heap of (expires_ms, position)
-        self.buried: dict[int, list[int]] = {}  # bury id -> ranges
 
 
 class ReplicaMachine:
@@ -136,6 +80,7 @@ class ReplicaMachine:
         self.inc = inc
         self.now_ms = 0
         self.queues: dict[str, Hosting] = {}
+        self._fellows: set[str] = set()  # linked replicas of other brokers
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._rank = int("".join(c for c in broker if c.isdigit()) or 0)
         self._acquisitions = count(1)
@@ -144,7 +89,8 @@ class ReplicaMachine:
         self._requests: dict[int, Request] = {}  # until answered (B1)
         self._parts: list[tuple[str, bytes]] = []
         self._dirty: dict[str, None] = {}
-        self._timer = 0
+        self._due: dict[str, int] = {}  # queue id -> when to look at it again
+        self._timer = 0  # the first of those
         self._out: list[Effect] = []
 
     # ---- the door
@@ -171,9 +117,17 @@ class ReplicaMachine:
     def _tick(self, now_ms: int) -> None:
         self.now_ms = now_ms
         if self._timer and now_ms >= self._timer:
+            due, later = self._due, {}
+            for id, at_ms in due.items():
+                if at_ms <= now_ms:
+                    self._dirty[id] = None
+                else:
+                    later[id] = at_ms
+            self._due = later
             self._timer = 0
-            for id in self.queues:
-                self._dirty[id] = None
+            if later:
+                self._timer = min(later.values())
+                self._out.append(SetTimer(self._timer))
 
     def _peer_up(self, peer: str) -> None:
         if peer == SEQUENCER:
@@ -188,7 +142,11 @@ class ReplicaMachine:
                 if hosted.state.grant:  # whoever it is: what was said of the last grants may have been lost
                     self._out.append(Send(OWNERSHIP, Held(id, hosted.state.owner, hosted.state.grant)))
 
+        elif peer != self.broker:
+            self._fellows.add(peer)
+
     def _peer_down(self, peer: str) -> None:
+        self._fellows.discard(peer)
         if peer == self.broker:  # no consumer can be reached any more
             for id, hosted in self.queues.items():
                 for sub in list(hosted.dispatcher.subscriptions):
@@ -207,6 +165,7 @@ class ReplicaMachine:
         if hosted is not None:
             self._unhosted[frame.queue] = None
             self._dirty.pop(frame.queue, None)
+            self._due.pop(frame.queue, None)
             for tag in hosted.mine:  # nothing more will apply; who asks must not wait for it
                 if isinstance(tag, QueueCommand):
                     self._out.append(Send(self.broker, QueueReply(frame.queue, tag.number, {"purged": 0})))
@@ -219,13 +178,38 @@ class ReplicaMachine:
         hosted = self.queues.get(frame.stream)
         if hosted is None:
             return
-        committed, refusal = hosted.keeper.append(frame)
+        keeper = hosted.keeper
+        learner = frame.learner
+        keeper.need = frame.need if learner == self.name else None
+        committed, refusal = keeper.append(frame)
         if refusal is not None:
             self._out.append(Send(SEQUENCER, refusal))
             return
         if frame.entries:
             hosted.needs_ack = True
             self._dirty[frame.stream] = None
+            if keeper.commit >= keeper.end or (learner != self.name and learner not in self._fellows):
+                hosted.ack_at = 0
+            else:  # a learner's answer can wait for what makes it committed, the sequencer's for the learner's
+                hosted.ack_at = hosted.ack_at or self.now_ms + ACK_MS
+                if learner != self.name:
+                    hosted.learner = learner
+        hosted.unapplied += committed
+        if not hosted.learner:  # it waits for our answer, and nobody for what we apply
+            self._apply(hosted)
+        elif committed:
+            self._dirty[frame.stream] = None
+
+    def _heard(self, frame: Ack) -> None:
+        hosted = self.queues.get(frame.stream)
+        if hosted is not None and (committed := hosted.keeper.hear(frame)):
+            hosted.needs_ack = True
+            hosted.ack_at = 0
+            hosted.unapplied += committed
+            self._apply(hosted)
+
+    def _apply(self, hosted: Hosting) -> None:
+        committed, hosted.unapplied = hosted.unapplied, []
         for entry in committed:
             event = decode_event(entry.event)
             done = hosted.state.apply(event) if event is not None else Applied()
@@ -234,7 +218,7 @@ class ReplicaMachine:
             if event is not None:
                 self._applied(hosted, event, done, mine)
         if committed:
-            self._dirty[frame.stream] = None
+            self._dirty[hosted.state.id] = None
 
     def _applied(self, hosted: Hosting, event: AnyEvent, done: Applied, mine: bool) -> None:
         """Follow up on an applied event: local dispatch state, and answers when it was ours."""
@@ -279,7 +263,7 @@ class ReplicaMachine:
 
     def _mine(self, hosted: Hosting, event: AnyEvent, done: Applied, tag: object) -> None:
         id = hosted.state.id
-        if isinstance(tag, _Settling):
+        if isinstance(tag, Settling):
             for sub, number, lost, acquisitions in tag.tags:
                 if done.lost:
                     lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
@@ -334,7 +318,7 @@ class ReplicaMachine:
             return
         self._dirty[frame.queue] = None
         held = [n for a, parts in subscription.held.items() for first, last in parts for n in (a, first, last)]
-        if not held and not hosted.mine and not hosted.settling:
+        if not (held or hosted.mine or hosted.settling or hosted.acquires or hosted.acquires_accepted):
             self._out.append(Send(self.broker, Cancelled(frame.queue, frame.sub)))
             return
         # What was settled before must be ordered before, and so must the acquires.
@@ -370,7 +354,7 @@ class ReplicaMachine:
                 del held[acquisition]
         settling = hosted.settling.get(frame.kind)
         if settling is None:
-            settling = hosted.settling[frame.kind] = _Settling()
+            settling = hosted.settling[frame.kind] = Settling()
         settling.runs += good
         settling.tags.append((frame.sub, frame.number, lost, acquisitions))
         self._dirty[frame.queue] = None
@@ -389,6 +373,7 @@ class ReplicaMachine:
             self._submit(hosted, Purge(frame.argument), frame)
         else:
             # Asked in order, so that the answer holds all that was complete before: an event that changes nothing.
+            self._gather(hosted)
             self._submit(hosted, Expire(self.now_ms, []), frame)
 
     # ---- saying it
@@ -402,6 +387,7 @@ class ReplicaMachine:
     def _gather(self, hosted: Hosting) -> None:
         """Turn what has gathered for a queue into events, in an order that keeps every rule: acquires come before
         the settles that quote them."""
+        hosted.acquire_at = 0
         if hosted.acquires:
             runs_, hosted.acquires = hosted.acquires, []
             self._submit(hosted, Acquire(self.broker, self.inc, hosted.lock.grant, runs_), None)
@@ -437,6 +423,12 @@ class ReplicaMachine:
 
     def _serve(self, id: str, hosted: Hosting) -> bool:
         """Everything due for one queue: expiry, dispatch, acknowledgement, hand-over, interest. True: there is more."""
+        if hosted.learner:
+            self._out.append(Send(hosted.learner, hosted.keeper.ack(hosted.applied, hosted.eager)))
+            hosted.learner = ""
+            return True
+        if hosted.unapplied:
+            self._apply(hosted)
         more = False
         if hosted.expiries:
             self._sweep(hosted)
@@ -447,26 +439,38 @@ class ReplicaMachine:
                 self._deliver(id, hosted, delivered)
             for subscription in dispatcher.drained(lock.held):
                 self._out.append(Send(self.broker, Drained(id, subscription.id)))
-        self._gather(hosted)
+        if hosted.settling or hosted.acquires_due(self.now_ms):
+            self._gather(hosted)
+        elif hosted.acquire_at:
+            self._set_timer(id, hosted.acquire_at)
         eager = bool(dispatcher.subscriptions or hosted.mine)
         if hosted.needs_ack or eager > hosted.eager:
-            hosted.needs_ack = False
-            hosted.eager = eager
-            self._out.append(Send(SEQUENCER, hosted.keeper.ack(hosted.applied, eager)))
+            self._acknowledge(id, hosted, eager)
         wants = dispatcher.wants() if dispatcher.subscriptions else False
         if lock.held:
             following, again_ms = lock.decide(self.now_ms, wants, dispatcher.has_consumers())
             if again_ms:
-                self._set_timer(again_ms)
+                self._set_timer(id, again_ms)
             if following is None:
                 wants = True  # who keeps the lock is interested, whatever its credit is just now
             else:
                 lock.held = False
+                self._gather(hosted)  # all acquires before the hand-over (B3)
                 self._submit(hosted, Own(following, lock.grant + 1, self.broker), None)
         if wants != hosted.interested:
             hosted.interested = wants
             self._out.append(Send(OWNERSHIP, Interest(id, self.broker, wants)))
         return more
+
+    def _acknowledge(self, id: str, hosted: Hosting, eager: bool) -> None:
+        """Tell the sequencer how far this replica is: now, or when it must."""
+        if hosted.ack_at > self.now_ms and eager <= hosted.eager:
+            self._set_timer(id, hosted.ack_at)
+            return
+        hosted.needs_ack = False
+        hosted.ack_at = 0
+        hosted.eager = eager
+        self._out.append(Send(SEQUENCER, hosted.keeper.ack(hosted.applied, eager)))
 
     def _deliver(self, id: str, hosted: Hosting, delivered: list[Delivered]) -> None:
         state = hosted.state
@@ -521,12 +525,16 @@ class ReplicaMachine:
                 hosted.dispatcher.expiring.add(first, last)
             self._submit(hosted, Expire(self.now_ms, ranges), None)
         if heap:
-            self._set_timer(heap[0][0] + wait_ms)
+            self._set_timer(state.id, heap[0][0] + wait_ms)
 
-    def _set_timer(self, at_ms: int) -> None:
-        if not self._timer or at_ms < self._timer:
-            self._timer = max(at_ms, self.now_ms + 1)
-            self._out.append(SetTimer(self._timer))
+    def _set_timer(self, id: str, at_ms: int) -> None:
+        """Look at the queue again at that time."""
+        at_ms = max(at_ms, self.now_ms + 1)
+        if at_ms < self._due.get(id, at_ms + 1):
+            self._due[id] = at_ms
+            if not self._timer or at_ms < self._timer:
+                self._timer = at_ms
+                self._out.append(SetTimer(at_ms))
 
     # ---- answers
 
@@ -565,6 +573,7 @@ _SETTLE_EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
 
 _RULES = {
     Append: ReplicaMachine._append,
+    Ack: ReplicaMachine._heard,
     Results: ReplicaMachine._results,
     Busy: ReplicaMachine._busy,
     Host: ReplicaMachine._host,

@@ -227,8 +227,12 @@ class SequencerMachine:
         keeper = stream.keepers.get(ack.voter)
         if keeper is None:
             return
-        keeper.applied = max(keeper.applied, ack.applied)
         keeper.eager = ack.eager
+        if ack.applied > keeper.applied:
+            keeper.applied = ack.applied
+            keeper.sent_commit = max(keeper.sent_commit, ack.applied)
+            if ack.applied > stream.commit:  # a learner was told of a majority before us
+                self._commit(stream, ack.applied)
         if ack.eager and keeper.sent_commit < stream.commit:
             self._dirty[stream.name] = None
         if ack.match > keeper.match:
@@ -270,11 +274,14 @@ class SequencerMachine:
         matches = sorted((keeper.match for keeper in keepers.values()), reverse=True)
         index = matches[self.majority - 1]
         if index > stream.commit and stream.log[index].ballot == self.ballot:
-            stream.commit = index
-            self._dirty[stream.name] = None
-            self._answer(stream)
+            self._commit(stream, index)
         if len(matches) == len(self.members) and matches[-1] > stream.base:
             self._forget(stream, min(matches[-1], stream.commit))
+
+    def _commit(self, stream: _Stream, index: int) -> None:
+        stream.commit = index
+        self._dirty[stream.name] = None
+        self._answer(stream)
 
     def _forget(self, stream: _Stream, upto: int) -> None:
         # One entry stays for the next Append's previous_ballot.
@@ -338,6 +345,8 @@ class SequencerMachine:
                 groups.setdefault(keeper.next, []).append(keeper)
             elif behind or uninformed:
                 self._lazy[stream.name] = None
+        eager = [keeper for keeper in ranked if keeper.eager]
+        learner = eager[0].peer if len(eager) == 1 and stream.name != CLUSTER else ""
         for start, keepers in groups.items():
             while True:
                 stop, complete = self._batch_end(stream, start, keepers)
@@ -351,8 +360,11 @@ class SequencerMachine:
                     stream.commit,
                     stream.base,
                     [log[i] for i in range(start, stop + 1)],
+                    learner,
+                    self.majority - 1 if learner else 0,
                 )
-                effects.append(Multicast([keeper.peer for keeper in keepers], frame))
+                # The learner last: it has to wait for another one's acknowledgement anyway.
+                effects.append(Multicast([keeper.peer for keeper in reversed(keepers)], frame))
                 for keeper in keepers:
                     keeper.next = stop + 1
                     keeper.sent_commit = stream.commit

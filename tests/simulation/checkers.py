@@ -47,6 +47,9 @@ class Watcher:
         self._seqs: set[int] = set()
         self._given: dict[tuple[str, str], int] = {}  # (stream, voter) -> end of what has arrived there
         self._acked: dict[tuple[str, str], int] = {}
+        self._told: dict[
+            tuple[str, str], dict[str, int]
+        ] = {}  # (replica, stream) -> voter -> what it acknowledged there
         self._digests: dict[tuple[str, int], int] = {}
         self._wirings: dict[int, int] = {}
         self._sent_rules = {Append: self._append, Request: self._request, Results: self._results}
@@ -144,6 +147,7 @@ class Watcher:
         have = self._given.get(key, 0)
         if frame.previous <= have:
             self._given[key] = max(have, frame.previous + len(frame.entries))
+        self._learn(target, frame.stream)
 
     def _ack(self, source: str, target: str, frame: Ack) -> None:
         key = (frame.stream, frame.voter)
@@ -152,6 +156,19 @@ class Watcher:
         if frame.applied > self.commits.get(frame.stream, 0):
             raise Violation(f"K3: {frame.voter} has applied {frame.applied} of {frame.stream}, which is not committed")
         self._acked[key] = max(self._acked.get(key, 0), frame.match)
+        if "." in target:
+            told = self._told.setdefault((target, frame.stream), {})
+            told[frame.voter] = max(told.get(frame.voter, 0), frame.match)
+            self._learn(target, frame.stream)
+
+    def _learn(self, learner: str, stream: str) -> None:
+        """A replica that others acknowledge to may take as committed what a majority holds, itself among it."""
+        told = self._told.get((learner, stream))
+        if told is not None:
+            broker = learner.partition(".")[0]
+            held = sorted((told | {broker: self._given.get((stream, broker), 0)}).values(), reverse=True)
+            if len(held) >= MAJORITY:
+                self._commit_on(stream, held[MAJORITY - 1])
 
     def _subscribed(self, source: str, target: str, frame: Subscribe) -> None:
         key = (frame.stream, frame.voter)
@@ -168,7 +185,10 @@ class Watcher:
         voters = sum(self._acked.get((stream, broker), 0) >= commit for broker in BROKERS)
         if voters < MAJORITY:
             raise Violation(f"S4: {why} says that {stream} is committed up to {commit}, which {voters} voters hold")
-        for index in range(known + 1, commit + 1):
+        self._commit_on(stream, commit)
+
+    def _commit_on(self, stream: str, commit: int) -> None:
+        for index in range(self.commits.get(stream, 0) + 1, commit + 1):
             self.commits[stream] = index
             self._commit(stream, index, self.logs[stream][index])
 

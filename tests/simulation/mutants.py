@@ -39,6 +39,13 @@ def commit_on_one_ack(patch: Patch) -> None:
     patch.setattr(SequencerMachine, "__init__", init)
 
 
+def learner_commits_alone(patch: Patch) -> None:
+    def learned(self: Any) -> int:
+        return self._sure if self.need is not None else 0
+
+    patch.setattr(Keeper, "_learned", learned)
+
+
 def acquire_without_grant(patch: Patch) -> None:
     run = Dispatcher.run
     patch.setattr(Dispatcher, "run", lambda self, acquire, numbers: run(self, True, numbers))
@@ -301,7 +308,7 @@ def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
-        commit_on_one_ack, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
+        commit_on_one_ack, learner_commits_alone, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
         deliver_after_accept, no_number_table, applied_out_of_order, lost_release, two_grants, complete_before_commit,
         settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
         wiring_complete_early, vanished_client_keeps, lost_acknowledgement_stays_lost,

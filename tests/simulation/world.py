@@ -125,8 +125,9 @@ class World:
     def add_replica(self, broker: str) -> None:
         number = sum(name.startswith(broker + ".") for name in self.machines)
         name = f"{broker}.r{number}"
+        fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
         self.machines[name] = self._classes["replica"](name, broker, 1)
-        for peer in (SEQUENCER, OWNERSHIP, broker):
+        for peer in (SEQUENCER, OWNERSHIP, broker, *fellows):
             self.link(peer, name)
 
     # ---- links

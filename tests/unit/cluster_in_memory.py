@@ -6,6 +6,7 @@ The simulator (`tests/simulation`) is the place for delays, reorderings and faul
 from __future__ import annotations
 
 from collections import deque
+from itertools import combinations
 from typing import Any
 
 from mantamq.protocol.broker import BrokerMachine
@@ -95,6 +96,10 @@ class MemoryCluster:
             for name in [n for n in self.machines if n.startswith(broker + ".")]:
                 for peer in (SEQUENCER, OWNERSHIP, broker):
                     self._up(peer, name)
+        names = [name for name in self.machines if "." in name]
+        for a, b in combinations(names, 2):
+            if a.split(".")[0] != b.split(".")[0]:
+                self._up(a, b)
         self.settle()
 
     def _up(self, a: str, b: str) -> None:

@@ -26,6 +26,7 @@ from mantamq.protocol.frames import (
     Request,
     Transfer,
 )
+from mantamq.protocol.hosting import ACQUIRE_MS
 from mantamq.protocol.sequencer import LAZY_MS
 
 
@@ -326,6 +327,7 @@ def test_purge_discards_what_is_available_only():
     cluster = MemoryCluster()
     client = queue_with(cluster, messages=5)
     consumer(cluster, "b2", credit=2)
+    cluster.pass_time(ACQUIRE_MS)
     assert client.command("purge", name="q", count=1).value == {"purged": 1}
     assert client.command("purge", name="q").value == {"purged": 2}
     assert same_everywhere(cluster).acquired_count == 2
