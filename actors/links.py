@@ -17,9 +17,10 @@ import socket
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from ..protocol.errors import BUSY, NOT_ALLOWED, PeerError
+from ..protocol.errors import BUSY, NOT_ALLOWED, UNAVAILABLE, PeerError
 from ..protocol.frames import Frame, Ping, Pong, Refused
 from ..protocol.framing import HEADER, FrameBuffer, encode_frame
+from ..protocol.heartbeat import Heartbeat, Verdict
 from ..protocol.limits import DEFAULT, Limits
 from .handshake import Opening
 
@@ -32,6 +33,7 @@ HIGH_WATER_BYTES = 4 * 1024 * 1024
 HARD_LIMIT_BYTES = 256 * 1024 * 1024
 _OPENING_LIMITS = Limits(frame_bytes=OPENING_BYTES)
 _OWN = frozenset({Ping, Pong, Refused})
+_PING = encode_frame(Ping())
 _PONG = encode_frame(Pong())
 
 
@@ -55,6 +57,9 @@ class Host(Protocol):
         ...
 
 
+_NO_BEAT = Heartbeat(1000)  # takes the notes of links without a heartbeat; nobody reads them
+
+
 class Link(asyncio.Protocol):
     """One connection.
 
@@ -69,8 +74,9 @@ class Link(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_buffer", "_closing", "_deadline", "_hard_limit", "_head", "_held", "_host", "_limits", "_loop", "_opening",
-        "_out", "_pressed", "_transport", "_up", "address", "is_client", "on_lost", "peer", "reason",
+        "_beat", "_beat_timer", "_buffer", "_closing", "_deadline", "_hard_limit", "_head", "_held", "_host", "_limits",
+        "_loop", "_opening", "_out", "_patience_s", "_pressed", "_transport", "_up", "address", "is_client", "on_lost",
+        "peer", "reason",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +101,9 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._loop: asyncio.AbstractEventLoop = cast(asyncio.AbstractEventLoop, None)
         self._deadline: asyncio.TimerHandle | None = None
+        self._beat = _NO_BEAT
+        self._beat_timer: asyncio.TimerHandle | None = None
+        self._patience_s = 0.0
 
     def __repr__(self) -> str:
         return f"Link({self.peer or '?'} at {self.address})"
@@ -115,6 +124,7 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
+        self._beat.heard = True
         breach: PeerError | None = None
         try:
             if self._opening is not None:
@@ -138,6 +148,7 @@ class Link(asyncio.Protocol):
         self._closing = True
         if self._deadline is not None:
             self._deadline.cancel()
+        self._stop_beat()
         self._down()
         if self.on_lost is not None:
             self.on_lost()
@@ -171,6 +182,7 @@ class Link(asyncio.Protocol):
         if self._closing or self._transport.is_closing():
             return  # lost, even if `connection_lost` has not been called yet
         self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        self._beat.said = True
         if (
             self._pressed
             and not self._transport.is_closing()
@@ -202,6 +214,7 @@ class Link(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
+        self._stop_beat()
         if self._transport.is_closing():  # lost already
             self._down()
             return
@@ -228,8 +241,37 @@ class Link(asyncio.Protocol):
     def abort(self) -> None:
         """End the link now."""
         self._closing = True
+        self._stop_beat()
         self._down()
         self._transport.abort()
+
+    # ---- heartbeats
+
+    def heartbeat(self, interval_ms: int, patience_ms: int = 0) -> None:
+        """Speak at least every `interval_ms` from now on, and close the link after `patience_ms` of silence (0: two
+        heartbeats). While the link is held nobody listens, and silence means nothing. The other side must do so too."""
+        self._stop_beat()
+        if not self._closing:
+            self._beat = Heartbeat(interval_ms, patience_ms)
+            self._patience_s = max(patience_ms, 2 * interval_ms) / 1000
+            self._beat_timer = self._loop.call_later(self._beat.tick_s, self._on_beat)
+
+    def _on_beat(self) -> None:
+        beat = self._beat
+        if self._held:
+            beat.heard = True
+        verdict = beat.tick()
+        if verdict is Verdict.LOST:
+            self.close(UNAVAILABLE, f"nothing was heard from {self.peer} for {self._patience_s:g} s")
+            return
+        self._beat_timer = self._loop.call_later(beat.tick_s, self._on_beat)
+        if verdict is Verdict.PING:
+            self.send(_PING)
+
+    def _stop_beat(self) -> None:
+        if self._beat_timer is not None:
+            self._beat_timer.cancel()
+            self._beat_timer = None
 
     # ---- opening
 

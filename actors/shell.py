@@ -25,6 +25,7 @@ from ..protocol.effects import (
     Effect,
     Flush,
     Input,
+    KeepAlive,
     Multicast,
     PauseClients,
     PeerDown,
@@ -337,6 +338,10 @@ class Shell:
                     link.close(effect.code, effect.text)  # type: ignore[union-attr]
             elif kind is PauseClients:
                 self._hold_clients("machine", effect.paused)  # type: ignore[union-attr]
+            elif kind is KeepAlive:
+                link = links.get(effect.peer)  # type: ignore[union-attr]
+                if link is not None:
+                    link.heartbeat(effect.interval_ms, effect.patience_ms)  # type: ignore[union-attr]
             elif kind is WantSpare:
                 self._on_want_spare()
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from typing import Any, cast
 
@@ -15,12 +16,16 @@ from ..protocol.errors import PeerError
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
 from .addresses import resolve, split_host
 from .conversation import Conversation
-from .errors import ConnectionLost, Empty, Full, Invalid, MantaError, ProtocolError, Timeout
+from .errors import Busy, ConnectionLost, Empty, Full, Invalid, MantaError, ProtocolError, Timeout, Unavailable
 from .management import Management, parse_address
 from .message import Message
 from .receiving import ReceiverCore
+from .reconnect import OFF, Reconnecting, Search
 from .sending import SenderCore
 from .wire import WAITING_BYTES, tune
+
+PATIENCE_MS = 10_000
+"""How long a broker is asked to bear this client's silence: an application may keep its event loop busy for a while."""
 
 
 class connect_async:
@@ -29,17 +34,23 @@ class connect_async:
     Args:
         address: None (this Ray cluster's nearest broker), "local" (an embedded cluster), "host:port", or several.
         token: what the cluster asks its clients for.
-        timeout: seconds to wait for the connection and for each answer.
+        timeout: seconds to wait for the connection and for each answer (while there is a broker).
         brokers: size of an embedded cluster.
+        reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
+        heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
+        on_reconnect: called in the event loop with the connection when another broker has taken over.
 
     Raises (when awaited):
-        NoCluster, ConnectionLost, Unauthorized, Timeout, Invalid.
+        NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
     """
 
     def __init__(
-        self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1
-    ) -> None:
-        self._arguments = (address, token, timeout, brokers)
+        self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
+        reconnect_s: float = 30.0, heartbeat_ms: int = 500,
+        on_reconnect: Callable[[AsyncConnection], None] | None = None,
+    ) -> None:  # fmt: skip
+        reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect)
+        self._arguments = (address, token, timeout, brokers, reconnecting)
         self._connection: AsyncConnection | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncConnection]:
@@ -54,7 +65,7 @@ class connect_async:
             await self._connection.close()
 
     async def _connect(self) -> AsyncConnection:
-        address, token, timeout, brokers = self._arguments
+        address, token, timeout, brokers, reconnecting = self._arguments
         if address is None or address == "local":
             addresses, token = await asyncio.to_thread(resolve, address, token, brokers)
         else:
@@ -62,8 +73,8 @@ class connect_async:
         failure: MantaError | None = None
         for one in addresses:
             try:
-                return await AsyncConnection.open(one, token, timeout)
-            except (ConnectionLost, Timeout) as error:
+                return await AsyncConnection.open(one, token, timeout, addresses, reconnecting)
+            except (ConnectionLost, Timeout, Unavailable, Busy) as error:
                 failure = error
         assert failure is not None
         raise failure
@@ -82,34 +93,51 @@ class _Protocol(asyncio.Protocol):
             tune(sock)
 
     def pause_writing(self) -> None:
-        self._connection.pressed = True
+        self._connection.choked(self, True)
 
     def resume_writing(self) -> None:
-        self._connection.eased()
+        self._connection.choked(self, False)
 
     def data_received(self, data: bytes) -> None:
-        self._connection.received(data)
+        self._connection.received(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.gone(str(exc) if exc else "it closed the connection")
+        self._connection.gone(self, str(exc) if exc else "it closed the connection")
 
 
 class AsyncConnection(Management):
-    """One connection to one broker. All methods of `Management` are awaited."""
+    """One connection to a broker, and to another member when that is lost. All methods of `Management` are awaited.
 
-    def __init__(self, address: str, token: str, timeout: float) -> None:
+    Attributes:
+        address: "host:port" of the broker.
+    """
+
+    def __init__(
+        self, address: str, token: str, timeout: float, given: Iterable[str] = (), reconnecting: Reconnecting = OFF
+    ) -> None:
         self.address = address
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self.pressed = False  # so much waits to be written that senders must wait
+        self.pressed = False  # no broker, or so much waits to be written that senders must wait
+        self._choked = False
         self._protocol = _Protocol(self)
-        self._conversation = Conversation(address, token, self._write)
+        self._conversation = Conversation(
+            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS
+        )
+        self._reconnecting = reconnecting
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
+        self._seeking: asyncio.Task[None] | None = None
+        self._broken = False  # the link of the attempt under way broke
+        self._beat: asyncio.TimerHandle | None = None
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     @classmethod
-    async def open(cls, address: str, token: str = "", timeout: float = 10.0) -> AsyncConnection:
-        """Connect to the broker at "host:port" and greet it."""
-        connection = cls(address, token, timeout)
+    async def open(
+        cls, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
+        reconnecting: Reconnecting = OFF,
+    ) -> AsyncConnection:  # fmt: skip
+        """Connect to the broker at "host:port" and greet it; `given` are more members to try when it is lost."""
+        connection = cls(address, token, timeout, given, reconnecting)
         host, port = split_host(address)
         try:
             async with asyncio.timeout(timeout):
@@ -127,6 +155,7 @@ class AsyncConnection(Management):
         except MantaError:
             connection._protocol.transport.close()
             raise
+        connection._start_beat()
         return connection
 
     # ---- driver
@@ -134,22 +163,129 @@ class AsyncConnection(Management):
     def _write(self, data: bytes) -> None:
         self._protocol.transport.write(data)
 
-    def received(self, data: bytes) -> None:
+    def received(self, protocol: _Protocol, data: bytes) -> None:
+        if protocol is not self._protocol:
+            return
+        conversation = self._conversation
         try:
-            self._conversation.feed(data)
+            conversation.feed(data)
         except PeerError as error:
-            self._conversation.lost(ProtocolError(f"the broker at {self.address} broke the protocol: {error}"))
-            self._protocol.transport.close()
+            text = f"the broker at {self.address} broke the protocol: {error}"
+            if conversation.online or not conversation.searchable:
+                conversation.lost(ProtocolError(text))
+                protocol.transport.close()
+            else:
+                conversation.leave = text
+        if conversation.leave:
+            self._leave()
+        elif self._seeking is not None:
+            self._press()
         self._notify()
 
-    def eased(self) -> None:
-        self.pressed = False
+    def choked(self, protocol: _Protocol, choked: bool) -> None:
+        if protocol is self._protocol:
+            self._choked = choked
+            self._press()
+            self._notify()
+
+    def _press(self) -> None:
+        conversation = self._conversation
+        self.pressed = conversation.failure is None and (self._choked or not conversation.online)
+
+    def _leave(self) -> None:
+        protocol = self._protocol
+        protocol.transport.abort()
+        self.gone(protocol, self._conversation.leave)
+
+    def gone(self, protocol: _Protocol, reason: str) -> None:
+        if protocol is not self._protocol:
+            return
+        conversation = self._conversation
+        reason = conversation.leave or reason
+        self._stop_beat()
+        if self._seeking is not None:
+            self._broken = True
+            conversation.interrupted()
+        elif conversation.searchable:
+            self._search.lost(self._loop.time(), self.broker, self.address, conversation.members)
+            conversation.interrupted()
+            self._seeking = self._loop.create_task(self._seek(reason))
+        else:
+            conversation.lost_because(reason)
+        self._press()
         self._notify()
 
-    def gone(self, reason: str) -> None:
-        self.pressed = False
-        self._conversation.lost_because(reason)
+    # ---- heartbeats
+
+    def _start_beat(self) -> None:
+        self._stop_beat()
+        beat = self._conversation.beat
+        if beat is not None:
+            self._beat = self._loop.call_later(beat.tick_s, self._on_beat)
+
+    def _stop_beat(self) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+
+    def _on_beat(self) -> None:
+        self._beat = None
+        if self._conversation.tick():
+            self._start_beat()
+        else:
+            self._leave()
+
+    # ---- another broker
+
+    async def _seek(self, reason: str) -> None:
+        conversation = self._conversation
+        while True:
+            step = self._search.next(self._loop.time())
+            if step is None:
+                conversation.lost_because(reason, self._search.tried)
+                break
+            wait_s, address, limit_s = step
+            if wait_s:
+                await asyncio.sleep(wait_s)
+            if await self._attempt(address, limit_s):
+                break
+        self._seeking = None
+        self._press()
         self._notify()
+        if conversation.failure is None:
+            self._reconnecting.tell(self)
+
+    async def _attempt(self, address: str, limit_s: float) -> bool:
+        """Try one broker. Returns whether the search is over."""
+        conversation = self._conversation
+        protocol = self._protocol = _Protocol(self)
+        self._broken = self._choked = False
+        try:
+            host, port = split_host(address)
+            async with asyncio.timeout(min(limit_s, self.timeout)):
+                await self._loop.create_connection(lambda: protocol, host, port)
+                self.address = address
+                conversation.begin(address)
+                await self.until(lambda: conversation.online or self._broken or conversation.failure is not None, None)
+        except (OSError, TimeoutError, ValueError):  # ValueError: a member's address is none
+            if protocol.transport is not None:
+                protocol.transport.abort()
+            conversation.interrupted()
+            return False
+        self._start_beat()
+        over = await self.until(
+            lambda: conversation.whole or self._broken or conversation.failure is not None, self.timeout
+        )
+        if conversation.failure is not None:
+            return True
+        if self._broken or not over:
+            self._stop_beat()
+            protocol.transport.abort()
+            conversation.interrupted()
+            return False
+        conversation.reconnects += 1
+        self._search.found(self._loop.time())
+        return True
 
     def _notify(self) -> None:
         if self._waiters:
@@ -169,26 +305,31 @@ class AsyncConnection(Management):
         if predicate():
             return True
         limit = self.timeout if timeout == -1.0 else timeout
-        future = self._loop.create_future()
-        waiter = (predicate, future)
-        self._waiters.append(waiter)
-        handle = None
-        if limit is not None:
-            handle = self._loop.call_later(max(0.0, limit), _expire, future)
-        try:
-            await future
-        except TimeoutError:
-            if predicate():
+        conversation = self._conversation
+        while True:
+            greetings = conversation.greetings
+            future = self._loop.create_future()
+            waiter = (predicate, future)
+            self._waiters.append(waiter)
+            handle = None
+            if limit is not None:
+                handle = self._loop.call_later(max(0.0, limit), _expire, future)
+            try:
+                await future
                 return True
-            if timeout == -1.0:
+            except TimeoutError:
+                if predicate():
+                    return True
+            finally:
+                if handle is not None:
+                    handle.cancel()
+                self._waiters.remove(waiter)
+            if timeout != -1.0:
+                return False
+            # Brokers answer in time; while there is none, or one is new, that time does not run.
+            if conversation.greetings == greetings and (conversation.online or not greetings):
                 text = f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown"
-                raise Timeout(text) from None
-            return False
-        finally:
-            if handle is not None:
-                handle.cancel()
-            self._waiters.remove(waiter)
-        return True
+                raise Timeout(text)
 
     async def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
         conversation = self._conversation
@@ -204,15 +345,19 @@ class AsyncConnection(Management):
 
     @property
     def broker(self) -> str:
-        """The id of the broker this is connected to."""
+        """The id of the broker this is (or was last) connected to."""
         opened = self._conversation.opened
         return opened.broker if opened is not None else ""
 
     @property
     def members(self) -> dict[str, str]:
-        """Broker id to "host:port" of every member."""
-        opened = self._conversation.opened
-        return dict(opened.members) if opened is not None else {}
+        """Broker id to "host:port" of every member, as the cluster said last."""
+        return dict(self._conversation.members)
+
+    @property
+    def reconnects(self) -> int:
+        """How often another broker (or the same again) has taken over."""
+        return self._conversation.reconnects
 
     @property
     def failed(self) -> bool:
@@ -229,7 +374,12 @@ class AsyncConnection(Management):
             for link in conversation.links():
                 link.flush()
             conversation.lost(ConnectionLost("this connection was closed: connect again"))
-        self._protocol.transport.close()
+        self._stop_beat()
+        if self._seeking is not None:
+            self._seeking.cancel()
+        if self._protocol.transport is not None:
+            self._protocol.transport.close()
+        self._press()
         self._notify()
 
     async def __aenter__(self) -> AsyncConnection:
@@ -248,7 +398,8 @@ class AsyncSession:
     """Senders and receivers that are settled together.
 
     Attributes:
-        lost: (queue, position) of settlements that came too late: the messages were not ours any more.
+        lost: (queue, position) of settlements that came too late: the messages were not ours any more. After a
+            reconnect also of those on their way when the broker was lost: such a message may come again, flagged.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -272,7 +423,7 @@ class AsyncSession:
         if keyed:
             exchange = address
         handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
-        await connection.until(lambda: conversation.attached(handle))
+        await _attached(connection, handle)
         sender = AsyncSender(connection, conversation.sender(handle, address, keyed, capacity))
         self._senders.append(sender)
         return sender
@@ -293,8 +444,8 @@ class AsyncSession:
         connection = self.connection
         conversation = connection._conversation
         handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
-        await connection.until(lambda: conversation.attached(handle))
-        core = conversation.receiver(handle, queue, capacity, accept and mode == "consume")
+        await _attached(connection, handle)
+        core = conversation.receiver(handle, queue, capacity, accept and mode == "consume", mode == "browse")
         receiver = AsyncReceiver(connection, core)
         self._receivers.append(receiver)
         return receiver
@@ -333,6 +484,15 @@ class AsyncSession:
         await self.sync(self.connection.timeout)
         for link in (*self._senders, *self._receivers):
             await link.close()
+
+
+async def _attached(connection: AsyncConnection, handle: int) -> None:
+    conversation = connection._conversation
+    try:
+        await connection.until(lambda: conversation.attached(handle))
+    except BaseException:
+        conversation.abandon(handle)
+        raise
 
 
 def _receiver_of(message: Message) -> ReceiverCore:
@@ -380,7 +540,7 @@ class AsyncSender:
             core.check()
         if core.unsettled >= core.capacity or self._connection.pressed:
             core.flush()
-            raise Full(f"{core.unsettled} messages are sent and not complete: wait, or ask for more capacity")
+            raise Full(core.why_full())
         self._put(message)
 
     async def sync(self, timeout: float | None = None) -> None:
@@ -449,8 +609,8 @@ class AsyncReceiver:
             while True:  # several tasks may wait, and one message wakes them all
                 left = None if end is None else max(0.0, end - connection._loop.time())
                 ready = await connection.until(core.ready, left)
-                if not ready and core.capacity == 0:
-                    await self._drain()  # take the asking back; what was on its way still counts
+                if not ready and core.capacity == 0 and core.credit:
+                    await self._drain(True)  # take the asking back; what was on its way still counts
                 message = core.fetch()
                 if message is not None:
                     return message
@@ -500,10 +660,13 @@ class AsyncReceiver:
         if not await self._connection.until(self.core.settled, timeout):
             raise Timeout("settlements are not complete in time; they may still complete")
 
-    async def _drain(self) -> None:
+    async def _drain(self, giving_up: bool = False) -> None:
         core = self.core
         mark = core.drain()
-        await self._connection.until(lambda: core.drained >= mark or core.failure is not None)
+        # Whoever gives up need not wait for another broker: the credit went with the old one.
+        await self._connection.until(
+            lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
+        )
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self

@@ -6,16 +6,19 @@ at once while none is on its way, else until the answer comes or enough are ther
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 
 from ..protocol.frames import RELEASE, Delivery, Detached, Dispose, Disposed, Flow, Frame
-from ..protocol.ranges import pairs
+from ..protocol.ranges import compress, pairs
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, link_ended
 from .message import Message, decode
 
 GATHER_SETTLEMENTS = 256
+_STALE, _STALE_SETTLED = -1, -2
+"""In the place of the acquisition: the message was fetched over a connection that is lost; and was settled since."""
 
 
 class ReceiverCore:
@@ -27,18 +30,23 @@ class ReceiverCore:
         capacity: the prefetch window in messages; 0 asks for each message when it is fetched.
         settles: whether messages must be settled.
         write: sends a frame.
+        browse: whether it only looks.
 
     Attributes:
         available: messages delivered and not fetched.
         unsettled: position -> message fetched and not settled.
-        lost: positions whose settlement came too late (it was another's message by then).
+        lost: positions whose settlement came too late (it was another's message by then), or whose settlement was on
+            its way when a broker was lost (the message may come again).
         drained: how many drains were answered.
         received: messages delivered so far.
         asking: messages that waiting callers want; without a window the credit never exceeds it.
         credit: messages the broker may still send.
     """
 
-    def __init__(self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None]) -> None:
+    def __init__(
+        self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None],
+        browse: bool = False,
+    ) -> None:  # fmt: skip
         if capacity < 0:
             raise Invalid(f"a receiver's capacity is 0 or more, not {capacity}")
         self.handle = handle
@@ -54,6 +62,9 @@ class ReceiverCore:
         self.asking = 0
         self.credit = 0
         self._settles = settles
+        self._browse = browse
+        self._seen = 0  # a browser's last position
+        self._resumed_after = 0  # where a browser had come to when its broker was lost
         self._write = write
         self._batches: deque[Delivery] = deque()
         self._current: Iterator[tuple[int, bytes]] = iter(())
@@ -66,6 +77,7 @@ class ReceiverCore:
         self._count = 0
         self._disposed = 0  # number of the last settlement sent
         self._answered = 0  # how many settlements were answered
+        self._disposing: dict[int, tuple[int, list[int]]] = {}  # number -> kind and runs that are on their way
 
     def open(self) -> None:
         if self.capacity:
@@ -78,12 +90,29 @@ class ReceiverCore:
     # ---- fetching
 
     def delivered(self, frame: Delivery) -> None:
-        self._batches.append(frame)
         count = len(frame.blobs)
-        self.available += count
         self.received += count
         self.credit -= count
+        if self._browse:
+            rest = self._unseen(frame)
+            if rest is not frame:
+                self._replenished(count - len(rest.blobs))
+                count = len(rest.blobs)
+                frame = rest
+        if count:
+            self._batches.append(frame)
+            self.available += count
         self._shed()
+
+    def _unseen(self, frame: Delivery) -> Delivery:
+        """A browser begins anew at every broker; positions only rise, so it can go on where it was."""
+        self._seen = max(self._seen, frame.ranges[-1])
+        if frame.ranges[0] > self._resumed_after:
+            return frame
+        positions = [p for first, last in pairs(frame.ranges) for p in range(first, last + 1)]
+        known = bisect_right(positions, self._resumed_after)
+        again = [n for i, count in pairs(frame.redelivered) if i >= known for n in (i - known, count)]
+        return Delivery(frame.handle, 0, compress(positions[known:]), frame.blobs[known:], again)
 
     def fetch(self) -> Message | None:
         """The next message that is here, or None."""
@@ -116,10 +145,19 @@ class ReceiverCore:
             self.unsettled[position] = message
         if self.capacity:
             self._fetched += 1
-            if self._fetched >= self._replenish and self.failure is None and self.drains == self.drained:
-                self._grant(self._fetched)
-                self._fetched = 0
+            if self._fetched >= self._replenish:
+                self._replenished(0)
         return message
+
+    def _replenished(self, skipped: int) -> None:
+        """Grant what was fetched, or skipped, anew."""
+        if not self.capacity:
+            self._want()
+            return
+        self._fetched += skipped
+        if self._fetched >= self._replenish and self.failure is None and self.drains == self.drained:
+            self._grant(self._fetched)
+            self._fetched = 0
 
     def ask(self, messages: int, now: bool = True) -> None:
         """A caller waits for so many messages; `unask` when it does no longer. `now` False: a drain will ask."""
@@ -182,12 +220,20 @@ class ReceiverCore:
     def settle(self, kind: int, message: Message) -> None:
         """Accept, release or reject a fetched message.
 
+        A message of a connection that is lost is back in the queue: that is not raised, it is in `lost`.
+
         Raises:
             NotAllowed: it was settled already, or this receiver's messages are not settled.
             LinkClosed: the receiver has ended; its messages are back in the queue.
         """
         position = message.position
-        if self.unsettled.pop(position, None) is None:
+        if message.acquisition == _STALE:
+            self._settle_stale(kind, message)
+            return
+        found = self.unsettled.pop(position, None)
+        if found is not message:
+            if found is not None:  # it came again since
+                self.unsettled[position] = found
             if not self._settles:
                 raise NotAllowed("messages of a browsing or non-accepting receiver are not settled")
             raise NotAllowed(f"message {position} of queue {self.queue!r} was settled already")
@@ -214,27 +260,74 @@ class ReceiverCore:
         self._count = 0
         for kind, runs in gathered.items():
             self._disposed += 1
+            self._disposing[self._disposed] = kind, runs
             self._write(Dispose(self.handle, self._disposed, kind, runs))
 
     def disposed(self, frame: Disposed) -> None:
-        self._answered += 1  # in any order, each once
-        lost = frame.lost
-        for i in range(0, len(lost), 3):
-            self.lost.extend(range(lost[i + 1], lost[i + 2] + 1))
+        if self._disposing.pop(frame.number, None) is None:
+            return
+        self._answered += 1  # in any order
+        self._lose(frame.lost)
         if self._disposed == self._answered and self._gathered:
             self.flush()
 
     def settled(self) -> bool:
         return (self._disposed == self._answered and not self._gathered) or self.failure is not None
 
+    def _lose(self, runs: list[int]) -> None:
+        for i in range(0, len(runs), 3):
+            self.lost.extend(range(runs[i + 1], runs[i + 2] + 1))
+
+    def _settle_stale(self, kind: int, message: Message) -> None:
+        position = message.position
+        if self.failure is not None:
+            self.check()
+        if self.unsettled.get(position) is message:  # else it came again, and that one is to be settled
+            del self.unsettled[position]
+        message.acquisition = _STALE_SETTLED
+        if kind != RELEASE:
+            self.lost.append(position)
+
+    # ---- another broker
+
+    def interrupted(self) -> None:
+        """The broker is lost. What can be settled no more is back in the queue, and will come again; what need not be
+        settled is ours."""
+        for message in self.unsettled.values():
+            message.acquisition = _STALE
+        for kind, runs in (*self._disposing.values(), *self._gathered.items()):
+            if kind != RELEASE:  # what was to go back has gone back
+                self._lose(runs)
+        self._disposing.clear()
+        self._gathered.clear()
+        self._count = self._disposed = self._answered = 0
+        if self._settles:
+            self._drop()
+        self._resumed_after = self._seen
+        self.credit = 0
+
+    def resume(self) -> None:
+        """Attached at another broker: ask for what is wanted."""
+        self.credit = self._fetched = 0
+        if self.drains != self.drained:
+            self.credit = max(0, (self.capacity or self.asking) - self.available)
+            self._write(Flow(self.handle, self.credit, -1, True))
+        elif self.capacity > self.available:
+            self._grant(self.capacity - self.available)
+        else:
+            self._want()
+
     # ---- the end
+
+    def _drop(self) -> None:
+        self._batches.clear()
+        self._current = iter(())
+        self.available = 0
 
     def ended(self, failure: MantaError) -> None:
         self.failure = self.failure or failure
         if self._settles:  # what cannot be settled any more is back in the queue
-            self._batches.clear()
-            self._current = iter(())
-            self.available = 0
+            self._drop()
 
     def detached(self, frame: Detached) -> None:
         self.ended(link_ended(frame.code, frame.text))

@@ -16,7 +16,7 @@ from ..protocol.errors import PeerError
 from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
 from ..protocol.framing import check_depth
 from ..protocol.limits import DEFAULT
-from ..protocol.ranges import RangeSet, pairs, size
+from ..protocol.ranges import RangeSet, pairs
 from .errors import Invalid, MantaError, TooLarge, again, error, link_ended
 from .message import Message, encode
 
@@ -55,16 +55,18 @@ class SenderCore:
         capacity: most messages sent and not complete.
         message_bytes: the broker's limit of one message.
         write: sends a frame.
+        next: number of its first message.
 
     Attributes:
         unsettled: messages put and not complete.
         failure: set when the link has ended.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
+        pending: number of its first message -> frame that is not complete, in order: what another broker must get.
     """
 
     def __init__(
         self, handle: int, address: str, keyed: bool, headers: bool, capacity: int, message_bytes: int,
-        write: Callable[[Frame], None],
+        write: Callable[[Frame], None], next: int = 1,
     ) -> None:  # fmt: skip
         if capacity < 1:
             raise Invalid(f"a sender's capacity is at least 1, not {capacity}")
@@ -72,9 +74,10 @@ class SenderCore:
         self.address = address
         self.capacity = capacity
         self.unsettled = 0
-        self.sent = 0
+        self.sent = next - 1  # number of the last message in a frame
         self.failure: MantaError | None = None
         self.failures: list[tuple[list[int], MantaError]] = []
+        self.pending: dict[int, Transfer] = {}
         self._keyed = keyed
         self._with_headers = headers
         self._message_bytes = message_bytes
@@ -85,7 +88,7 @@ class SenderCore:
         self._ttl: list[int] = []
         self._headers: list[dict[str, Any]] = []
         self._bytes = 0
-        self._done = RangeSet()
+        self._done = RangeSet([1, next - 1] if next > 1 else ())
 
     def put(self, message: Message | bytes | str) -> None:
         """Take a message; the caller has seen to capacity.
@@ -130,6 +133,7 @@ class SenderCore:
             self._ttl,
             self._headers if self._with_headers else None,
         )
+        self.pending[frame.first] = frame
         self.sent += len(blobs)
         self._flying += len(blobs)
         self._blobs = []
@@ -143,9 +147,12 @@ class SenderCore:
         self._write(frame)
 
     def completed(self, frame: Completed | Failed) -> None:
-        count = size(frame.ranges)
+        done = self._done
+        before = done.count
         for first, last in pairs(frame.ranges):
-            self._done.add(first, last)
+            done.add(first, last)
+            self._drop(first, last)
+        count = done.count - before  # what is sent again in one frame may have been complete in part
         self._flying -= count
         self.unsettled -= count
         if type(frame) is Failed:
@@ -153,15 +160,44 @@ class SenderCore:
         if self._blobs:
             self.flush()
 
+    def _drop(self, first: int, last: int) -> None:
+        """Forget the frames of complete numbers."""
+        pending = self.pending
+        while first <= last:
+            frame = pending.pop(first, None)
+            if frame is None or first + len(frame.blobs) - 1 > last:
+                break
+            first += len(frame.blobs)
+        else:
+            return
+        # A broker that completes frames in pieces.
+        if frame is not None:
+            pending[first] = frame
+        covers = self._done.covers
+        self.pending = {
+            n: kept for n, kept in sorted(pending.items()) if not covers(n, n + len(kept.blobs) - 1)
+        }  # fmt: skip
+
+    @property
+    def next(self) -> int:
+        """Number of the next transfer a broker must take: the first that is not complete."""
+        return next(iter(self.pending), self.sent + 1)
+
     def ended(self, failure: MantaError) -> None:
         self.failure = self.failure or failure
         self._blobs = []
+        self.pending = {}
 
     def detached(self, frame: Detached) -> None:
         self.ended(link_ended(frame.code, frame.text))
 
     def full(self) -> bool:
         return self.unsettled >= self.capacity
+
+    def why_full(self) -> str:
+        if self.unsettled >= self.capacity:
+            return f"{self.unsettled} messages are sent and not complete: wait, or ask for more capacity"
+        return "the broker reads too slowly now, or another one is looked for: wait"
 
     def ready(self) -> bool:
         """Whether a waiting send may go on (to succeed or to raise)."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
@@ -18,51 +20,84 @@ from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSen
 from .addresses import resolve, split_host
 from .aio import _receiver_of
 from .conversation import Conversation
-from .errors import ConnectionLost, Empty, Full, MantaError, NotAllowed, ProtocolError, Timeout
+from .errors import (
+    Busy,
+    ConnectionLost,
+    Empty,
+    Full,
+    MantaError,
+    NotAllowed,
+    ProtocolError,
+    Timeout,
+    Unavailable,
+)
 from .management import Management, parse_address
 from .message import Message
 from .receiving import ReceiverCore
+from .reconnect import OFF, Reconnecting, Search
 from .sending import SenderCore
 from .wire import WAITING_BYTES, Wire
 
 
 def connect(
-    address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1
-) -> Connection:
+    address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
+    reconnect_s: float = 30.0, heartbeat_ms: int = 500, on_reconnect: Callable[[Connection], None] | None = None,
+) -> Connection:  # fmt: skip
     """Connect to a broker; use it as a context manager.
 
     Args:
         address: None (this Ray cluster's nearest broker), "local" (an embedded cluster for this program's life),
             "host:port" (no Ray needed), or several of these, tried in turn.
         token: what the cluster asks its clients for.
-        timeout: seconds to wait for the connection and for each answer.
+        timeout: seconds to wait for the connection and for each answer (while there is a broker).
         brokers: size of an embedded cluster.
+        reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
+        heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
+        on_reconnect: called with the connection when another broker has taken over; in the connection's own thread, so
+            it must not wait for the connection.
 
     Raises:
-        NoCluster, ConnectionLost, Unauthorized, Timeout, Invalid.
+        NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
     """
+    reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect)
     addresses, token = resolve(address, token, brokers)
     failure: MantaError | None = None
     for one in addresses:
         try:
-            return Connection(one, token, timeout)
-        except (ConnectionLost, Timeout) as error:
+            return Connection(one, token, timeout, addresses, reconnecting)
+        except (ConnectionLost, Timeout, Unavailable, Busy) as error:
             failure = error
     assert failure is not None
     raise failure
 
 
 class Connection(Management):
-    """One connection to one broker, by "host:port"."""
+    """One connection to a broker, by "host:port", and to another member when that is lost.
 
-    def __init__(self, address: str, token: str = "", timeout: float = 10.0) -> None:
+    Args:
+        given: more members to try then. reconnecting: whether, and how, to look for them.
+
+    Attributes:
+        address: "host:port" of the broker.
+    """
+
+    def __init__(
+        self, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
+        reconnecting: Reconnecting = OFF,
+    ) -> None:  # fmt: skip
         self.address = address
         self.timeout = timeout
         self.lock = threading.Condition(threading.Lock())
         self._waiting = 0
         self._pid = os.getpid()
         self._wire: Wire = cast(Wire, None)
-        self.conversation = Conversation(address, token, self._write)
+        self.conversation = Conversation(
+            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0
+        )
+        self._reconnecting = reconnecting
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
+        self._seeking = False
+        self._broken = False  # the link of the attempt under way broke
         try:
             sock = socket.create_connection(split_host(address), timeout)
         except OSError as error:
@@ -77,6 +112,7 @@ class Connection(Management):
                 conversation.open()
                 self.until(lambda: conversation.opened is not None or conversation.failure is not None)
                 conversation.check()
+                self._start_beat()
         except MantaError:
             self._wire.close()
             raise
@@ -99,20 +135,107 @@ class Connection(Management):
         with self.lock:
             self.lock.notify_all()
 
-    def _received(self, data: bytes) -> None:
+    def _received(self, wire: Wire, data: bytes) -> None:
         with self.lock:
+            if wire is not self._wire:
+                return
+            conversation = self.conversation
             try:
-                self.conversation.feed(data)
+                conversation.feed(data)
             except PeerError as error:
-                self.conversation.lost(ProtocolError(f"the broker at {self.address} broke the protocol: {error}"))
-                self._wire.close()
+                text = f"the broker at {self.address} broke the protocol: {error}"
+                if conversation.online or not conversation.searchable:
+                    conversation.lost(ProtocolError(text))
+                    wire.close()
+                else:
+                    conversation.leave = text
+            if conversation.leave:
+                wire.abort()
             if self._waiting:
                 self.lock.notify_all()
 
-    def _gone(self, reason: str) -> None:
+    def _gone(self, wire: Wire, reason: str) -> None:
         with self.lock:
-            self.conversation.lost_because(reason)
+            if wire is not self._wire:
+                return
+            conversation = self.conversation
+            reason = conversation.leave or reason
+            seek = False
+            if self._seeking:
+                self._broken = True
+                conversation.interrupted()
+            elif conversation.searchable:
+                self._seeking = seek = True
+                self._search.lost(time.monotonic(), self.broker, self.address, conversation.members)
+                conversation.interrupted()
+            else:
+                conversation.lost_because(reason)
             self.lock.notify_all()
+        if seek:
+            self._seek(reason)  # the thread of the wire that is gone has nothing else to do
+
+    def _start_beat(self) -> None:
+        conversation = self.conversation
+        if conversation.beat is not None:
+            self._wire.beat(conversation.beat.tick_s, conversation.tick)
+
+    # ---- another broker
+
+    def _seek(self, reason: str) -> None:
+        conversation = self.conversation
+        while True:
+            with self.lock:
+                step = self._search.next(time.monotonic())
+                if step is None:
+                    conversation.lost_because(reason, self._search.tried)
+                else:
+                    self.lock.wait_for(lambda: conversation.failure is not None, step[0])
+                if conversation.failure is not None:
+                    self._seeking = False
+                    self.lock.notify_all()
+                    return
+            assert step is not None
+            if self._attempt(*step[1:]):
+                break
+        self._reconnecting.tell(self)
+
+    def _attempt(self, address: str, limit_s: float) -> bool:
+        """Try one broker. Returns whether it took over."""
+        conversation = self.conversation
+        limit_s = min(limit_s, self.timeout)
+        end = time.monotonic() + limit_s
+        try:
+            sock = socket.create_connection(split_host(address), limit_s)
+        except (OSError, ValueError):  # ValueError: a member's address is none
+            return False
+        with self.lock:
+            wire = self._wire = Wire(sock, self._received, self._gone, self._eased)
+            self._broken = False
+            self.address = address
+            wire.start()
+            conversation.begin(address)
+            self._await(lambda: conversation.online, end - time.monotonic())
+            if conversation.online and not self._broken:
+                self._start_beat()
+                self._await(lambda: conversation.whole, self.timeout)
+            if self._broken or not conversation.whole or conversation.failure is not None:
+                conversation.interrupted()
+                wire.abort()
+                return False
+            self._seeking = False
+            conversation.reconnects += 1
+            self._search.found(time.monotonic())
+            self.lock.notify_all()
+        return True
+
+    def _await(self, predicate: Callable[[], bool], timeout: float | None) -> None:
+        """Wait in the search, with the lock held, for `predicate` or the end of the attempt."""
+        failed = self.conversation
+        self._waiting += 1
+        try:
+            self.lock.wait_for(lambda: predicate() or self._broken or failed.failure is not None, timeout)
+        finally:
+            self._waiting -= 1
 
     def until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
         """Wait, with the lock held, until `predicate` holds.
@@ -127,14 +250,19 @@ class Connection(Management):
             return True
         self._check_process()
         limit = self.timeout if timeout == -1.0 else timeout
-        self._waiting += 1
-        try:
-            done = self.lock.wait_for(predicate, limit)
-        finally:
-            self._waiting -= 1
-        if not done and timeout == -1.0:
-            raise Timeout(f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown")
-        return done
+        conversation = self.conversation
+        while True:
+            greetings = conversation.greetings
+            self._waiting += 1
+            try:
+                done = self.lock.wait_for(predicate, limit)
+            finally:
+                self._waiting -= 1
+            if done or timeout != -1.0:
+                return done
+            # Brokers answer in time; while there is none, or one is new, that time does not run.
+            if conversation.greetings == greetings and (conversation.online or not greetings):
+                raise Timeout(f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown")
 
     def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
         conversation = self.conversation
@@ -151,15 +279,19 @@ class Connection(Management):
 
     @property
     def broker(self) -> str:
-        """The id of the broker this is connected to."""
+        """The id of the broker this is (or was last) connected to."""
         opened = self.conversation.opened
         return opened.broker if opened is not None else ""
 
     @property
     def members(self) -> dict[str, str]:
-        """Broker id to "host:port" of every member."""
-        opened = self.conversation.opened
-        return dict(opened.members) if opened is not None else {}
+        """Broker id to "host:port" of every member, as the cluster said last."""
+        return dict(self.conversation.members)
+
+    @property
+    def reconnects(self) -> int:
+        """How often another broker (or the same again) has taken over."""
+        return self.conversation.reconnects
 
     def session(self) -> Session:
         return Session(self)
@@ -185,7 +317,8 @@ class Session:
     """Senders and receivers that are settled together.
 
     Attributes:
-        lost: (queue, position) of settlements that came too late: the messages were not ours any more.
+        lost: (queue, position) of settlements that came too late: the messages were not ours any more. After a
+            reconnect also of those on their way when the broker was lost: such a message may come again, flagged.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -208,7 +341,7 @@ class Session:
             exchange = address
         with connection.lock:
             handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
-            connection.until(lambda: conversation.attached(handle))
+            _attached(connection, handle)
             sender = Sender(connection, conversation.sender(handle, address, keyed, capacity))
         self._senders.append(sender)
         return sender
@@ -227,8 +360,8 @@ class Session:
         connection, conversation = self.connection, self.connection.conversation
         with connection.lock:
             handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
-            connection.until(lambda: conversation.attached(handle))
-            core = conversation.receiver(handle, queue, capacity, accept and mode == "consume")
+            _attached(connection, handle)
+            core = conversation.receiver(handle, queue, capacity, accept and mode == "consume", mode == "browse")
         receiver = Receiver(connection, core)
         self._receivers.append(receiver)
         return receiver
@@ -274,6 +407,15 @@ class Session:
             link.close()
 
 
+def _attached(connection: Connection, handle: int) -> None:
+    conversation = connection.conversation
+    try:
+        connection.until(lambda: conversation.attached(handle))
+    except BaseException:
+        conversation.abandon(handle)
+        raise
+
+
 class Sender:
     """Sends to one address. Attributes: core (its books)."""
 
@@ -305,7 +447,7 @@ class Sender:
             if core.unsettled >= core.capacity or connection.pressed():
                 core.flush()
                 if not connection.until(lambda: core.ready() and not connection.pressed(), timeout):
-                    raise Full(f"{core.unsettled} messages are sent and not complete for {timeout} s")
+                    raise Full(f"{core.why_full()} (after {timeout} s)")
                 core.check()
             self._put(message)
 
@@ -370,8 +512,8 @@ class Receiver:
             core.check()
             core.ask(1)
             try:
-                if not self._connection.until(core.ready, timeout) and core.capacity == 0:
-                    self._drain()  # take the asking back; what was on its way still counts
+                if not self._connection.until(core.ready, timeout) and core.capacity == 0 and core.credit:
+                    self._drain(True)  # take the asking back; what was on its way still counts
                 return self._taken(f"no message came in {timeout} s")
             finally:
                 core.unask(1)
@@ -419,10 +561,13 @@ class Receiver:
             if not self._connection.until(core.settled, timeout):
                 raise Timeout("settlements are not complete in time; they may still complete")
 
-    def _drain(self) -> None:
+    def _drain(self, giving_up: bool = False) -> None:
         core = self.core
         mark = core.drain()
-        self._connection.until(lambda: core.drained >= mark or core.failure is not None)
+        # Whoever gives up need not wait for another broker: the credit went with the old one.
+        self._connection.until(
+            lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
+        )
 
     def _taken(self, empty: str) -> Message:
         message = self.core.fetch()

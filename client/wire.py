@@ -10,6 +10,7 @@ import contextlib
 import selectors
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -17,6 +18,7 @@ from itertools import islice
 READ_BYTES = 256 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
 """While more than this waits to be written, senders wait."""
+ENDLESS = 1 << 62
 _AT_ONCE = 64  # buffers of one sendmsg
 
 
@@ -40,11 +42,11 @@ class Wire:
         eased: called in the thread when what waits has fallen to `WAITING_BYTES` again.
 
     Attributes:
-        waiting: bytes the socket has not taken.
+        waiting: bytes the socket has not taken; endless once the connection has ended.
     """
 
     def __init__(
-        self, sock: socket.socket, received: Callable[[bytes], None], gone: Callable[[str], None],
+        self, sock: socket.socket, received: Callable[[Wire, bytes], None], gone: Callable[[Wire, str], None],
         eased: Callable[[], None],
     ) -> None:  # fmt: skip
         sock.setblocking(False)
@@ -57,6 +59,10 @@ class Wire:
         self._lock = threading.Lock()
         self._left: deque[bytes | memoryview] = deque()  # what the socket has not taken, in order
         self._closing = False
+        self._ended = False
+        self._tick: Callable[[], bool] | None = None
+        self._tick_s = 0.0
+        self._tick_at = 0.0
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="mantamq-wire", daemon=True)
@@ -64,9 +70,19 @@ class Wire:
     def start(self) -> None:
         self._thread.start()
 
+    def beat(self, tick_s: float, tick: Callable[[], bool]) -> None:
+        """Call `tick` in the thread every `tick_s` seconds, each time after what has come was read; False from it ends
+        the connection."""
+        self._tick_s = tick_s
+        self._tick_at = time.monotonic() + tick_s
+        self._tick = tick
+        self._wake()
+
     def write(self, data: bytes) -> None:
         """Send bytes: at once as far as the socket takes them, the rest from the thread."""
         with self._lock:
+            if self._ended:
+                return
             if self._left:
                 self._left.append(data)
                 self.waiting += len(data)
@@ -86,9 +102,17 @@ class Wire:
         """End the connection when what was written has left."""
         with self._lock:
             self._closing = True
+            ended = self._ended
         self._wake()
-        if threading.current_thread() is not self._thread and self._thread.is_alive():
+        if not ended and threading.current_thread() is not self._thread and self._thread.is_alive():
             self._thread.join(2.0)
+
+    def abort(self) -> None:
+        """End the connection; what waits is thrown away."""
+        with self._lock:
+            self._closing = True
+            self._left.clear()
+        self._wake()
 
     def _wake(self) -> None:
         with contextlib.suppress(OSError):
@@ -104,13 +128,18 @@ class Wire:
                     pass
         except OSError as error:
             reason = str(error)
+        with self._lock:
+            self._ended = True
+            self._left.clear()
+            self.waiting = ENDLESS
         for sock in (self._sock, self._wake_read, self._wake_write):
             with contextlib.suppress(OSError):
                 sock.close()
-        self._gone(reason)
+        self._gone(self, reason)
 
     def _turn(self, selector: selectors.BaseSelector) -> bool:
-        for key, events in selector.select():
+        limit_s = max(0.0, self._tick_at - time.monotonic()) if self._tick is not None else None
+        for key, events in selector.select(limit_s):
             if key.fileobj is self._wake_read:
                 with contextlib.suppress(BlockingIOError):
                     self._wake_read.recv(4096)
@@ -121,7 +150,12 @@ class Wire:
                     continue
                 if not data:
                     return False
-                self._received(data)
+                self._received(self, data)
+        if self._tick is not None and time.monotonic() >= self._tick_at:
+            # From now, not from when it was due: after a pause, what came meanwhile is read before the next.
+            self._tick_at = time.monotonic() + self._tick_s
+            if not self._tick():
+                return False
         with self._lock:
             before = self.waiting
             if self._left:

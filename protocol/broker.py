@@ -22,6 +22,7 @@ from .effects import (
     Effect,
     Flush,
     Input,
+    KeepAlive,
     Members,
     PauseClients,
     PeerDown,
@@ -31,7 +32,7 @@ from .effects import (
     Tick,
     WantSpare,
 )
-from .errors import DELETED, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
+from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
 from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, decode_event, encode_event
 from .frames import (
     Append,
@@ -60,6 +61,7 @@ from .frames import (
     Host,
     Hosted,
     Interred,
+    MembersChanged,
     Open,
     Opened,
     QueueReply,
@@ -100,6 +102,7 @@ class BrokerMachine:
         self.wiring = Wiring()
         self.wiring_version = 0
         self.sessions: dict[str, Session] = {}
+        self._clients: dict[str, Session] = {}
         self.keeper = Keeper(CLUSTER, broker)
         self.replicas: dict[str, set[str]] = {}
         """Connected queue replicas of this broker, and the queue ids each hosts."""
@@ -136,7 +139,7 @@ class BrokerMachine:
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
         elif kind is Members:
-            self.addresses = dict(input.addresses)  # type: ignore[union-attr]
+            self._moved(dict(input.addresses))  # type: ignore[union-attr]
         out = self.out
         if out:
             self.out = []
@@ -191,11 +194,20 @@ class BrokerMachine:
     def _end(self, session: Session) -> None:
         """The connection is over: what its consumers held goes back to its place."""
         del self.sessions[session.peer]
+        self._clients.pop(session.client, None)
         self._telling.pop(session.peer, None)
         for link in session.receivers.values():
             del self._subs[link.sub]
             self.send(link.replica, Cancel(link.queue, link.sub, True))
         session.receivers.clear()
+
+    def _moved(self, addresses: dict[str, str]) -> None:
+        """The members are told to every client: it may need them when this broker is gone."""
+        if addresses != self.addresses:
+            self.addresses = addresses
+            for session in self.sessions.values():
+                if session.client:
+                    self.send(session.peer, MembersChanged(addresses))
 
     # ---- requests
 
@@ -289,8 +301,8 @@ class BrokerMachine:
         for session in self.sessions.values():
             for handle, sender in list(session.senders.items()):
                 if sender.exchange == "" and sender.key == definition.name:
-                    del session.senders[handle]
-                    session.ended.add(handle)
+                    session.remove_sender(handle)
+                    session.end(handle)
                     self.send(session.peer, Detached(handle, DELETED, f"queue {definition.name!r} was deleted"))
         host = self.hosts.pop(id, None)
         if host is not None:
@@ -302,7 +314,7 @@ class BrokerMachine:
             if link.queue == id:
                 del self._subs[sub]
                 del session.receivers[link.handle]
-                session.ended.add(link.handle)
+                session.end(link.handle)
                 self.send(session.peer, Detached(link.handle, code, text))
 
     # ---- clients: opening and attaching
@@ -314,12 +326,18 @@ class BrokerMachine:
             raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
         if len(frame.client) > self.limits.name_chars:
             raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
+        older = self._clients.get(frame.client)
+        if older is not None:
+            text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
+            self.out.append(Close(older.peer, IN_USE, text))
+            self._end(older)
         session.client = frame.client or f"{self.broker}.{self.inc}.{session.peer}"
-        limits = self.limits
-        self.send(
-            session.peer,
-            Opened(self.broker, self.addresses, limits.message_bytes, limits.transfer_messages, limits.credit_messages),
-        )
+        self._clients[session.client] = session
+        heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
+        if heartbeat_ms:
+            self.out.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
+        bounds = self.limits.message_bytes, self.limits.transfer_messages, self.limits.credit_messages
+        self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms))
 
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
@@ -332,8 +350,8 @@ class BrokerMachine:
             text = f"there is no exchange {frame.exchange!r}: declare it first"
             self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
             return
-        session.add_sender(frame.handle, frame.exchange, frame.key)
-        self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange)))
+        link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next)
+        self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange), link.next))
 
     def _attach_receiver(self, session: Session, frame: AttachReceiver) -> None:
         session.check_handle(frame.handle)
@@ -358,18 +376,19 @@ class BrokerMachine:
         self.send(session.peer, Attached(frame.handle))
 
     def _detach(self, session: Session, frame: Detach) -> None:
-        if session.senders.pop(frame.handle, None) is not None:
+        if session.remove_sender(frame.handle) is not None:
             self._tell(session)  # what is complete so far is told before the end
             self.send(session.peer, Detached(frame.handle))
             return
         link = session.receivers.get(frame.handle)
         if link is None:
-            if frame.handle in session.ended:
-                session.ended.discard(frame.handle)
-                return  # it crossed our `Detached`, which answers it
+            if session.crossed(frame.handle):
+                return
             raise not_attached(frame.handle)
-        # The answer is Cancelled: the client hears `Detached` when what it held is back in its place.
-        self.send(link.replica, Cancel(link.queue, link.sub, True))
+        # The answer is Cancelled: the client hears `Detached` when what it held is back in its place, once.
+        if not link.closing:
+            link.closing = True
+            self.send(link.replica, Cancel(link.queue, link.sub, True))
 
     def _cancelled(self, peer: str, frame: Cancelled) -> None:
         session, link = self._subs.pop(frame.sub, (None, None))
@@ -388,7 +407,7 @@ class BrokerMachine:
         if too_large is not None:
             self.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
             return
-        expiry = self._expiry(frame)
+        expiry = session.expiry(frame, self.now_ms)
         if frame.keys is None and frame.headers is None:
             parts = self._route_together(session, link, frame, expiry)
         else:
@@ -408,19 +427,6 @@ class BrokerMachine:
             self._telling[session.peer] = session
 
         self.request(parts, done)
-
-    def _expiry(self, frame: Transfer) -> list[int]:
-        """The transfer's times to live as times of expiry.
-
-        Raises:
-            PeerError: fatal, an index or a time is out of range.
-        """
-        expiry: list[int] = []
-        for index, ttl_ms in pairs(frame.ttl):
-            if not 0 <= index < len(frame.blobs) or not 0 <= ttl_ms < 1 << 48:
-                raise PeerError(INVALID, "ttl needs an index into the transfer and a time of 0 to 2^48 milliseconds")
-            expiry += (index, self.now_ms + ttl_ms)
-        return expiry
 
     def _route_together(
         self, session: Session, link: SenderLink, frame: Transfer, expiry: list[int]

@@ -105,4 +105,12 @@ class PauseClients(msgspec.Struct, frozen=True):
     paused: bool
 
 
-Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients
+class KeepAlive(msgspec.Struct, frozen=True):
+    """Keep a heartbeat of `interval_ms` on the link to `peer`; `patience_ms` of silence (0: two heartbeats) ends it."""
+
+    peer: str
+    interval_ms: int
+    patience_ms: int
+
+
+Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | KeepAlive

@@ -351,11 +351,23 @@ class Interred(Frame):
 
 
 class Open(Frame):
-    """First frame of a client connection."""
+    """First frame of a client connection.
+
+    Attributes:
+        client: names one logical connection, for as long as it lives and through whatever brokers it goes: queues drop
+            repeated transfers by it. So only one connection may use it at a time. A broker enforces that among its own:
+            the newer connection wins, the older is closed with `in-use` (the same client has come back before its old
+            link was seen to break). Brokers do not ask each other: two programs that name the same id at two brokers
+            lose messages to each other. "": the broker makes one up, and nothing may be sent again elsewhere.
+        heartbeat_ms: how often each side speaks at least, proposed; 0 for no heartbeats.
+        patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
+    """
 
     client: str
     token: str = ""
     minor: int = 0
+    heartbeat_ms: int = 0
+    patience_ms: int = 0
 
 
 class Opened(Frame):
@@ -365,14 +377,24 @@ class Opened(Frame):
     message_bytes: int
     transfer_messages: int
     credit_messages: int
+    heartbeat_ms: int = 0
+    """What is agreed: each side speaks at least so often, and leaves a side that was silent for two of them (the broker
+    leaves a client after the patience it was asked for)."""
 
 
 class AttachSender(Frame):
-    """`exchange` "" is the default exchange (key = queue name). `key` None: each message brings its own key."""
+    """`exchange` "" is the default exchange (key = queue name). `key` None: each message brings its own key.
+
+    Attributes:
+        next: least number that will be used; 0 leaves it to the broker. Numbers of a client's handle never go back, on
+            whatever connection: a queue takes a number that is not above the last for a repeat, and drops it. What this
+            connection has used the broker knows, and answers with the next; what others have used the client must say.
+    """
 
     handle: int
     exchange: str
     key: str | None
+    next: int = 0
 
 
 class AttachReceiver(Frame):
@@ -385,10 +407,12 @@ class AttachReceiver(Frame):
 
 
 class Attached(Frame):
-    """`headers`: the exchange routes by properties, so transfers must carry them in `headers`."""
+    """`headers`: the exchange routes by properties, so transfers must carry them in `headers`. `next`: the least number
+    a sender's next transfer may have."""
 
     handle: int
     headers: bool = False
+    next: int = 1
 
 
 class Detach(Frame):
@@ -406,7 +430,8 @@ class Detached(Frame):
 
 
 class Transfer(Frame):
-    """Messages from a sender, numbered `first`, `first` + 1, ...
+    """Messages from a sender, numbered `first`, `first` + 1, ... above all before it on this connection (a sender that
+    is attached again leaves out what was complete).
 
     Attributes:
         blobs: encoded messages.
@@ -494,6 +519,12 @@ class Reply(Frame):
     text: str = ""
 
 
+class MembersChanged(Frame):
+    """The members are others now, or elsewhere: see `Opened.members`."""
+
+    members: dict[str, str]
+
+
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Accepted, 5: Refused, 6: Ping, 7: Pong,
     32: Request, 33: Results, 34: Busy, 35: Subscribe, 36: Unsubscribe, 37: Append, 38: Ack, 39: Gap, 40: Nack,
@@ -503,7 +534,7 @@ KINDS: dict[int, type[Frame]] = {
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
-    110: Disposed, 111: Command, 112: Reply,
+    110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,
 }  # fmt: skip
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
 CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}

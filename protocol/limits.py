@@ -18,6 +18,8 @@ class Limits(msgspec.Struct, frozen=True):
         handles: most senders and receivers of one connection.
         uncommitted_bytes: most message bytes one broker may have in flight to the sequencer; beyond it the broker
             stops reading from its clients (`sequencer.md` S8).
+        heartbeat_ms: shortest and longest heartbeat of a client connection.
+        patience_ms: longest silence of a client that a broker can be asked to bear.
     """
 
     frame_bytes: int = 32 * 1024 * 1024
@@ -28,6 +30,8 @@ class Limits(msgspec.Struct, frozen=True):
     name_chars: int = 255
     handles: int = 10_000
     uncommitted_bytes: int = 64 * 1024 * 1024
+    heartbeat_ms: tuple[int, int] = (100, 60_000)
+    patience_ms: int = 600_000
 
 
 DEFAULT = Limits()

@@ -1,6 +1,6 @@
 """A client's conversation with its broker, protocol-neutral: what it has attached, what it may send, what it must keep.
 
-The native listener hands it `frames` 96 to 112 as they come; a listener for another protocol translates to the same
+The native listener hands it `frames` 96 to 113 as they come; a listener for another protocol translates to the same
 values. Nothing here knows the wire, the sequencer or a queue's inside: it checks what the client claims, keeps the
 books, and raises `PeerError` naming the rule when a claim breaks one. Errors marked *fatal* end the connection; others
 end one sender, receiver or command.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from .errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
 from .frames import ACCEPT, REJECT, RELEASE, Dispose, Flow, Transfer
 from .limits import Limits
-from .ranges import size
+from .ranges import pairs, size
 
 
 class SenderLink:
@@ -20,21 +20,22 @@ class SenderLink:
 
     __slots__ = ("client", "exchange", "handle", "key", "next", "route", "route_version")
 
-    def __init__(self, handle: int, exchange: str, key: str | None, client: str) -> None:
+    def __init__(self, handle: int, exchange: str, key: str | None, client: str, next: int = 1) -> None:
         self.handle = handle
         self.exchange = exchange
         self.key = key
         self.client = client
-        self.next = 1
+        self.next = next
         self.route: tuple[str, ...] = ()
         self.route_version = -1
 
 
 class ReceiverLink:
     """Attributes: queue (its id), replica (the peer that hosts it), sub (the broker's number for the subscription),
-    credit (messages it may still be sent), settled (number of its last dispose)."""
+    credit (messages it may still be sent), settled (number of its last dispose), closing (what it holds is on its way
+    back, and `Detached` follows)."""
 
-    __slots__ = ("credit", "handle", "queue", "replica", "settled", "sub")
+    __slots__ = ("closing", "credit", "handle", "queue", "replica", "settled", "sub")
 
     def __init__(self, handle: int, queue: str, replica: str, sub: int) -> None:
         self.handle = handle
@@ -43,6 +44,7 @@ class ReceiverLink:
         self.sub = sub
         self.credit = 0
         self.settled = 0
+        self.closing = False
 
 
 class Session:
@@ -63,9 +65,19 @@ class Session:
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges
-        self.ended: set[int] = set()  # handles that ended by themselves: a `Detach` may be crossing our `Detached`
+        self.ended: dict[int, None] = {}  # handles that ended by themselves, oldest first
+        self._next: dict[int, int] = {}  # handle of a sender that was detached -> its next number, oldest first
+        self._least = 1  # above the numbers of all handles that `_next` has forgotten
 
-    # ---- attaching
+    # ---- opening and attaching
+
+    def heartbeat(self, asked_ms: int, patience_ms: int) -> tuple[int, int]:
+        """The heartbeat and the patience that are agreed, in milliseconds; 0 for none."""
+        if asked_ms <= 0:
+            return 0, 0
+        shortest, longest = self.limits.heartbeat_ms
+        interval_ms = min(max(asked_ms, shortest), longest)
+        return interval_ms, max(2 * interval_ms, min(patience_ms, self.limits.patience_ms))
 
     def check_handle(self, handle: int) -> None:
         """Raises PeerError (fatal) when `handle` cannot be attached."""
@@ -74,9 +86,35 @@ class Session:
         if len(self.senders) + len(self.receivers) >= self.limits.handles:
             raise PeerError(INVALID, f"a connection has at most {self.limits.handles} senders and receivers")
 
-    def add_sender(self, handle: int, exchange: str, key: str | None) -> SenderLink:
-        link = self.senders[handle] = SenderLink(handle, exchange, key, f"{self.client}/{handle}")
+    def add_sender(self, handle: int, exchange: str, key: str | None, asked: int = 0) -> SenderLink:
+        """Attach a sender whose numbers go on where those of the handle's last sender ended, or at `asked` if that is
+        more: were they to go back, queues would take new messages for repeats."""
+        if asked >= 1 << 62:
+            raise PeerError(INVALID, f"transfers' numbers are below 2^62, next is {asked}")
+        next = max(asked, self._next.pop(handle, self._least))
+        link = self.senders[handle] = SenderLink(handle, exchange, key, f"{self.client}/{handle}", next)
         return link
+
+    def remove_sender(self, handle: int) -> SenderLink | None:
+        """End a sender; None when there is none of that handle."""
+        link = self.senders.pop(handle, None)
+        if link is not None and link.next > 1:
+            self._next[handle] = link.next
+            if len(self._next) > self.limits.handles:
+                self._least = max(self._least, self._next.pop(next(iter(self._next))))
+        return link
+
+    def end(self, handle: int) -> None:
+        """The broker has detached a handle by itself: a `Detach` may be crossing that. Only so many are remembered as a
+        client can have had attached when it sent one."""
+        self.ended.pop(handle, None)
+        self.ended[handle] = None
+        if len(self.ended) > self.limits.handles:
+            del self.ended[next(iter(self.ended))]
+
+    def crossed(self, handle: int) -> bool:
+        """Whether a `Detach` of `handle` has crossed our `Detached`, which answers it."""
+        return self.ended.pop(handle, self) is None
 
     def add_receiver(self, handle: int, queue: str, replica: str, sub: int) -> ReceiverLink:
         link = self.receivers[handle] = ReceiverLink(handle, queue, replica, sub)
@@ -94,10 +132,8 @@ class Session:
         if link is None:
             return None
         count = len(frame.blobs)
-        if frame.first != link.next:
-            raise PeerError(
-                INVALID, f"transfers must be numbered without gaps: expected {link.next}, got {frame.first}"
-            )
+        if not link.next <= frame.first < 1 << 62:
+            raise PeerError(INVALID, f"transfers' numbers never go back: expected {link.next}, got {frame.first}")
         if not 0 < count <= self.limits.transfer_messages:
             raise PeerError(INVALID, f"a transfer has 1 to {self.limits.transfer_messages} messages, not {count}")
         if link.key is None and frame.keys is None:
@@ -107,8 +143,21 @@ class Session:
                 raise PeerError(INVALID, f"a column must have one value per message: {count}, not {len(column)}")
         if len(frame.ttl) % 2:
             raise PeerError(INVALID, "ttl is a list of index and milliseconds by turns")
-        link.next += count
+        link.next = frame.first + count
         return link
+
+    def expiry(self, frame: Transfer, now_ms: int) -> list[int]:
+        """The transfer's times to live as times of expiry, `now_ms` being now.
+
+        Raises:
+            PeerError: fatal, an index or a time is out of range.
+        """
+        expiry: list[int] = []
+        for index, ttl_ms in pairs(frame.ttl):
+            if not 0 <= index < len(frame.blobs) or not 0 <= ttl_ms < 1 << 48:
+                raise PeerError(INVALID, "ttl needs an index into the transfer and a time of 0 to 2^48 milliseconds")
+            expiry += (index, now_ms + ttl_ms)
+        return expiry
 
     def oversized(self, frame: Transfer) -> PeerError | None:
         """Why the transfer's messages are too large, or None. Not fatal: the numbers fail, the sender goes on."""

@@ -16,6 +16,7 @@ from mantamq.protocol.effects import (
     Again,
     Close,
     Flush,
+    KeepAlive,
     Members,
     Multicast,
     PeerDown,
@@ -84,7 +85,9 @@ class MemoryCluster:
         self.clients: dict[str, Client] = {}
         self.timers: dict[str, int] = {}
         self.traffic: list[tuple[str, str, Frame]] = []
+        self.kept: list[KeepAlive] = []
         self._inbox: deque[tuple[str, Any]] = deque()
+        self._holding: tuple[tuple[type[Frame], ...], list[tuple[str, Any]]] = (), []
         for broker in self.members:
             self.machines[broker] = BrokerMachine(broker, 1, self.members, **options)
             self._inbox.append((broker, Members({b: f"127.0.0.1:{5000 + i}" for i, b in enumerate(self.members)})))
@@ -105,6 +108,11 @@ class MemoryCluster:
     def _up(self, a: str, b: str) -> None:
         self._inbox += ((a, PeerUp(b)), (b, PeerUp(a)))
 
+    def know(self, members: dict[str, str]) -> None:
+        """Broker ids and addresses of the cluster, told to every broker."""
+        self._inbox += [(broker, Members(members)) for broker in self.members]
+        self.settle()
+
     def down(self, machine: str, peer: str) -> None:
         self._inbox.append((machine, PeerDown(peer)))
 
@@ -122,7 +130,19 @@ class MemoryCluster:
         if target in self.clients:
             self.clients[target].got.append(frame)
         elif target in self.machines:
-            self._inbox.append((target, Received(source, frame)))
+            kinds, held = self._holding
+            inbox = held if isinstance(frame, kinds) else self._inbox
+            inbox.append((target, Received(source, frame)))
+
+    def hold(self, *kinds: type[Frame]) -> list[tuple[str, Any]]:
+        """Keep frames of these kinds from machines, in the list that is returned, until `let_go`."""
+        self._holding = kinds, []
+        return self._holding[1]
+
+    def let_go(self, held: list[tuple[str, Any]]) -> None:
+        self._holding = (), []
+        self._inbox += held
+        self.settle()
 
     def settle(self, limit: int = 100_000) -> None:
         """Deliver until nothing is under way."""
@@ -165,6 +185,8 @@ class MemoryCluster:
             elif isinstance(effect, Close):
                 self.clients[effect.peer].closed = (effect.code, effect.text)
                 self._inbox.append((name, PeerDown(effect.peer)))
+            elif isinstance(effect, KeepAlive):
+                self.kept.append(effect)
 
     def queue_states(self, name: str) -> list[Any]:
         """The replicated states of a queue, one per broker."""

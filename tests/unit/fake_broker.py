@@ -1,12 +1,13 @@
-"""A broker for the client's tests: the real machines of a cluster in memory, behind a real socket, in a thread.
+"""Brokers for the client's tests: the real machines of a cluster in memory, behind real sockets, in a thread.
 
 What the machines would never do by themselves a test can ask for: `hold` answers back, `inject` frames, `kick` everybody
-out. `received` is what the clients said.
+out, `freeze` a broker, `shut` its door. `received` is what the clients said.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,27 +21,34 @@ T = TypeVar("T")
 
 
 class FakeBroker:
-    """Broker "b1" of a cluster in memory. Use it as a context manager; `address` is its "host:port"."""
+    """The brokers of a cluster in memory. Use it as a context manager; `address` is the "host:port" of "b1", `addresses`
+    are those of all by id."""
 
     def __init__(self, brokers: int = 1, **options: Any) -> None:
         self.cluster = MemoryCluster(brokers, **options)
         self.received: list[Frame] = []
         self.address = ""
+        self.addresses: dict[str, str] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-broker", daemon=True)
         self._ends: list[_End] = []
         self._holding: tuple[type[Frame], ...] = ()
+        self._frozen: set[str] = set()
+        self._servers: dict[str, asyncio.Server] = {}
 
     def __enter__(self) -> FakeBroker:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(
-            self._loop.create_server(lambda: _End(self), "127.0.0.1", 0), self._loop
-        ).result(5)
-        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        for broker in self.cluster.members:
+            listening = self._loop.create_server(functools.partial(_End, self, broker), "127.0.0.1", 0)
+            server = self._servers[broker] = asyncio.run_coroutine_threadsafe(listening, self._loop).result(5)
+            self.addresses[broker] = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self.address = self.addresses["b1"]
+        self.know(*self.addresses)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.call(self._server.close)
+        for server in self._servers.values():
+            self.call(server.close)
         self.kick()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
@@ -71,9 +79,38 @@ class FakeBroker:
     def raw(self, data: bytes) -> None:
         self.call(lambda: [end.transport.write(data) for end in self._ends])
 
-    def kick(self) -> None:
-        """Break every connection."""
-        self.call(lambda: [end.transport.abort() for end in self._ends])
+    def kick(self, *brokers: str) -> None:
+        """Break every connection, or those to `brokers`."""
+        self.call(lambda: [end.transport.abort() for end in self._ends if not brokers or end.name in brokers])
+
+    def shut(self, *brokers: str) -> None:
+        """Break every connection to `brokers` and take no more."""
+        for broker in brokers:
+            self.call(self._servers[broker].close)
+        self.kick(*brokers)
+
+    def freeze(self, *brokers: str) -> None:
+        """`brokers` take connections and bytes, and neither hear nor say anything, until `thaw`."""
+        self.call(lambda: self._frozen.update(brokers))
+
+    def thaw(self) -> None:
+        """What came meanwhile is heard now."""
+
+        def thaw() -> None:
+            self._frozen.clear()
+            for end in list(self._ends):
+                end.thaw()
+
+        self.call(thaw)
+
+    def know(self, *brokers: str) -> None:
+        """The members of the cluster are `brokers`."""
+        members = {broker: self.addresses[broker] for broker in brokers}
+        self.call(lambda: (self.cluster.know(members), self.pump()))
+
+    def clients(self, *brokers: str) -> int:
+        """How many connections `brokers` have."""
+        return self.call(lambda: sum(end.name in brokers for end in self._ends))
 
     def pass_time(self, ms: int) -> None:
         self.call(lambda: (self.cluster.pass_time(ms), self.pump()))
@@ -87,24 +124,30 @@ class FakeBroker:
     def pump(self) -> None:
         """Carry what the machines have said to the sockets."""
         for end in list(self._ends):
-            end.pump(self._holding)
+            if end.name not in self._frozen:
+                end.pump(self._holding)
 
 
 class _End(asyncio.Protocol):
     """The broker's end of one connection."""
 
-    def __init__(self, broker: FakeBroker) -> None:
+    def __init__(self, broker: FakeBroker, name: str) -> None:
         self.broker = broker
+        self.name = name
         self.buffer = FrameBuffer()
+        self._late: list[bytes | None] = []  # what came while frozen; None: the end
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.client: Client = self.broker.cluster.client("b1", opened=False)
+        self.client: Client = self.broker.cluster.client(self.name, opened=False)
         self.broker._ends.append(self)
 
     def data_received(self, data: bytes) -> None:
         broker = self.broker
+        if self.name in broker._frozen:
+            self._late.append(data)
+            return
         try:
             frames = self.buffer.feed(data)
         except PeerError as error:
@@ -120,7 +163,18 @@ class _End(asyncio.Protocol):
         broker.cluster.settle()
         broker.pump()
 
+    def thaw(self) -> None:
+        late, self._late = self._late, []
+        for data in late:
+            if data is None:
+                self.connection_lost(None)
+            else:
+                self.data_received(data)
+
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.name in self.broker._frozen:
+            self._late.append(None)
+            return
         self.broker._ends.remove(self)
         self.client.vanish()
         self.broker.pump()
@@ -136,6 +190,6 @@ class _End(asyncio.Protocol):
         got.extend(kept)
         if out:
             self.transport.write(b"".join(out))
-        if self.client.closed:
+        if self.client.closed and not self.transport.is_closing():
             self.transport.write(encode_frame(Refused(*self.client.closed)))
             self.transport.close()

@@ -142,7 +142,9 @@ async def test_an_exchange_alone_takes_each_subject_as_key(connection):
     assert (await (await session.receiver("q")).get()).body == b"yes"
 
 
-async def test_the_end_of_a_queue_and_of_a_broker(broker, connection):
+async def test_the_end_of_a_queue_and_of_a_broker(broker):
+    connection = await connect_async(broker.address, reconnect_s=0)
+    await connection.declare_queue("q")
     session = connection.session()
     await connection.declare_queue("other")
     gone, waiting = await session.receiver("q"), await session.receiver("other")

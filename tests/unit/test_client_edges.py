@@ -319,7 +319,10 @@ def test_queue_handle_reopens_after_fork(broker):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_lost_connection_drops_what_cannot_be_settled(broker, session):
+def test_lost_connection_drops_what_cannot_be_settled(broker):
+    connection = connect(broker.address, reconnect_s=0)
+    connection.declare_queue("q")
+    session = connection.session()
     s = session.sender("q")
     s.send(b"1")
     s.send(b"2")

@@ -387,7 +387,10 @@ def test_a_deleted_queue_ends_its_links(connection, session):
         sender.send(b"x")
 
 
-def test_a_lost_broker_ends_everything(broker, connection, session):
+def test_without_reconnection_a_lost_broker_ends_everything(broker):
+    connection = connect(broker.address, reconnect_s=0)
+    connection.declare_queue("q")
+    session = connection.session()
     sender, receiver = session.sender("q"), session.receiver("q")
     failures = []
 

@@ -10,6 +10,7 @@ from mantamq.protocol.frames import (
     ACCEPT,
     REJECT,
     RELEASE,
+    Append,
     Attached,
     AttachReceiver,
     AttachSender,
@@ -22,6 +23,8 @@ from mantamq.protocol.frames import (
     Failed,
     Flow,
     FlowDrained,
+    MembersChanged,
+    Open,
     Opened,
     Request,
     Transfer,
@@ -348,7 +351,8 @@ def test_deleting_a_queue_ends_its_links_and_completes_what_was_sent():
 
 def test_bad_numbers_credit_and_handles_close_the_connection_and_return_its_messages():
     for bad in (
-        Transfer(1, 5, [b"x"]),
+        Transfer(1, 0, [b"x"]),
+        Transfer(1, 1 << 62, [b"x"]),
         Transfer(1, 1, []),
         Flow(2, -1),
         Flow(2, 10**9),
@@ -365,6 +369,122 @@ def test_bad_numbers_credit_and_handles_close_the_connection_and_return_its_mess
         client.send(bad)
         assert client.closed, bad
         assert same_everywhere(cluster).available.count == 2
+
+
+def test_a_sender_attached_again_goes_on_with_its_numbers():
+    """Were it to begin at 1 again, its messages would be taken for repeats: completed and lost."""
+    cluster = MemoryCluster()
+    client = queue_with(cluster, messages=3)
+    client.send(Detach(1), AttachSender(2, "", "q"), AttachSender(1, "", "q"))
+    assert [(a.handle, a.next) for a in client.take(Attached)[-2:]] == [(2, 1), (1, 4)]
+    client.send(Transfer(1, 4, [b"4"]), Transfer(2, 1, [b"5"]))
+    assert same_everywhere(cluster).enqueued == 5
+    client.send(Detach(1), AttachSender(1, "", "q", 50))
+    assert client.take(Attached) == [Attached(1, False, 50)]
+    client.send(Transfer(1, 49, [b"a number that went back"]))
+    assert client.closed and client.closed[0] == "invalid" and "50" in client.closed[1]
+
+
+def test_numbers_of_handles_long_gone_do_not_go_back_either():
+    from mantamq.protocol.limits import Limits
+
+    cluster = MemoryCluster(limits=Limits(handles=2))
+    client = queue_with(cluster, messages=5)
+    for handle in (1, 2, 3):
+        client.send(*[AttachSender(handle, "", "q")] if handle > 1 else [])
+        client.send(*[Transfer(handle, 1, [b"x"])] if handle > 1 else [])
+        client.send(Detach(handle))
+    client.take(Attached)
+    client.send(AttachSender(2, "", "q"), AttachSender(1, "", "q"))
+    assert [a.next for a in client.take(Attached)] == [2, 6]
+
+
+def test_transfers_sent_again_through_another_broker_are_applied_once():
+    cluster = MemoryCluster()
+    queue_with(cluster)
+    first, second = cluster.client("b1", name="me"), cluster.client("b2", name="me")
+    first.send(AttachSender(1, "", "q"), Transfer(1, 1, [b"1", b"2"]), Transfer(1, 3, [b"3"]))
+    second.send(AttachSender(1, "", "q", 3), Transfer(1, 3, [b"3"]), Transfer(1, 4, [b"4"]))
+    assert [n for c in second.take(Completed) for n in c.ranges] == [3, 4]
+    assert same_everywhere(cluster).enqueued == 4
+
+
+def test_the_newer_of_two_connections_of_one_client_wins():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=2)
+    older = cluster.client("b1", name="me")
+    older.send(AttachReceiver(1, "q"), Flow(1, 10))
+    assert older.positions() == [1, 2]
+    newer = cluster.client("b1", name="me")
+    assert older.closed and older.closed[0] == "in-use" and "'me'" in older.closed[1]
+    newer.send(AttachReceiver(1, "q"), Flow(1, 10))
+    assert newer.positions() == [1, 2] and newer.closed is None
+    older.vanish()  # its link is seen to break only now: the newer is not disturbed
+    cluster.settle()
+    newest = cluster.client("b1", name="me")
+    assert newer.closed and newest.closed is None
+
+
+def test_a_second_detach_is_answered_by_the_firsts_release():
+    cluster = MemoryCluster()
+    queue_with(cluster, messages=2)
+    reader = consumer(cluster, "b1")
+    cluster.pass_time(ACQUIRE_MS)
+    assert reader.positions() == [1, 2]
+    held = cluster.hold(Append)  # nothing is seen to commit
+    reader.send(Detach(1), Detach(1))
+    assert reader.take(Detached) == []
+    reader.send(Detach(1))
+    assert reader.take(Detached) == []
+    cluster.let_go(held)
+    assert reader.take(Detached) == [Detached(1)] and reader.closed is None
+    assert same_everywhere(cluster).available.count == 2
+
+
+def test_handles_that_ended_by_themselves_are_remembered_for_a_while_only():
+    from mantamq.protocol.limits import Limits
+
+    cluster = MemoryCluster(limits=Limits(handles=3))
+    client = cluster.client("b1")
+    session = cluster.machines["b1"].sessions[client.name]
+    for handle in range(1, 10):
+        client.command("declare_queue", name="q")
+        client.send(AttachSender(handle, "", "q"))
+        client.command("delete_queue", name="q")
+    assert list(session.ended) == [7, 8, 9]
+    client.send(Detach(9))  # it crossed the broker's own
+    assert client.closed is None and list(session.ended) == [7, 8]
+
+
+def test_clients_hear_of_other_members():
+    cluster = MemoryCluster()
+    client, silent = cluster.client("b1"), cluster.client("b1", opened=False)
+    client.got.clear()
+    cluster.know({"b1": "here:1", "b4": "there:1"})
+    cluster.know({"b1": "here:1", "b4": "there:1"})
+    assert client.take(MembersChanged) == [MembersChanged({"b1": "here:1", "b4": "there:1"})]
+    assert not silent.got
+    late = cluster.client("b1")
+    assert late.take(Opened)[0].members == {"b1": "here:1", "b4": "there:1"}
+
+
+def test_a_heartbeat_is_agreed_within_limits():
+    cluster = MemoryCluster()
+    for asked, patience, agreed in (
+        (0, 9_000, None),
+        (-5, 0, None),
+        (500, 0, (500, 1_000)),
+        (500, 10_000, (500, 10_000)),
+        (500, 10**9, (500, 600_000)),
+        (1, 0, (100, 200)),
+        (10**9, 0, (60_000, 120_000)),
+    ):
+        cluster.kept.clear()
+        client = cluster.client("b1", opened=False)
+        client.send(Open("", "", 0, asked, patience))
+        (opened,) = client.take(Opened)
+        kept = [(k.interval_ms, k.patience_ms) for k in cluster.kept if k.peer == client.name]
+        assert kept == ([agreed] if agreed else []) and opened.heartbeat_ms == (agreed[0] if agreed else 0), asked
 
 
 def test_a_message_over_the_limit_fails_alone():

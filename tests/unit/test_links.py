@@ -22,6 +22,7 @@ from mantamq.protocol.effects import (
     Effect,
     Flush,
     Input,
+    KeepAlive,
     Multicast,
     PauseClients,
     PeerDown,
@@ -411,6 +412,61 @@ def test_pings_are_answered_by_the_link(run: Run) -> None:
             client.write(Open("me"), Ping(), Detach(1), Pong())
             assert await client.read() == Pong()
             await machine.until(lambda: machine.frames() == [Open("me"), Detach(1)])
+
+    run(story)
+
+
+def test_a_silent_peer_is_closed_with_a_reason_and_one_that_speaks_is_not(run: Run) -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client, client_of(shell) as chatty:
+            machine.rules[Open] = lambda r: [KeepAlive(r.peer, 30, 90)]
+            client.write(Open("silent"))
+            chatty.write(Open("chatty"))
+            begun = asyncio.get_running_loop().time()
+            for _ in range(20):  # whoever answers what it is asked is heard often enough
+                assert await chatty.read() == Ping()
+                chatty.write(Pong())
+            frames = []
+            while (frame := await client.read()) is not None:
+                frames.append(frame)
+            assert isinstance(frames[-1], Refused) and frames[-1].code == "unavailable"
+            assert "silent" not in machine.frames("c2") and set(map(type, frames[:-1])) == {Ping}
+            assert asyncio.get_running_loop().time() - begun > 0.09
+            assert [down.peer for down in machine.of(PeerDown)] == ["c1"]
+            assert sum(isinstance(f, Pong) for f in machine.frames()) == 0
+
+    run(story)
+
+
+def test_a_link_whose_reading_is_held_is_not_taken_for_silent(run: Run) -> None:
+    async def story() -> None:
+        async with toy() as (machine, shell), client_of(shell) as client:
+            machine.rules[Open] = lambda r: [KeepAlive(r.peer, 10, 0), PauseClients(True)]
+            client.write(Open("me"))
+            for _ in range(10):
+                assert await client.read() == Ping()
+            assert machine.of(PeerDown) == []
+            shell.links["c1"].close()
+            assert await client.read() is None
+
+    run(story)
+
+
+def test_members_keep_each_other_with_heartbeats_and_a_frozen_one_is_lost(run: Run) -> None:
+    async def story() -> None:
+        async with toy("b1") as (broker, broker_shell), toy("b2") as (other, other_shell):
+            other_shell.dial("b1", await broker_shell.listen_peers("127.0.0.1"))
+            await broker.until(lambda: broker.of(PeerUp))
+            await other.until(lambda: other.of(PeerUp))
+            near, far = broker_shell.links["b2"], other_shell.links["b1"]
+            near.heartbeat(20)
+            far.heartbeat(20)
+            await asyncio.sleep(0.3)
+            assert broker.of(PeerDown) == [] and other.of(PeerDown) == []
+            far._stop_beat()
+            far._transport.pause_reading()
+            await broker.until(lambda: broker.of(PeerDown))
+            assert near.reason is not None and near.reason.code == "unavailable" and "0.04 s" in near.reason.text
 
     run(story)
 
