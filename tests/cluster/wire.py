@@ -30,7 +30,7 @@ WAIT_S = 10.0
 class RawClient:
     """One connection to `address` ("host:port"); opened at once unless `open` is False."""
 
-    def __init__(self, address: str, token: str = "", open: bool = True, name: str = "raw") -> None:
+    def __init__(self, address: str, token: str = "", open: bool = True, name: str = "") -> None:
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), WAIT_S)
         self.opened: Opened | None = None
