@@ -7,36 +7,18 @@ connection's own reads. Not to be carried over a fork: connect anew in the child
 from __future__ import annotations
 
 import contextlib
-import os
-import random
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, cast
 
-from ..protocol.errors import PeerError
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
-from .addresses import resolve, split_host
+from .addresses import resolve
 from .aio import _receiver_of
-from .conversation import Conversation
-from .errors import (
-    Busy,
-    ConnectionLost,
-    Empty,
-    Full,
-    MantaError,
-    NotAllowed,
-    ProtocolError,
-    Timeout,
-    Unavailable,
-)
-from .management import Management, parse_address
+from .errors import Busy, ConnectionLost, Empty, Full, MantaError, Timeout, Unavailable
+from .management import parse_address
 from .message import Message
 from .receiving import ReceiverCore
-from .reconnect import OFF, Reconnecting, Search
+from .reconnect import Reconnecting
 from .sending import SenderCore
-from .wire import WAITING_BYTES, Wire
+from .sync_driver import Driver
 
 
 def connect(
@@ -71,240 +53,11 @@ def connect(
     raise failure
 
 
-class Connection(Management):
-    """One connection to a broker, by "host:port", and to another member when that is lost.
-
-    Args:
-        given: more members to try then. reconnecting: whether, and how, to look for them.
-
-    Attributes:
-        address: "host:port" of the broker.
-    """
-
-    def __init__(
-        self, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
-        reconnecting: Reconnecting = OFF,
-    ) -> None:  # fmt: skip
-        self.address = address
-        self.timeout = timeout
-        self.lock = threading.Condition(threading.Lock())
-        self._waiting = 0
-        self._pid = os.getpid()
-        self._wire: Wire = cast(Wire, None)
-        self.conversation = Conversation(
-            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0
-        )
-        self._reconnecting = reconnecting
-        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
-        self._seeking = False
-        self._broken = False  # the link of the attempt under way broke
-        try:
-            sock = socket.create_connection(split_host(address), timeout)
-        except OSError as error:
-            raise ConnectionLost(
-                f"no broker answers at {address} ({error}): check the address, and `mantamq status`"
-            ) from None
-        self._wire = Wire(sock, self._received, self._gone, self._eased)
-        self._wire.start()
-        conversation = self.conversation
-        try:
-            with self.lock:
-                conversation.open()
-                self.until(lambda: conversation.opened is not None or conversation.failure is not None)
-                conversation.check()
-                self._start_beat()
-        except MantaError:
-            self._wire.close()
-            raise
-
-    # ---- driver
-
-    def _write(self, data: bytes) -> None:
-        self._check_process()
-        self._wire.write(data)
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
-
-    def pressed(self) -> bool:
-        """Whether so much waits to be written that senders must wait."""
-        return self._wire.waiting > WAITING_BYTES and self.conversation.failure is None
-
-    def _eased(self) -> None:
-        with self.lock:
-            self.lock.notify_all()
-
-    def _received(self, wire: Wire, data: bytes) -> None:
-        with self.lock:
-            if wire is not self._wire:
-                return
-            conversation = self.conversation
-            try:
-                conversation.feed(data)
-            except PeerError as error:
-                text = f"the broker at {self.address} broke the protocol: {error}"
-                if conversation.online or not conversation.searchable:
-                    conversation.lost(ProtocolError(text))
-                    wire.close()
-                else:
-                    conversation.leave = text
-            if conversation.leave:
-                wire.abort()
-            if self._waiting:
-                self.lock.notify_all()
-
-    def _gone(self, wire: Wire, reason: str) -> None:
-        with self.lock:
-            if wire is not self._wire:
-                return
-            conversation = self.conversation
-            reason = conversation.leave or reason
-            seek = False
-            if self._seeking:
-                self._broken = True
-                conversation.interrupted()
-            elif conversation.searchable:
-                self._seeking = seek = True
-                self._search.lost(time.monotonic(), self.broker, self.address, conversation.members)
-                conversation.interrupted()
-            else:
-                conversation.lost_because(reason)
-            self.lock.notify_all()
-        if seek:
-            self._seek(reason)  # the thread of the wire that is gone has nothing else to do
-
-    def _start_beat(self) -> None:
-        conversation = self.conversation
-        if conversation.beat is not None:
-            self._wire.beat(conversation.beat.tick_s, conversation.tick)
-
-    # ---- another broker
-
-    def _seek(self, reason: str) -> None:
-        conversation = self.conversation
-        while True:
-            with self.lock:
-                step = self._search.next(time.monotonic())
-                if step is None:
-                    conversation.lost_because(reason, self._search.tried)
-                else:
-                    self.lock.wait_for(lambda: conversation.failure is not None, step[0])
-                if conversation.failure is not None:
-                    self._seeking = False
-                    self.lock.notify_all()
-                    return
-            assert step is not None
-            if self._attempt(*step[1:]):
-                break
-        self._reconnecting.tell(self)
-
-    def _attempt(self, address: str, limit_s: float) -> bool:
-        """Try one broker. Returns whether it took over."""
-        conversation = self.conversation
-        limit_s = min(limit_s, self.timeout)
-        end = time.monotonic() + limit_s
-        try:
-            sock = socket.create_connection(split_host(address), limit_s)
-        except (OSError, ValueError):  # ValueError: a member's address is none
-            return False
-        with self.lock:
-            wire = self._wire = Wire(sock, self._received, self._gone, self._eased)
-            self._broken = False
-            self.address = address
-            wire.start()
-            conversation.begin(address)
-            self._await(lambda: conversation.online, end - time.monotonic())
-            if conversation.online and not self._broken:
-                self._start_beat()
-                self._await(lambda: conversation.whole, self.timeout)
-            if self._broken or not conversation.whole or conversation.failure is not None:
-                conversation.interrupted()
-                wire.abort()
-                return False
-            self._seeking = False
-            conversation.reconnects += 1
-            self._search.found(time.monotonic())
-            self.lock.notify_all()
-        return True
-
-    def _await(self, predicate: Callable[[], bool], timeout: float | None) -> None:
-        """Wait in the search, with the lock held, for `predicate` or the end of the attempt."""
-        failed = self.conversation
-        self._waiting += 1
-        try:
-            self.lock.wait_for(lambda: predicate() or self._broken or failed.failure is not None, timeout)
-        finally:
-            self._waiting -= 1
-
-    def until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
-        """Wait, with the lock held, until `predicate` holds.
-
-        Args:
-            timeout: seconds; None for ever; -1 the connection's own, whose end raises Timeout.
-
-        Returns:
-            False when `timeout` ended the wait.
-        """
-        if predicate():
-            return True
-        self._check_process()
-        limit = self.timeout if timeout == -1.0 else timeout
-        conversation = self.conversation
-        while True:
-            greetings = conversation.greetings
-            self._waiting += 1
-            try:
-                done = self.lock.wait_for(predicate, limit)
-            finally:
-                self._waiting -= 1
-            if done or timeout != -1.0:
-                return done
-            # Brokers answer in time; while there is none, or one is new, that time does not run.
-            if conversation.greetings == greetings and (conversation.online or not greetings):
-                raise Timeout(f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown")
-
-    def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
-        conversation = self.conversation
-        with self.lock:
-            number = conversation.command(name, arguments)
-            try:
-                self.until(lambda: conversation.replied(number))
-                value = conversation.result(number)
-            finally:
-                conversation.forget(number)
-        return pick(value) if pick is not None else value
-
-    # ---- the user's
-
-    @property
-    def broker(self) -> str:
-        """The id of the broker this is (or was last) connected to."""
-        opened = self.conversation.opened
-        return opened.broker if opened is not None else ""
-
-    @property
-    def members(self) -> dict[str, str]:
-        """Broker id to "host:port" of every member, as the cluster said last."""
-        return dict(self.conversation.members)
-
-    @property
-    def reconnects(self) -> int:
-        """How often another broker (or the same again) has taken over."""
-        return self.conversation.reconnects
+class Connection(Driver):
+    """One connection to a broker, and to another member when that is lost: see `Driver` for its arguments."""
 
     def session(self) -> Session:
         return Session(self)
-
-    def close(self) -> None:
-        """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
-        with self.lock:
-            if self.conversation.failure is None:
-                for link in self.conversation.links():
-                    link.flush()
-                self.conversation.lost(ConnectionLost("this connection was closed: connect again"))
-            self.lock.notify_all()
-        self._wire.close()
 
     def __enter__(self) -> Connection:
         return self

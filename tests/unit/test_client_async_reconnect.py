@@ -24,7 +24,7 @@ def cluster():
 
 @pytest.fixture
 async def connection(cluster):
-    async with connect_async(cluster.address, reconnect_s=10, heartbeat_ms=100) as connection:
+    async with connect_async(cluster.address, reconnect_s=10, heartbeat_ms=200) as connection:
         await connection.declare_queue("q")
         yield connection
 
@@ -131,7 +131,7 @@ async def test_questions_are_asked_again_and_a_purge_is_not(cluster, connection)
 
 
 async def test_the_application_hears_of_it_when_nobody_answers_in_time(cluster):
-    connection = await connect_async(cluster.address, reconnect_s=0.5, heartbeat_ms=100)
+    connection = await connect_async(cluster.address, reconnect_s=0.5, heartbeat_ms=200)
     await connection.declare_queue("q")
     session = connection.session()
     sender, receiver = await session.sender("q"), await session.receiver("q")
@@ -150,7 +150,7 @@ async def test_the_application_hears_of_it_when_nobody_answers_in_time(cluster):
 
 async def test_an_application_that_keeps_its_event_loop_busy_is_borne(cluster, connection):
     """Its own pause is not the broker's silence, and the broker was asked for patience."""
-    time.sleep(0.5)
+    time.sleep(0.8)
     await asyncio.sleep(0.1)
     assert connection.reconnects == 0
     assert cluster.said(Open)[0].patience_ms > 10 * cluster.said(Open)[0].heartbeat_ms

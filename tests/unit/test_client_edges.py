@@ -23,8 +23,9 @@ from mantamq.client import (
 )
 from mantamq.client.conversation import Conversation
 from mantamq.client.message import decode, encode
+from mantamq.client.sending import SenderCore
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.frames import Attached, AttachReceiver, Completed, Opened, Refused
+from mantamq.protocol.frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Opened, Refused
 from mantamq.protocol.framing import encode_frame
 
 pytestmark = pytest.mark.timeout(8)
@@ -371,6 +372,43 @@ def test_a_link_attached_just_before_the_connection_was_lost_is_not_made():
     conversation.lost_because("it broke")
     with pytest.raises(ConnectionLost):
         conversation.receiver(handle, "q", 1, True)
+
+
+def test_what_is_sent_again_in_one_frame_may_have_been_complete_in_part():
+    written = []
+    core = SenderCore(1, "q", False, False, 10, 1000, written.append)
+    for body in (b"1", b"2", b"3", b"4"):
+        core.put(body)
+    core.completed(Completed(1, [1, 1]))  # the first left alone, the others together
+    core.completed(Completed(1, [2, 3]))
+    assert core.unsettled == 1 and core.next == 2 and list(core.pending) == [2]
+    core.completed(Completed(1, [2, 4]))
+    assert core.unsettled == 0 and core.next == 5 and not core.pending
+    core.put(b"5")
+    assert written[-1].first == 5, "with nothing in flight a message leaves at once"
+
+
+def test_an_attach_nobody_waits_for_any_more_is_undone():
+    written = []
+    conversation = Conversation("nowhere:1", "", written.append)
+    conversation.feed(encode_frame(Opened("b1", {}, 100, 100, 100)))
+    handle = conversation.attach(lambda h: AttachReceiver(h, "q"))
+    conversation.abandon(handle)
+    conversation.feed(encode_frame(Attached(handle)))
+    assert written[-1] == encode_frame(Detach(handle))
+
+
+def test_a_sender_begins_where_the_broker_says():
+    written = []
+    conversation = Conversation("nowhere:1", "", written.append)
+    conversation.feed(encode_frame(Opened("b1", {}, 100, 100, 100)))
+    handle = conversation.attach(lambda h: AttachSender(h, "", "q"))
+    conversation.feed(encode_frame(Attached(handle, False, 7)))
+    core = conversation.sender(handle, "q", False, 10)
+    core.put(b"x")
+    assert list(core.pending) == [7]
+    core.completed(Completed(handle, [7, 7]))
+    assert core.settled(7) and core.unsettled == 0
 
 
 def test_what_came_before_a_breach_counts():

@@ -35,7 +35,7 @@ def cluster():
 
 @pytest.fixture
 def connection(cluster):
-    with connect(cluster.address, reconnect_s=10, heartbeat_ms=100) as connection:
+    with connect(cluster.address, reconnect_s=10, heartbeat_ms=200) as connection:
         connection.declare_queue("q")
         yield connection
 
@@ -368,7 +368,7 @@ def test_what_was_closed_meanwhile_is_not_attached_again(cluster, connection, se
 
 def test_members_that_came_later_are_known(cluster):
     cluster.know("b1")
-    with connect(cluster.address, heartbeat_ms=100) as connection:
+    with connect(cluster.address, heartbeat_ms=200) as connection:
         assert list(connection.members) == ["b1"]
         cluster.know("b1", "b2")
         wait_until(lambda: connection.members == cluster.addresses)
@@ -378,7 +378,7 @@ def test_members_that_came_later_are_known(cluster):
 
 
 def test_given_addresses_count_even_when_the_members_are_unreachable(cluster):
-    with connect(list(cluster.addresses.values()), heartbeat_ms=100) as connection:
+    with connect(list(cluster.addresses.values()), heartbeat_ms=200) as connection:
         cluster.inject(MembersChanged({"b1": "127.0.0.1:1", "b9": "127.0.0.1:2", "b8": "not an address"}))
         wait_until(lambda: len(connection.members) == 3)
         cluster.shut("b1")
@@ -387,7 +387,7 @@ def test_given_addresses_count_even_when_the_members_are_unreachable(cluster):
 
 
 def test_the_application_hears_of_it_when_nobody_answers_in_time(cluster):
-    connection = connect(cluster.address, reconnect_s=0.5, heartbeat_ms=100)
+    connection = connect(cluster.address, reconnect_s=0.5, heartbeat_ms=200)
     connection.declare_queue("q")
     session = connection.session()
     sender, receiver = session.sender("q"), session.receiver("q")
@@ -460,12 +460,12 @@ def test_on_reconnect_is_told_and_its_errors_harm_nobody(cluster, caplog):
         cluster.shut("b1")
         wait_until(lambda: told)
         assert told == ["b2"] and connection.status()["broker"] == "b2"
-    assert "on_reconnect failed" in caplog.text
+    wait_until(lambda: "on_reconnect failed" in caplog.text)
 
 
 def test_a_quiet_connection_stays_and_one_without_heartbeats_waits_for_ever(cluster):
-    with connect(cluster.address, heartbeat_ms=100) as beating, connect(cluster.address, heartbeat_ms=0) as patient:
-        time.sleep(0.5)
+    with connect(cluster.address, heartbeat_ms=200) as beating, connect(cluster.address, heartbeat_ms=0) as patient:
+        time.sleep(0.8)
         assert beating.reconnects == 0
         cluster.freeze("b1")
         there(beating)
