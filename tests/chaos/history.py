@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .journal import ACCEPT, COMPLETED, FAILED, LOST, NEVER, RELEASE, SENT, UNKNOWN, Delivery, History, Transfer, read
+from .journal import (
+    ACCEPT, COMPLETED, DEAD, FAILED, LOST, NEVER, REJECT, RELEASE, SENT, UNKNOWN, Delivery, History, Transfer, read,
+)  # fmt: skip
 
 Message = tuple[str, str, int]
 """Queue, producer, number."""
@@ -103,14 +105,15 @@ def _log(facts: _Facts) -> None:
         say.found("log", text)
     for client in sorted(set(history.clients) - history.finished):
         say.found("unfinished", f"the log of {client} has no last line: what it knew is missing")
-    for queue in sorted({queue for queue, _ in facts.history.transfers}):
-        last = max(
-            transfer.sent for (of, _), mine in history.transfers.items() if of == queue for transfer in mine.values()
-        )
-        if history.drained.get(queue, 0.0) < last:
-            say.found(
-                "undrained", f"queue {queue} was not seen empty after the last transfer: nothing is known of loss"
-            )
+    last: dict[str, float] = defaultdict(float)
+    for (queue, _), mine in history.transfers.items():
+        last[queue] = max([last[queue], *(transfer.sent for transfer in mine.values())])
+    for delivery in history.deliveries:
+        if delivery.kind == REJECT:
+            last[delivery.queue + DEAD] = max(last[delivery.queue + DEAD], delivery.asked)
+    for queue in sorted(last):
+        if history.drained.get(queue, 0.0) < last[queue]:
+            say.found("undrained", f"queue {queue} was not seen empty after all was sent: nothing is known of loss")
     for mine in history.transfers.values():
         for transfer in mine.values():
             say.counts["transfers " + (UNKNOWN if transfer.outcome == SENT else transfer.outcome)] += 1
@@ -126,13 +129,14 @@ def _log(facts: _Facts) -> None:
 def _known(facts: _Facts) -> None:
     """What is delivered was sent, before, to this queue, was not refused, and is undamaged."""
     for message, deliveries in facts.of.items():
-        transfer = facts.transfer(message)
+        source = message[0].removesuffix(DEAD)
+        transfer = facts.transfer((source, *message[1:]))
         for delivery in deliveries:
             facts.say.counts["origin checks"] += 1
             where = f"{_name(message)} delivered to {delivery}"
             if delivery.damaged:
                 facts.say.found("damaged", where)
-            elif delivery.of != delivery.queue:
+            elif delivery.of != source:
                 facts.say.found("misrouted", f"{where}: it was sent to {delivery.of}")
             elif transfer is None or delivery.t < transfer.sent:
                 facts.say.found("phantom", f"{where}: it was not sent{' before' if transfer else ''}")
@@ -146,20 +150,44 @@ def _not_lost(facts: _Facts) -> None:
     for (queue, producer), mine in facts.history.transfers.items():
         for number, transfer in mine.items():
             message = (queue, producer, number)
-            deliveries = facts.of.get(message)
             if transfer.outcome == COMPLETED:
                 say.counts["loss checks"] += 1
-                if not deliveries:
+                if message not in facts.of:
                     say.found("lost", f"{_name(message)} was complete at {transfer.done:.3f} and was never delivered")
-            if deliveries:
-                say.counts["vanishing checks"] += 1
-                if not any(map(_may_be_consumed, deliveries)):
-                    seen = "; ".join(map(str, deliveries))
-                    say.found("vanished", f"{_name(message)} went back to its queue and never came again: {seen}")
+    for message, deliveries in facts.of.items():
+        say.counts["vanishing checks"] += 1
+        if not any(map(_may_be_consumed, deliveries)):
+            seen = "; ".join(map(str, deliveries))
+            say.found("vanished", f"{_name(message)} went back to its queue and never came again: {seen}")
 
 
 def _may_be_consumed(delivery: Delivery) -> bool:
-    return delivery.kind == ACCEPT and delivery.outcome != LOST
+    return delivery.kind in (ACCEPT, REJECT) and delivery.outcome != LOST
+
+
+def _consumed(delivery: Delivery) -> bool:
+    return delivery.kind in (ACCEPT, REJECT) and delivery.outcome == COMPLETED
+
+
+def _dead_lettered(facts: _Facts) -> None:
+    """What was rejected is in the queue for dead letters, and nothing else is."""
+    say = facts.say
+    for message, deliveries in facts.of.items():
+        queue = message[0]
+        if queue.endswith(DEAD):
+            before = facts.of.get((queue.removesuffix(DEAD), *message[1:]), [])
+            say.counts["dead letter checks"] += 1
+            accepted = next((d for d in before if d.kind == ACCEPT and d.outcome == COMPLETED), None)
+            if accepted is not None:
+                say.found("accepted again", f"{_name(message)} is a dead letter, and was accepted by {accepted}")
+            elif not any(d.kind == REJECT and d.outcome != LOST and d.asked <= deliveries[0].t for d in before):
+                say.found("phantom", f"{_name(message)} is a dead letter, and nobody can have rejected it")
+            continue
+        rejected = next((d for d in deliveries if d.kind == REJECT and d.outcome == COMPLETED), None)
+        if rejected is not None:
+            say.counts["reject checks"] += 1
+            if (queue + DEAD, *message[1:]) not in facts.of:
+                say.found("lost", f"{_name(message)} is no dead letter, and was rejected by {rejected}")
 
 
 def _one_place(facts: _Facts) -> None:
@@ -181,7 +209,7 @@ def _accepted_once(facts: _Facts) -> None:
     say = facts.say
     for message, deliveries in facts.of.items():
         for accepted in deliveries:
-            if accepted.kind != ACCEPT or accepted.outcome != COMPLETED:
+            if not _consumed(accepted):
                 continue
             say.counts["accept checks"] += 1
             for other in deliveries:
@@ -197,7 +225,7 @@ def _accepted_once(facts: _Facts) -> None:
 
 def _after_accept(accepted: Delivery, other: Delivery) -> str:
     """Why `other` cannot have been dispatched before a consumer's accept that counted, or ""."""
-    if other.kind == ACCEPT and other.outcome == COMPLETED:
+    if _consumed(other):
         # Both accepts of a pair come by here: it is told once.
         return "two accepts are complete" if (accepted.t, id(accepted)) < (other.t, id(other)) else ""
     if other.count > accepted.count:
@@ -319,7 +347,7 @@ def _strict(facts: _Facts) -> None:
     """Without faults nothing is unknown, nothing breaks, and nothing comes twice unless somebody gave it back."""
     history, say = facts.history, facts.say
     for name in ("transfers unknown", "transfers failed", "accepts unknown", "accepts lost", "releases unknown",
-                 "releases lost", "links broken"):  # fmt: skip
+                 "releases lost", "rejects unknown", "rejects lost", "links broken"):  # fmt: skip
         if say.counts[name]:
             say.found("uncalled for", f"{say.counts[name]} {name}, and there were no faults")
     closings: dict[str, list[float]] = defaultdict(list)
@@ -342,5 +370,5 @@ def _name(message: Message) -> str:
 
 
 RULES: tuple[Callable[[_Facts], None], ...] = (
-    _log, _known, _not_lost, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
+    _log, _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
 )  # fmt: skip

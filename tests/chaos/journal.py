@@ -3,10 +3,11 @@
 Times are seconds of the machine's monotonic clock, the same for all processes of one machine. A client writes *before*
 it asks for something (``sent``) and *after* it knows (every other outcome), so that the truth lies between the two.
 
-    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver", "broker"}
+    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver", "broker", "at"?}
     {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | failed | unknown}
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?}
-    {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release, "outcome": sent | completed | lost | unknown}
+    {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject,
+                "outcome": sent | completed | lost | unknown}
     {"op": "close",   "t", "client", "link", "broken": bool}
     {"op": "drained", "t", "client", "queue"}
     {"op": "done",    "t", "client"}
@@ -14,7 +15,8 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
 A producer is the client that sends; its numbers count from 1 in each queue. `count` is how often the message was
 delivered before, as it says itself (0: not redelivered). `since` is a moment at which the client held no fetched or
 prefetched message of this link and had read its socket empty: the delivery arrived after it. `of` is the queue the body
-names.
+names. `at` is a time before the link was really opened, when that is not `t`: a client that finds another broker by itself
+tells only afterwards. What is rejected in queue q goes to queue q.dead, under the producer and number it had.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown", "lost"
-ACCEPT, RELEASE = "accept", "release"
+ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
+DEAD = ".dead"
 NEVER = float("inf")
 
 
@@ -187,7 +190,8 @@ class _Reader:
     def open(self, line: dict[str, Any], t: float) -> None:
         if line["link"] in self.history.links:
             self.wrong(line, "this link is open already")
-        self.history.links[line["link"]] = Link(line["link"], line["client"], line["queue"], line["role"], t)
+        opened = min(t, line.get("at", t))
+        self.history.links[line["link"]] = Link(line["link"], line["client"], line["queue"], line["role"], opened)
 
     def close(self, line: dict[str, Any], t: float) -> None:
         link = self.history.links[line["link"]]
@@ -230,7 +234,7 @@ class _Reader:
 
     def settle(self, line: dict[str, Any], t: float) -> None:
         kind, outcome = line["kind"], line["outcome"]
-        if kind not in (ACCEPT, RELEASE) or outcome not in (SENT, COMPLETED, LOST, UNKNOWN):
+        if kind not in (ACCEPT, RELEASE, REJECT) or outcome not in (SENT, COMPLETED, LOST, UNKNOWN):
             raise ValueError(f"{kind} {outcome}")
         for id in line["ids"]:
             delivery = self.ids[line["client"], id]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import history
-from .journal import History, take
+from .journal import DEAD, History, take
 
 Lines = list[dict[str, Any]]
 FAR = 1 << 50
@@ -63,6 +63,7 @@ def _accepted_at_once(lines: Lines) -> dict[str, Any]:
         if times[queues[line["link"]], line["producer"], line["number"]] == 1
         and (line["client"], line["id"]) in accepted
         and line["count"] == 0
+        and not queues[line["link"]].endswith(DEAD)
     ]
     if not good:
         raise NoPlace
@@ -160,6 +161,19 @@ def _changed(**values: Any) -> Callable[[Lines], Lines]:
     return sow
 
 
+def _rejected_instead(lines: Lines) -> Lines:
+    """An accept is called a reject, and no dead letter comes of it."""
+    one = _accepted_at_once(lines)
+    told: Lines = []
+    for line in lines:
+        if line["op"] == "settle" and line["client"] == one["client"] and one["id"] in line["ids"]:
+            told.append(line | {"ids": [id for id in line["ids"] if id != one["id"]]})
+            told.append(line | {"ids": [one["id"]], "kind": "reject"})
+        else:
+            told.append(line)
+    return told
+
+
 PLANTS: dict[str, Plant] = {
     "a completed message is lost": Plant(_forget, "lost"),
     "an accepted message comes again": Plant(lambda lines: _again(lines, count=1), "accepted again"),
@@ -167,6 +181,7 @@ PLANTS: dict[str, Plant] = {
     "a redelivery is not flagged": Plant(_bare, "not flagged"),
     "two messages change places": Plant(_swapped, "order"),
     "a lost accept's message never comes again": Plant(_vanish, "vanished"),
+    "a rejected message is no dead letter": Plant(_rejected_instead, "lost"),
     "a message nobody sent": Plant(_changed(number=FAR), "phantom"),
     "a damaged message": Plant(_changed(damaged=True), "damaged"),
     "a message of another queue": Plant(_changed(of="elsewhere"), "misrouted"),

@@ -250,7 +250,108 @@ def test_a_cut_off_last_line_is_left_out(tmp_path):
     assert history.check(read([path])).rules == {"unfinished"}
 
 
+def rejected(story: Story, outcome: str = "completed") -> tuple[str, str]:
+    """Message 1 is sent and rejected; returns its receiver and one of the queue for dead letters."""
+    s, r = story.open("s1"), story.open("r1")
+    story.send(s)
+    story.settle(r, story.take(r, 1), outcome, kind="reject")
+    return r, story.open("r3", "q.dead")
+
+
+def dead(story: Story, link: str, position: int = 1, of: str = "q", **values: Any) -> int:
+    return story.take(link, 1, queue="q.dead", of=of, position=position, **values)
+
+
+def test_rejected_and_a_dead_letter(story):
+    _, d = rejected(story)
+    story.settle(d, dead(story, d))
+    verdict = history.check(story.end(), strict=True)
+    assert verdict.rules == set()
+    assert verdict.counts["reject checks"] == verdict.counts["dead letter checks"] == 1
+
+
+def test_a_reject_whose_answer_was_lost_and_a_dead_letter_or_none(story):
+    _, d = rejected(story, "unknown")
+    story.settle(d, dead(story, d))
+    assert story.rules() == set()
+
+
+def test_a_reject_whose_answer_was_lost_and_no_dead_letter(story):
+    rejected(story, "unknown")
+    assert story.rules() == set()
+
+
+def test_opened_before_it_was_told(story):
+    """A client that finds another broker by itself notices later: what came meanwhile may be older."""
+    s, r1 = story.open("s1"), story.open("r1")
+    story.send(s)
+    early = story.t
+    story.settle(r1, story.take(r1, 1, 1))
+    r2 = story.open("r2")
+    story.lines[-1]["at"] = early
+    story.settle(r2, story.take(r2, 1, 1, since=early), "lost")
+    assert story.rules() == set()
+
+
 # ---- what is not
+
+
+def test_rejected_and_no_dead_letter(story):
+    rejected(story)
+    assert story.rules() == {"lost"}
+
+
+def test_rejected_and_twice_a_dead_letter(story):
+    _, d = rejected(story)
+    story.settle(d, dead(story, d))
+    story.settle(d, dead(story, d, 2), "unknown")
+    assert "duplicate" in story.rules()
+
+
+def test_rejected_and_delivered_again(story):
+    r, d = rejected(story)
+    story.settle(d, dead(story, d))
+    story.settle(r, story.take(r, 1, 1), "unknown")
+    assert story.rules() == {"accepted again"}
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [("release", "completed"), ("reject", "lost"), ("accept", "unknown")])
+def test_a_dead_letter_nobody_rejected(story, kind, outcome):
+    s, r = story.open("s1"), story.open("r1")
+    story.send(s)
+    story.settle(r, story.take(r, 1), outcome, kind=kind)
+    d = story.open("r3", "q.dead")
+    story.settle(d, dead(story, d))
+    story.settle(r, story.take(r, 1, 1), "unknown")
+    assert story.rules() == {"phantom"}
+
+
+def test_a_dead_letter_that_was_accepted(story):
+    s, r = story.open("s1"), story.open("r1")
+    story.send(s)
+    story.consume(r, 1)
+    d = story.open("r3", "q.dead")
+    story.settle(d, dead(story, d))
+    assert story.rules() == {"accepted again"}
+
+
+def test_a_dead_letter_of_another_queue(story):
+    _, d = rejected(story)
+    story.settle(d, dead(story, d, of="other"))
+    assert "misrouted" in story.rules()
+
+
+def test_a_dead_letter_never_accepted(story):
+    _, d = rejected(story)
+    dead(story, d)
+    assert story.rules() == {"vanished"}
+
+
+def test_dead_letters_not_drained(story):
+    story.drain = False
+    rejected(story, "unknown")
+    story.line("drained", "early", queue="q")
+    assert story.rules() == {"undrained"}
 
 
 def test_lost(story):
