@@ -18,7 +18,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .journal import (
-    ACCEPT, COMPLETED, DEAD, FAILED, LOST, NEVER, REJECT, RELEASE, SENT, UNKNOWN, Delivery, History, Transfer, read,
+    ACCEPT,
+    COMPLETED,
+    DEAD,
+    FAILED,
+    LOST,
+    NEVER,
+    REJECT,
+    RELEASE,
+    SENT,
+    UNKNOWN,
+    Delivery,
+    History,
+    Transfer,
+    read,
 )  # fmt: skip
 
 Message = tuple[str, str, int]
