@@ -29,6 +29,7 @@ from .world import World
 BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
+PROGRESS_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class Round:
         self._chance = random.Random(settings.seed * 1000 + number)
         self._queues = [f"chaos-{number}-{index}" for index in range(settings.queues)]
         self._addresses = folder / "addresses.json"
+        self._progress_due = 0.0
 
     def run(self, seconds: float) -> None:
         """Load for so many seconds, then drain and judge. Violations are in the outcome."""
@@ -214,13 +216,16 @@ class Round:
     def _attack(self, crowd: Crowd, until: float) -> bool:
         """Faults until the time is over; whether the cluster lives."""
         names = self._settings.faults
+        deck: list[str] = []
         while (left_s := until - time.monotonic()) > 0:
             self._progress(left_s)
             time.sleep(min(max(0.0, left_s), self._chance.uniform(*CALM_S) if names else 1.0))
             if crowd.failed():
                 break
-            if names and until - time.monotonic() > 0 and not self._fault(self._chance.choice(names)):
-                return False
+            if names and until - time.monotonic() > 0:
+                deck = deck or self._chance.sample(names, len(names))  # each has its turn before any has two
+                if not self._fault(deck.pop()):
+                    return False
             self._tell_addresses()
         if names and (wrong := self._world.until_well(self._settings.healthy_s)):
             self._found("not healthy", f"at the end of round {self._number}: {'; '.join(wrong)}")
@@ -252,6 +257,9 @@ class Round:
         return True
 
     def _progress(self, left_s: float) -> None:
+        if time.monotonic() < self._progress_due:
+            return
+        self._progress_due = time.monotonic() + PROGRESS_S
         size = sum(path.stat().st_size for path in self._folder.glob("*.jsonl"))
         self._say(
             f"round {self._number}: {left_s:.0f} s left, {self._outcome.kills.total()} kills, "

@@ -18,7 +18,7 @@ from mantamq.actors.ray_handles import Handle
 from mantamq.client import Connection, MantaError, connect
 from mantamq.protocol.errors import LocalError
 
-from .health import crew, unwell
+from mantamq.benchmarks.health import crew, unwell
 from .nodes import Nodes
 from .proxy import Proxies
 
