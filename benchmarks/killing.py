@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, Protocol
 
 from ..client import Connection, Message, connect, connect_async
@@ -98,7 +98,7 @@ class Manta:
         return self._cluster.actor_pids()
 
     def places(self) -> tuple[int, int]:
-        """Not on the sequencer's Ray node makes no difference here: all are on one."""
+        """Any two: the sequencer is a process of its own, and all are on one Ray node."""
         return 0, 1
 
     def kill(self, victim: str, sender: int, receiver: int) -> tuple[float, str]:
@@ -145,7 +145,7 @@ def manta() -> Generator[Killable]:
 
 
 @contextlib.contextmanager
-def peer(module: Any) -> Iterator[Killable]:
+def peer(module: Any) -> Generator[Killable]:
     with module.cluster() as servers:
         yield Peer(module, servers)
 

@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import importlib
 import json
+import logging
 import multiprocessing
 import random
 import struct
@@ -47,6 +48,7 @@ COMPLETION, DELIVERY = "kill_to_completion_ms", "kill_to_delivery_ms"
 
 def serve(role: str, module: str, pipe: Pipe) -> None:
     """A client process: told `(addresses, index)` it uses that broker; tells `(sent, known)`, two monotonic times."""
+    logging.disable(logging.CRITICAL)  # what the clients say of servers that are killed on purpose
     asyncio.run(_Worker(role, importlib.import_module(module), pipe).run())
 
 

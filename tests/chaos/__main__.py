@@ -33,6 +33,8 @@ def main() -> int:
         names = faults.parse(arguments.faults)
     except ValueError as error:
         parser.error(str(error))
+    if arguments.keep and Path(arguments.keep).exists() and any(Path(arguments.keep).iterdir()):
+        parser.error(f"{arguments.keep} is not empty: journals of two runs must not mix")
     settings = Settings(
         minutes=arguments.minutes, faults=tuple(names), seed=arguments.seed, keep=arguments.keep, rate=arguments.rate,
         brokers=arguments.brokers, round_s=arguments.round, healthy_s=arguments.healthy,

@@ -85,7 +85,7 @@ def _ray_kill(kind: str) -> Fault:
 def _node(world: World, chance: random.Random) -> int:
     """A Ray node that carries a broker."""
     assert world.nodes is not None
-    placed = {world.nodes.number(node) for node in world.cluster.broker_nodes().values()}
+    placed = {world.nodes.number(node) for node in world.broker_nodes()}
     numbers = [number for number in world.nodes.numbers if number in placed]
     if not numbers:
         raise NoVictim("no Ray node carries a broker")

@@ -147,8 +147,7 @@ class Round:
         try:
             self._tell_addresses()
             self._declare()
-            self._begin(crowd)
-            if self._attack(crowd, time.monotonic() + seconds):
+            if self._begin(crowd) and self._attack(crowd, time.monotonic() + seconds):
                 self._end(crowd)
         except (MantaError, GivenUp) as error:
             self._found("refused", f"the observer could not go on: {type(error).__name__}: {error}")
@@ -188,7 +187,8 @@ class Round:
         new.write_text(json.dumps(self._world.addresses()))
         new.rename(self._addresses)
 
-    def _begin(self, crowd: Crowd) -> None:
+    def _begin(self, crowd: Crowd) -> bool:
+        """Start the clients and wait until each has sent or received; whether all have."""
         settings, queues = self._settings, self._queues
         tasks: list[Task] = []
         for index in range(settings.senders):
@@ -202,8 +202,9 @@ class Round:
         while not all(_has_begun(Path(task.journal)) for task in tasks):
             if time.monotonic() > until or crowd.failed():
                 self._found("refused", f"the clients could not begin: {crowd.failed()}")
-                return
+                return False
             time.sleep(0.1)
+        return True
 
     def _task(self, role: str, index: int, queues: list[str], rate: float) -> Task:
         client = f"{role[0]}{index + 1}"

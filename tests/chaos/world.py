@@ -15,10 +15,10 @@ from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
 from mantamq.actors.local_ray import wait_gone
 from mantamq.actors.placement import Placement
 from mantamq.actors.ray_handles import Handle
+from mantamq.benchmarks.health import crew, unwell
 from mantamq.client import Connection, MantaError, connect
 from mantamq.protocol.errors import LocalError
 
-from mantamq.benchmarks.health import crew, unwell
 from .nodes import Nodes
 from .proxy import Proxies
 
@@ -85,7 +85,7 @@ class World:
             status = self.status()
         except Exception as error:
             return [f"nobody tells its status: {error}"]
-        self._addresses.update(status["members"])
+        self._addresses = dict(status["members"]) or self._addresses
         return unwell(status, self.wanted)
 
     def until_well(self, limit_s: float) -> list[str]:
@@ -97,11 +97,8 @@ class World:
 
     def addresses(self) -> dict[str, str]:
         """Where clients connect to, by broker."""
-        return dict(self.proxies.addresses if self.proxies else self._addresses)
-
-    def direct(self) -> dict[str, str]:
-        """The brokers' own addresses."""
-        return dict(self._addresses)
+        proxied = self.proxies.addresses if self.proxies else {}
+        return {broker: proxied.get(broker, address) for broker, address in self._addresses.items()}
 
     def names(self, kind: str) -> dict[str, int]:
         """Names and process ids of the actors of a kind, as the cluster says."""
@@ -115,6 +112,10 @@ class World:
             for actor in self.status()["actors"]
             if actor["role"] == "QueueReplica" and actor.get("machine")
         }
+
+    def broker_nodes(self) -> set[str]:
+        """Ids of the Ray nodes that carry brokers."""
+        return {actor["node"] for actor in self.status()["actors"] if actor["role"] == "BrokerNode"}
 
     def owners(self) -> set[str]:
         """The brokers that hold a consume lock now."""
