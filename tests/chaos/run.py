@@ -228,7 +228,7 @@ class Round:
                 if not self._fault(deck.pop()):
                     return False
             self._tell_addresses()
-        if names and (wrong := self._world.until_well(self._settings.healthy_s)):
+        if wrong := self._world.until_well(self._settings.healthy_s):
             self._found("not healthy", f"at the end of round {self._number}: {'; '.join(wrong)}")
             return False
         return True
