@@ -140,7 +140,7 @@ class Manta:
 def manta() -> Generator[Killable]:
     from ..actors.cluster import start_cluster
 
-    with start_cluster(brokers=3, address="local") as cluster:
+    with start_cluster(brokers=3, address="local", detached=True) as cluster:
         yield Manta(cluster)
 
 

@@ -56,7 +56,8 @@ class World:
         Raises:
             LocalError: it did not start.
         """
-        cluster = start_cluster(brokers=brokers, address="auto" if nodes else "local", detached=False)
+        # Detached: else Ray itself would end all actors with the supervisor that started them.
+        cluster = start_cluster(brokers=brokers, address="auto" if nodes else "local", detached=True)
         world = World(cluster, nodes, _addresses=dict(cluster.addresses))
         if proxied:
             world.proxies = Proxies(sorted(cluster.addresses), lambda broker: world._addresses.get(broker, ""))
