@@ -1,14 +1,16 @@
 # Everything runs in .venv, which is made here; a fresh machine needs only Python 3.11+, make and the package index.
 PYTHON ?= python3
 SEEDS ?= 300
+MINUTES ?= 1
+FAULTS ?= none
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench simulate lock format clean
+.PHONY: help setup demo test check bench bench-recovery bench-joining simulate chaos lock format clean
 
 help: ## Show this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Make .venv and install everything into it
 
@@ -38,6 +40,15 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 
 bench: $(STAMP) ## Ours and the installed peers in one run, with ratios
 	$(BIN)/python -m mantamq.benchmarks
+
+bench-recovery: $(STAMP) ## Time from a kill to the next completion and delivery, peers beside
+	$(BIN)/python -m mantamq.benchmarks.recovery
+
+bench-joining: $(STAMP) ## What a joining broker costs the publishers, and how long it takes
+	$(BIN)/python -m mantamq.benchmarks.joining
+
+chaos: $(STAMP) ## Real processes under FAULTS=names for MINUTES=n: nothing completed is lost
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --faults '$(FAULTS)' $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))
 
 simulate: $(STAMP) ## The whole cluster in one process under SEEDS=n seeds
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)

@@ -31,32 +31,115 @@ def missing() -> str:
     return ""
 
 
+async def _ignore(error: Exception) -> None:
+    """What the client logs of a lost server: here they are lost on purpose."""
+
+
+class Servers:
+    """Three servers, numbered from 0, that can be killed and started again.
+
+    Attributes:
+        addresses: for clients.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.addresses = [f"nats://127.0.0.1:{port}" for port in PORTS]
+        self._folder = Path(folder)
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        routes = ", ".join(f"nats://127.0.0.1:{port}" for port in ROUTES)
+        for index, (port, route) in enumerate(zip(PORTS, ROUTES, strict=True)):
+            self._config(index).write_text(
+                f"port: {port}\nhost: 127.0.0.1\nserver_name: n{index}\n"
+                f"jetstream {{ store_dir: {folder}/n{index} }}\n"
+                f"cluster {{ name: peers, listen: 127.0.0.1:{route}, routes: [{routes}] }}\n"
+            )
+
+    def _config(self, index: int) -> Path:
+        return self._folder / f"n{index}.conf"
+
+    def start(self, index: int) -> None:
+        with (self._folder / f"n{index}.log").open("ab") as log:
+            self._running[index] = subprocess.Popen(
+                ["nats-server", "-c", str(self._config(index))], stdout=log, stderr=log
+            )
+
+    def kill(self, index: int) -> float:
+        """SIGKILL; returns the time of it (monotonic)."""
+        server = self._running.pop(index)
+        server.kill()
+        killed = time.monotonic()
+        server.wait()
+        return killed
+
+    def leader(self) -> int:
+        """The number of the server that leads the stream.
+
+        Raises:
+            RuntimeError: there is none now.
+        """
+        return asyncio.run(self._standing())[0]
+
+    def until_whole(self, limit_s: float) -> None:
+        """Wait until all three are up and have all of the stream.
+
+        Raises:
+            RuntimeError: they have not at the limit.
+        """
+        until = time.monotonic() + limit_s
+        while True:
+            try:
+                if asyncio.run(self._standing())[1] == len(PORTS):
+                    return
+            except Exception:
+                pass
+            if time.monotonic() > until:
+                raise RuntimeError(f"{NAME} was not whole again within {limit_s:g} s")
+            time.sleep(0.1)
+
+    async def _standing(self) -> tuple[int, int]:
+        """The leader's number, and how many servers are up to date."""
+        import nats
+
+        running = [self.addresses[index] for index in self._running]
+        connection = await nats.connect(running, allow_reconnect=False, error_cb=_ignore)
+        try:
+            cluster = (await connection.jetstream().stream_info("B")).cluster
+        finally:
+            await connection.close()
+        if cluster is None or not cluster.leader:
+            raise RuntimeError(f"{NAME} has no leader now")
+        current = [peer for peer in cluster.replicas or [] if peer.current and not peer.offline]
+        return int(cluster.leader[1:]), 1 + len(current)
+
+    def stop(self) -> None:
+        for server in self._running.values():
+            server.terminate()
+        for server in self._running.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(5)
+            server.kill()
+            server.wait()
+
+
+@contextlib.contextmanager
+def cluster() -> Generator[Servers]:
+    """Run the servers, with an empty stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        servers = Servers(folder)
+        try:
+            for index in range(len(PORTS)):
+                servers.start(index)
+            asyncio.run(_prepare(servers.addresses[0]))
+            yield servers
+        finally:
+            servers.stop()
+
+
 @contextlib.contextmanager
 def servers() -> Generator[list[str]]:
     """Run the cluster; yields the client addresses."""
-    with tempfile.TemporaryDirectory() as folder:
-        routes = ", ".join(f"nats://127.0.0.1:{port}" for port in ROUTES)
-        running: list[subprocess.Popen[bytes]] = []
-        try:
-            for index, (port, route) in enumerate(zip(PORTS, ROUTES, strict=True), 1):
-                config = Path(folder) / f"n{index}.conf"
-                config.write_text(
-                    f"port: {port}\nhost: 127.0.0.1\nserver_name: n{index}\n"
-                    f"jetstream {{ store_dir: {folder}/n{index} }}\n"
-                    f"cluster {{ name: peers, listen: 127.0.0.1:{route}, routes: [{routes}] }}\n"
-                )
-                log = open(Path(folder) / f"n{index}.log", "wb")  # noqa: SIM115
-                running.append(subprocess.Popen(["nats-server", "-c", str(config)], stdout=log, stderr=log))
-            addresses = [f"nats://127.0.0.1:{port}" for port in PORTS]
-            asyncio.run(_prepare(addresses[0]))
-            yield addresses
-        finally:
-            for server in running:
-                server.terminate()
-            for server in running:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    server.wait(5)
-                server.kill()
+    with cluster() as running:
+        yield running.addresses
 
 
 async def _prepare(address: str) -> None:
@@ -127,3 +210,38 @@ async def consume(address: str, count: int, fetch: int, ready: Any) -> Consumed:
     end = time.time()
     await connection.close()
     return Consumed(end, len(latencies), latencies)
+
+
+class Sender:
+    """Sends one message at a time, each confirmed."""
+
+    async def open(self, address: str) -> None:
+        import nats
+
+        self._connection = await nats.connect(address, allow_reconnect=False, connect_timeout=1, error_cb=_ignore)
+        self._stream = self._connection.jetstream()
+
+    async def send(self, body: bytes) -> None:
+        """Returns when it is confirmed. A confirmation that died with a leader never comes: ask again soon."""
+        await self._stream.publish("b", body, timeout=0.25)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+class Receiver:
+    """Fetches one message at a time, and acknowledges it."""
+
+    async def open(self, address: str) -> None:
+        import nats
+
+        self._connection = await nats.connect(address, allow_reconnect=False, connect_timeout=1, error_cb=_ignore)
+        self._subscription = await self._connection.jetstream().pull_subscribe("b", "d")
+
+    async def receive(self) -> bytes:
+        (message,) = await self._subscription.fetch(1, timeout=0.25)
+        await message.ack()
+        return message.data
+
+    async def close(self) -> None:
+        await self._connection.close()

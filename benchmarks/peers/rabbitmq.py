@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -37,68 +38,142 @@ def missing() -> str:
     return ""
 
 
+class Servers:
+    """Three nodes, numbered from 0, that can be killed and started again.
+
+    Attributes:
+        addresses: for clients.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.addresses = [f"amqp://guest:guest@127.0.0.1:{port}/" for port in PORTS]
+        self._home = Path(folder)
+        self._up: set[int] = set()
+        (self._home / ".erlang.cookie").write_text("MANTABENCHMARKCOOKIE")
+        (self._home / ".erlang.cookie").chmod(0o400)
+        self._environment = os.environ | {"HOME": folder}
+
+    def control(self, index: int, *words: str) -> str:
+        """Run rabbitmqctl; returns what it says. Raises subprocess.SubprocessError."""
+        command = [str(_program("rabbitmqctl")), "-n", f"r{index}@localhost", *words, "-q"]
+        ran = subprocess.run(
+            command, env=self._environment, check=True, capture_output=True, timeout=120, text=True, cwd=self._home
+        )
+        return ran.stdout
+
+    def start(self, index: int) -> None:
+        """Start a node; returns at once."""
+        base = self._home / f"r{index}"
+        base.mkdir(exist_ok=True)
+        (base / "plugins").write_text("[].")
+        (base / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{PORTS[index]}\n")
+        (base / "pid").unlink(missing_ok=True)
+        subprocess.run(
+            [str(_program("rabbitmq-server")), "-detached"],
+            check=True,
+            capture_output=True,
+            env=self._environment
+            | {
+                "RABBITMQ_NODENAME": f"r{index}@localhost",
+                "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq"),
+                "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
+                "RABBITMQ_LOG_BASE": str(base / "log"),
+                "RABBITMQ_DIST_PORT": str(25671 + index),
+                "RABBITMQ_PID_FILE": str(base / "pid"),
+                "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "plugins"),
+                "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "gen"),
+            },
+        )
+        self._up.add(index)
+
+    def until_up(self, index: int) -> None:
+        until = time.monotonic() + 120
+        while True:
+            try:
+                self.control(index, "await_startup")
+                return
+            except subprocess.SubprocessError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(1)
+
+    def join(self) -> None:
+        """Make one cluster of the three."""
+        for index in range(1, len(PORTS)):
+            for words in (["stop_app"], ["join_cluster", "r0@localhost"], ["start_app"]):
+                self.control(index, *words)
+
+    def kill(self, index: int) -> float:
+        """SIGKILL; returns the time of it (monotonic)."""
+        pid = int((self._home / f"r{index}" / "pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+        self._up.discard(index)
+        return killed
+
+    def leader(self) -> int:
+        """The number of the node that leads the queue.
+
+        Raises:
+            RuntimeError: there is none now.
+        """
+        return self._standing()[0]
+
+    def until_whole(self, limit_s: float) -> None:
+        """Wait until all three are up and take part in the queue.
+
+        Raises:
+            RuntimeError: they do not at the limit.
+        """
+        until = time.monotonic() + limit_s
+        while True:
+            try:
+                if self._standing()[1] == len(PORTS):
+                    return
+            except (RuntimeError, subprocess.SubprocessError):
+                pass
+            if time.monotonic() > until:
+                raise RuntimeError(f"{NAME} was not whole again within {limit_s:g} s")
+            time.sleep(0.5)
+
+    def _standing(self) -> tuple[int, int]:
+        """The leader's number, and how many nodes take part."""
+        said = self.control(min(self._up), "list_queues", "name", "leader", "online", "--no-table-headers")
+        for line in said.splitlines():
+            name, _, rest = line.partition("\t")
+            leader, _, online = rest.partition("\t")
+            if name == "b" and leader.startswith("r"):
+                return int(leader[1 : leader.index("@")]), online.count("@")
+        raise RuntimeError(f"{NAME} has no leader now: {said}")
+
+    def stop(self) -> None:
+        for index in sorted(self._up, reverse=True):
+            with contextlib.suppress(subprocess.SubprocessError):
+                self.control(index, "stop")
+
+
+@contextlib.contextmanager
+def cluster() -> Generator[Servers]:
+    """Run the nodes, with an empty queue on all."""
+    with tempfile.TemporaryDirectory() as folder:
+        servers = Servers(folder)
+        try:
+            for index in range(len(PORTS)):
+                servers.start(index)
+            for index in range(len(PORTS)):
+                servers.until_up(index)
+            servers.join()
+            asyncio.run(_prepare(servers.addresses[0]))
+            yield servers
+        finally:
+            servers.stop()
+
+
 @contextlib.contextmanager
 def servers() -> Generator[list[str]]:
     """Run the cluster; yields the client addresses."""
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        (home / ".erlang.cookie").write_text("MANTABENCHMARKCOOKIE")
-        (home / ".erlang.cookie").chmod(0o400)
-        environment = os.environ | {"HOME": folder}
-
-        def control(node: int, *words: str) -> None:
-            command = [str(_program("rabbitmqctl")), "-n", f"r{node}@localhost", *words, "-q"]
-            subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
-
-        started: list[int] = []
-        try:
-            for node, port in enumerate(PORTS, 1):
-                base = home / f"r{node}"
-                base.mkdir()
-                (base / "plugins").write_text("[].")
-                (base / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
-                subprocess.run(
-                    [str(_program("rabbitmq-server")), "-detached"],
-                    check=True,
-                    capture_output=True,
-                    env=environment
-                    | {
-                        "RABBITMQ_NODENAME": f"r{node}@localhost",
-                        "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq"),
-                        "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
-                        "RABBITMQ_LOG_BASE": str(base / "log"),
-                        "RABBITMQ_DIST_PORT": str(25670 + node),
-                        "RABBITMQ_PID_FILE": str(base / "pid"),
-                        "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "plugins"),
-                        "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "gen"),
-                    },
-                )
-                started.append(node)
-            for node in started:
-                _until_up(control, node)
-            for node in started[1:]:
-                control(node, "stop_app")
-                control(node, "join_cluster", "r1@localhost")
-                control(node, "start_app")
-            addresses = [f"amqp://guest:guest@127.0.0.1:{port}/" for port in PORTS]
-            asyncio.run(_prepare(addresses[0]))
-            yield addresses
-        finally:
-            for node in reversed(started):
-                with contextlib.suppress(subprocess.SubprocessError):
-                    control(node, "stop")
-
-
-def _until_up(control: Any, node: int) -> None:
-    until = time.monotonic() + 120
-    while True:
-        try:
-            control(node, "await_startup")
-            return
-        except subprocess.SubprocessError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(1)
+    with cluster() as running:
+        yield running.addresses
 
 
 async def _prepare(address: str) -> None:
@@ -165,3 +240,48 @@ async def consume(address: str, count: int, fetch: int, ready: Any) -> Consumed:
     end = time.time()
     await connection.close()
     return Consumed(end, len(latencies), latencies)
+
+
+class Sender:
+    """Sends one message at a time, each confirmed."""
+
+    async def open(self, address: str) -> None:
+        import aio_pika
+
+        self._connection = await aio_pika.connect(address, timeout=1)
+        channel = await self._connection.channel(publisher_confirms=True)
+        self._exchange = channel.default_exchange
+
+    async def send(self, body: bytes) -> None:
+        """Returns when it is confirmed."""
+        import aio_pika
+
+        await self._exchange.publish(aio_pika.Message(body, delivery_mode=2), routing_key="b")
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+class Receiver:
+    """Receives one message at a time, and acknowledges it."""
+
+    async def open(self, address: str) -> None:
+        import aio_pika
+
+        self._connection = await aio_pika.connect(address, timeout=1)
+        channel = await self._connection.channel()
+        await channel.set_qos(prefetch_count=100)
+        queue = await channel.declare_queue("b", durable=True, passive=True)
+        self._came: asyncio.Queue[Any] = asyncio.Queue()
+        self._connection.close_callbacks.add(lambda *_: self._came.put_nowait(None))
+        await queue.consume(self._came.put)
+
+    async def receive(self) -> bytes:
+        message = await self._came.get()
+        if message is None:
+            raise ConnectionError("the connection is closed")
+        await message.ack()
+        return message.body
+
+    async def close(self) -> None:
+        await self._connection.close()

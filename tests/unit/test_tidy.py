@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT_LATE: dict[str, set[str]] = {
     "client": {"actors"},  # to start or find a cluster; a client of "host:port" must not pay for Ray
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
+    "benchmarks/killing.py": {"actors"},
+    "benchmarks/joining.py": {"actors"},
 }
 PURE_STDLIB = {
     *("__future__", "abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses"),

@@ -1,0 +1,173 @@
+"""The faults, by name. Each does its harm, undoes what can be undone, and says in a few words what it did.
+
+kill-X       SIGKILL to the process of an actor
+pause-X      SIGSTOP, and SIGCONT after 1 to 6 seconds: what wakes is a zombie that knows nothing
+ray-kill-X   `ray.kill`, as an operator would
+             X: broker, owner (a broker that holds a consume lock), replica (one that carries queues), sequencer,
+             ownership, supervisor
+kill-node    a whole Ray node at once; another one is added after a while, as an autoscaler would
+kill-raylet  only its raylet: its actors must notice
+pause-node   everything on it stands still for 1 to 6 seconds
+cut-node     its network cable is out for 1 to 6 seconds (needs network namespaces)
+cut-link     the clients' links of one broker: broken, or silent for 1 to 6 seconds
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+from .world import World
+
+PAUSE_S = (1.0, 6.0)
+REPLACE_S = (1.0, 5.0)
+Fault = Callable[[World, random.Random], str]
+
+
+class NoVictim(Exception):
+    """There is nothing now that this fault could hit."""
+
+
+def _choose(world: World, chance: random.Random, kind: str) -> tuple[str, int]:
+    """Name and process id of an actor of this kind."""
+    names = world.names("broker" if kind == "owner" else kind)
+    if kind == "replica":
+        names = {name: pid for name, pid in names.items() if name in world.busy_replicas()} or names
+    elif kind == "owner":
+        owners = world.owners()
+        names = {name: pid for name, pid in names.items() if name in owners}
+    if not names:
+        raise NoVictim(f"there is no {kind}")
+    name = chance.choice(sorted(names))
+    return name, names[name]
+
+
+def _kill(kind: str) -> Fault:
+    def fault(world: World, chance: random.Random) -> str:
+        name, pid = _choose(world, chance, kind)
+        os.kill(pid, signal.SIGKILL)
+        return f"{name} (pid {pid})"
+
+    return fault
+
+
+def _pause(kind: str) -> Fault:
+    def fault(world: World, chance: random.Random) -> str:
+        name, pid = _choose(world, chance, kind)
+        seconds = chance.uniform(*PAUSE_S)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # it may have been ended meanwhile
+                os.kill(pid, signal.SIGCONT)
+        return f"{name} (pid {pid}) for {seconds:.1f} s"
+
+    return fault
+
+
+def _ray_kill(kind: str) -> Fault:
+    def fault(world: World, chance: random.Random) -> str:
+        name, pid = _choose(world, chance, kind)
+        handle = world.handle(name)
+        if handle is None:
+            raise NoVictim(f"Ray knows no actor {name}")
+        handle.kill()
+        return f"{name} (pid {pid})"
+
+    return fault
+
+
+def _node(world: World, chance: random.Random) -> int:
+    """A Ray node that carries a broker."""
+    assert world.nodes is not None
+    placed = {world.nodes.number(node) for node in world.broker_nodes()}
+    numbers = [number for number in world.nodes.numbers if number in placed]
+    if not numbers:
+        raise NoVictim("no Ray node carries a broker")
+    return chance.choice(numbers)
+
+
+def _kill_node(raylet_only: bool) -> Fault:
+    def fault(world: World, chance: random.Random) -> str:
+        assert world.nodes is not None
+        number = _node(world, chance)
+        world.nodes.kill(number, raylet_only)
+        time.sleep(chance.uniform(*REPLACE_S))
+        return f"node {number}, node {world.nodes.add()} instead"
+
+    return fault
+
+
+def _pause_node(world: World, chance: random.Random) -> str:
+    assert world.nodes is not None
+    number = _node(world, chance)
+    seconds = chance.uniform(*PAUSE_S)
+    world.nodes.signal(number, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        world.nodes.signal(number, signal.SIGCONT)
+    return f"node {number} for {seconds:.1f} s"
+
+
+def _cut_node(world: World, chance: random.Random) -> str:
+    assert world.nodes is not None
+    number = _node(world, chance)
+    seconds = chance.uniform(*PAUSE_S)
+    world.nodes.cut(number, True)
+    try:
+        time.sleep(seconds)
+    finally:
+        world.nodes.cut(number, False)
+    return f"node {number} for {seconds:.1f} s"
+
+
+def _cut_link(world: World, chance: random.Random) -> str:
+    assert world.proxies is not None
+    broker = chance.choice(sorted(world.proxies.addresses))
+    if chance.random() < 0.5:
+        return f"{world.proxies.reset(broker)} links of {broker} broken"
+    seconds = chance.uniform(*PAUSE_S)
+    world.proxies.silence(broker, True)
+    try:
+        time.sleep(seconds)
+    finally:
+        world.proxies.silence(broker, False)
+    return f"links of {broker} silent for {seconds:.1f} s"
+
+
+KINDS = ("broker", "owner", "replica", "sequencer", "ownership", "supervisor")
+FAULTS: dict[str, Fault] = {
+    **{f"kill-{kind}": _kill(kind) for kind in KINDS},
+    **{f"pause-{kind}": _pause(kind) for kind in KINDS},
+    **{f"ray-kill-{kind}": _ray_kill(kind) for kind in KINDS},
+    "kill-node": _kill_node(raylet_only=False),
+    "kill-raylet": _kill_node(raylet_only=True),
+    "pause-node": _pause_node,
+    "cut-node": _cut_node,
+    "cut-link": _cut_link,
+}
+NODE_FAULTS = {"kill-node", "kill-raylet", "pause-node", "cut-node"}
+"""These need several Ray nodes."""
+
+
+def parse(text: str) -> list[str]:
+    """Names of faults, with commas; "none"; "all"; or a beginning with a star, like "kill-*".
+
+    Raises:
+        ValueError: there is no such fault.
+    """
+    names: list[str] = []
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        if word == "none":
+            continue
+        found = [name for name in FAULTS if word in ("all", name) or (word[-1] == "*" and name.startswith(word[:-1]))]
+        if not found:
+            raise ValueError(f"there is no fault {word!r}: there are none, all, {', '.join(FAULTS)}")
+        names += [name for name in found if name not in names]
+    return names

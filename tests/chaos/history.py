@@ -1,0 +1,387 @@
+"""The checker: reads the clients' logs, and nothing else, and says what no correct broker could have done.
+
+What it may conclude, and from what. A transfer whose outcome is not known may have happened, once, or not. Order between
+two processes is concluded only from intervals: an answer was logged before the other's question. A delivery was
+*dispatched* at some unknown time before it was fetched; all that is known is that it arrived after `since` and after its
+link was opened, that deliveries of one link were dispatched in the order they were fetched, and that a message's delivery
+count never falls. So a delivery that merely *shows* late, after another consumer's accept, is no violation as long as it
+can have been sent before and its own accept did not count.
+
+The rules are the functions below; each counts the checks it really made, so that a run which checked nothing shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .journal import (
+    ACCEPT,
+    COMPLETED,
+    DEAD,
+    FAILED,
+    LOST,
+    NEVER,
+    REJECT,
+    RELEASE,
+    SENT,
+    UNKNOWN,
+    Delivery,
+    History,
+    Transfer,
+    read,
+)  # fmt: skip
+
+Message = tuple[str, str, int]
+"""Queue, producer, number."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Attributes: rule: which one broke; text: what was seen."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+@dataclass
+class Verdict:
+    """Attributes: violations; counts: how many checks of each kind were made, and how much of each kind was seen."""
+
+    violations: list[Violation] = field(default_factory=list[Violation])
+    counts: Counter[str] = field(default_factory=Counter[str])
+
+    def found(self, rule: str, text: str) -> None:
+        self.violations.append(Violation(rule, text))
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that broke."""
+        return {violation.rule for violation in self.violations}
+
+
+@dataclass
+class _Facts:
+    """The history, arranged. Attributes: of: message -> its deliveries, in the order of logged time."""
+
+    history: History
+    of: dict[Message, list[Delivery]]
+    say: Verdict
+
+    def transfer(self, message: Message) -> Transfer | None:
+        queue, producer, number = message
+        return self.history.transfers.get((queue, producer), {}).get(number)
+
+
+def check_files(paths: Iterable[Path], strict: bool = False, minimum: Mapping[str, int] | None = None) -> Verdict:
+    """`check` of logs on disk."""
+    return check(read(paths), strict, minimum)
+
+
+def check(history: History, strict: bool = False, minimum: Mapping[str, int] | None = None) -> Verdict:
+    """Judge a history.
+
+    Args:
+        strict: nothing went wrong in this run (no faults), so nothing may be unknown, lost or redelivered unasked.
+        minimum: name of a count -> how many there must be at least; fewer is a violation (`vacuous`).
+    """
+    say = Verdict()
+    of: dict[Message, list[Delivery]] = defaultdict(list)
+    for delivery in history.deliveries:
+        of[delivery.queue, delivery.producer, delivery.number].append(delivery)
+    for deliveries in of.values():
+        if len(deliveries) > 1:
+            deliveries.sort(key=lambda d: d.t)
+    facts = _Facts(history, of, say)
+    for rule in RULES:
+        rule(facts)
+    if strict:
+        _strict(facts)
+    for name, least in (minimum or {}).items():
+        if say.counts[name] < least:
+            say.found("vacuous", f"only {say.counts[name]} of {name}, and {least} are the least that prove something")
+    return say
+
+
+# ---- the rules
+
+
+def _log(facts: _Facts) -> None:
+    """The logs are whole and say nothing impossible; every queue was drained after all was sent."""
+    history, say = facts.history, facts.say
+    for text in history.wrong:
+        say.found("log", text)
+    for client in sorted(set(history.clients) - history.finished):
+        say.found("unfinished", f"the log of {client} has no last line: what it knew is missing")
+    last: dict[str, float] = defaultdict(float)
+    for (queue, _), mine in history.transfers.items():
+        last[queue] = max([last[queue], *(transfer.sent for transfer in mine.values())])
+    for delivery in history.deliveries:
+        if delivery.kind == REJECT:
+            last[delivery.queue + DEAD] = max(last[delivery.queue + DEAD], delivery.asked)
+    for queue in sorted(last):
+        if history.drained.get(queue, 0.0) < last[queue]:
+            say.found("undrained", f"queue {queue} was not seen empty after all was sent: nothing is known of loss")
+    for mine in history.transfers.values():
+        for transfer in mine.values():
+            say.counts["transfers " + (UNKNOWN if transfer.outcome == SENT else transfer.outcome)] += 1
+    for delivery in history.deliveries:
+        say.counts["deliveries"] += 1
+        say.counts["redeliveries"] += delivery.count > 0
+        if delivery.kind:
+            say.counts[f"{delivery.kind}s {UNKNOWN if delivery.outcome == SENT else delivery.outcome}"] += 1
+    for link in history.links.values():
+        say.counts["links broken"] += link.broken
+
+
+def _known(facts: _Facts) -> None:
+    """What is delivered was sent, before, to this queue, was not refused, and is undamaged."""
+    for message, deliveries in facts.of.items():
+        source = message[0].removesuffix(DEAD)
+        transfer = facts.transfer((source, *message[1:]))
+        for delivery in deliveries:
+            facts.say.counts["origin checks"] += 1
+            where = f"{_name(message)} delivered to {delivery}"
+            if delivery.damaged:
+                facts.say.found("damaged", where)
+            elif delivery.of != source:
+                facts.say.found("misrouted", f"{where}: it was sent to {delivery.of}")
+            elif transfer is None or delivery.t < transfer.sent:
+                facts.say.found("phantom", f"{where}: it was not sent{' before' if transfer else ''}")
+            elif transfer.outcome == FAILED:
+                facts.say.found("phantom", f"{where}: the sender was told that it was refused")
+
+
+def _not_lost(facts: _Facts) -> None:
+    """A completed transfer is delivered; whoever had it last accepted it, or may have."""
+    say = facts.say
+    for (queue, producer), mine in facts.history.transfers.items():
+        for number, transfer in mine.items():
+            message = (queue, producer, number)
+            if transfer.outcome == COMPLETED:
+                say.counts["loss checks"] += 1
+                if message not in facts.of:
+                    say.found("lost", f"{_name(message)} was complete at {transfer.done:.3f} and was never delivered")
+    for message, deliveries in facts.of.items():
+        say.counts["vanishing checks"] += 1
+        if not any(map(_may_be_consumed, deliveries)):
+            seen = "; ".join(map(str, deliveries))
+            say.found("vanished", f"{_name(message)} went back to its queue and never came again: {seen}")
+
+
+def _may_be_consumed(delivery: Delivery) -> bool:
+    return delivery.kind in (ACCEPT, REJECT) and delivery.outcome != LOST
+
+
+def _consumed(delivery: Delivery) -> bool:
+    return delivery.kind in (ACCEPT, REJECT) and delivery.outcome == COMPLETED
+
+
+def _dead_lettered(facts: _Facts) -> None:
+    """What was rejected is in the queue for dead letters, and nothing else is."""
+    say = facts.say
+    for message, deliveries in facts.of.items():
+        queue = message[0]
+        if queue.endswith(DEAD):
+            before = facts.of.get((queue.removesuffix(DEAD), *message[1:]), [])
+            say.counts["dead letter checks"] += 1
+            accepted = next((d for d in before if d.kind == ACCEPT and d.outcome == COMPLETED), None)
+            if accepted is not None:
+                say.found("accepted again", f"{_name(message)} is a dead letter, and was accepted by {accepted}")
+            elif not any(d.kind == REJECT and d.outcome != LOST and d.asked <= deliveries[0].t for d in before):
+                say.found("phantom", f"{_name(message)} is a dead letter, and nobody can have rejected it")
+            continue
+        rejected = next((d for d in deliveries if d.kind == REJECT and d.outcome == COMPLETED), None)
+        if rejected is not None:
+            say.counts["reject checks"] += 1
+            if (queue + DEAD, *message[1:]) not in facts.of:
+                say.found("lost", f"{_name(message)} is no dead letter, and was rejected by {rejected}")
+
+
+def _one_place(facts: _Facts) -> None:
+    """A message has one place in its queue, and a place one message."""
+    at: dict[tuple[str, int], Message] = {}
+    for message, deliveries in facts.of.items():
+        places = {delivery.position for delivery in deliveries}
+        facts.say.counts["place checks"] += len(deliveries)
+        if len(places) > 1:
+            facts.say.found("duplicate", f"{_name(message)} is in its queue {len(places)} times, at {sorted(places)}")
+        for place in places:
+            other = at.setdefault((message[0], place), message)
+            if other != message:
+                facts.say.found("place", f"{_name(message)} and {_name(other)} are both at {place} of {message[0]}")
+
+
+def _accepted_once(facts: _Facts) -> None:
+    """A message whose accept is complete was not, and will not be, anybody else's."""
+    say = facts.say
+    for message, deliveries in facts.of.items():
+        for accepted in deliveries:
+            if not _consumed(accepted):
+                continue
+            say.counts["accept checks"] += 1
+            for other in deliveries:
+                if other is accepted:
+                    continue
+                say.counts["accept against another delivery"] += 1
+                why = _after_accept(accepted, other)
+                if why:
+                    say.found("accepted again", f"{_name(message)}, {why}: accepted by {accepted}; also {other}")
+                elif other.t > accepted.answered:
+                    say.counts["deliveries that showed late"] += 1
+
+
+def _after_accept(accepted: Delivery, other: Delivery) -> str:
+    """Why `other` cannot have been dispatched before a consumer's accept that counted, or ""."""
+    if _consumed(other):
+        # Both accepts of a pair come by here: it is told once.
+        return "two accepts are complete" if (accepted.t, id(accepted)) < (other.t, id(other)) else ""
+    if other.count > accepted.count:
+        return "it was requeued from a consumer whose accept is complete"
+    if other.link is accepted.link:
+        return "it came again on the same link" if other.order > accepted.order else ""
+    if other.link.opened > accepted.answered:
+        return "it was delivered on a link opened after the accept was complete"
+    if other.since > accepted.answered:
+        return "it arrived after the accept was complete"
+    return ""
+
+
+def _flagged(facts: _Facts) -> None:
+    """Of a message's deliveries only the first is without the redelivered flag."""
+    say = facts.say
+    for message, deliveries in facts.of.items():
+        if len(deliveries) == 1:
+            continue
+        bare = [delivery for delivery in deliveries if delivery.count == 0]
+        say.counts["flag checks"] += len(deliveries) - 1
+        if len(bare) > 1:
+            say.found("not flagged", f"{_name(message)} came as new to {' and to '.join(map(str, bare))}")
+            continue
+        for delivery in bare:
+            for other in deliveries:
+                if other is not delivery and _surely_later(delivery, other):
+                    say.found("not flagged", f"{_name(message)} came as new to {delivery} after {other}")
+                    break
+
+
+def _surely_later(delivery: Delivery, other: Delivery) -> bool:
+    """Whether `delivery` was certainly dispatched, or at least arrived, after `other`."""
+    if delivery.link is other.link:
+        return delivery.order > other.order
+    return max(delivery.link.opened, delivery.since) > other.t
+
+
+def _counts_rise(facts: _Facts) -> None:
+    """On one link a message's delivery count never falls (it may stand: what an evicted owner had not yet acquired)."""
+    for message, deliveries in facts.of.items():
+        last: dict[str, Delivery] = {}
+        for delivery in deliveries if len(deliveries) > 1 else ():
+            before = last.get(delivery.link.id)
+            if before is not None:
+                facts.say.counts["count checks"] += 1
+                if delivery.count < before.count:
+                    facts.say.found("count", f"{_name(message)} came to {delivery} after {before}")
+            last[delivery.link.id] = delivery
+
+
+def _in_order_of_places(facts: _Facts) -> None:
+    """Places follow sending: always on one link, else whenever one transfer was complete before the next was sent."""
+    say = facts.say
+    queues: dict[str, dict[int, Transfer]] = defaultdict(dict)
+    for message, deliveries in facts.of.items():
+        transfer = facts.transfer(message)
+        if transfer is not None:
+            queues[message[0]][deliveries[0].position] = transfer
+    for queue, places in queues.items():
+        highest: dict[str, Transfer] = {}
+        latest: Transfer | None = None
+        for place in sorted(places):
+            transfer = places[place]
+            before = highest.get(transfer.link.id)
+            if before is not None:
+                say.counts["place order checks"] += 1
+                if transfer.number < before.number:
+                    name = f"{transfer.number} of {transfer.producer}"
+                    say.found("order", f"in queue {queue}, {name} is at {place}, behind {before.number} of one link")
+            if before is None or transfer.number > before.number:
+                highest[transfer.link.id] = transfer
+            if latest is not None and transfer.outcome == COMPLETED:
+                say.counts["real time checks"] += 1
+                if transfer.done < latest.sent:
+                    say.found(
+                        "real time",
+                        f"in queue {queue}, {transfer.number} of {transfer.producer} was complete at {transfer.done:.3f} "
+                        f"and is behind {latest.number} of {latest.producer}, sent only at {latest.sent:.3f}",
+                    )
+            if latest is None or transfer.sent > latest.sent:
+                latest = transfer
+
+
+def _in_order_to_one(facts: _Facts) -> None:
+    """To one consumer, a producer's messages come in their order, redeliveries left out."""
+    say = facts.say
+    highest: dict[tuple[str, str], Delivery] = {}
+    by_link: dict[str, list[Delivery]] = defaultdict(list)
+    for delivery in facts.history.deliveries:
+        if delivery.count == 0:
+            by_link[delivery.link.id].append(delivery)
+    for link, deliveries in by_link.items():
+        deliveries.sort(key=lambda d: d.order)
+        for delivery in deliveries:
+            key = (link, delivery.producer)
+            before = highest.get(key)
+            if before is not None:
+                say.counts["order checks"] += 1
+                if delivery.number < before.number and _ordered(facts, delivery, before):
+                    say.found(
+                        "order",
+                        f"{link} got {delivery.number} of {delivery.producer} after {before.number}, both as new",
+                    )
+            if before is None or delivery.number > before.number:
+                highest[key] = delivery
+
+
+def _ordered(facts: _Facts, lower: Delivery, higher: Delivery) -> bool:
+    """Whether the one with the lower number had to be first in the queue."""
+    first = facts.transfer((lower.queue, lower.producer, lower.number))
+    second = facts.transfer((higher.queue, higher.producer, higher.number))
+    if first is None or second is None:
+        return False
+    return first.link is second.link or (first.outcome == COMPLETED and first.done < second.sent)
+
+
+def _strict(facts: _Facts) -> None:
+    """Without faults nothing is unknown, nothing breaks, and nothing comes twice unless somebody gave it back."""
+    history, say = facts.history, facts.say
+    for name in ("transfers unknown", "transfers failed", "accepts unknown", "accepts lost", "releases unknown",
+                 "releases lost", "rejects unknown", "rejects lost", "links broken"):  # fmt: skip
+        if say.counts[name]:
+            say.found("uncalled for", f"{say.counts[name]} {name}, and there were no faults")
+    closings: dict[str, list[float]] = defaultdict(list)
+    for link in history.links.values():
+        if link.role == "receiver" and link.closed != NEVER:
+            closings[link.queue].append(link.closed)  # what it had prefetched went back
+    for message, deliveries in facts.of.items():
+        say.counts["strict checks"] += 1
+        given_back = sum(d.kind == RELEASE or (not d.kind and d.link.closed != NEVER) for d in deliveries)
+        last = deliveries[-1]
+        closed = sum(t < last.t for t in closings[message[0]])
+        if len(deliveries) > given_back + 1 or max(d.count for d in deliveries) > given_back + closed:
+            seen = "; ".join(map(str, deliveries))
+            say.found("uncalled for", f"{_name(message)} was delivered again though nobody gave it back: {seen}")
+
+
+def _name(message: Message) -> str:
+    queue, producer, number = message
+    return f"message {number} of {producer} in {queue}"
+
+
+RULES: tuple[Callable[[_Facts], None], ...] = (
+    _log, _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
+)  # fmt: skip

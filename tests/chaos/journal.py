@@ -1,0 +1,254 @@
+"""What clients write down while faults happen: one JSON object per line, one file per client, and how it is read back.
+
+Times are seconds of the machine's monotonic clock, the same for all processes of one machine. A client writes *before*
+it asks for something (``sent``) and *after* it knows (every other outcome), so that the truth lies between the two.
+
+    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver", "broker", "at"?}
+    {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | failed | unknown}
+    {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?}
+    {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject,
+                "outcome": sent | completed | lost | unknown}
+    {"op": "close",   "t", "client", "link", "broken": bool}
+    {"op": "drained", "t", "client", "queue"}
+    {"op": "done",    "t", "client"}
+
+A producer is the client that sends; its numbers count from 1 in each queue. `count` is how often the message was
+delivered before, as it says itself (0: not redelivered). `since` is a moment at which the client held no fetched or
+prefetched message of this link and had read its socket empty: the delivery arrived after it. `of` is the queue the body
+names. `at` is a time before the link was really opened, when that is not `t`: a client that finds another broker by itself
+tells only afterwards. What is rejected in queue q goes to queue q.dead, under the producer and number it had.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown", "lost"
+ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
+DEAD = ".dead"
+NEVER = float("inf")
+
+
+class Journal:
+    """A client's log, written through at once: what a killed client had written stays."""
+
+    def __init__(self, path: Path, client: str) -> None:
+        self.client = client
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, op: str, **values: Any) -> float:
+        """Write one line; returns its time."""
+        now = time.monotonic()
+        line = {"op": op, "t": round(now, 6), "client": self.client, **values}
+        os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        return now
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """A sender or receiver from its opening to its end. Attributes: opened, closed: times; broken: it ended by itself."""
+
+    id: str
+    client: str
+    queue: str
+    role: str
+    opened: float
+    closed: float = NEVER
+    broken: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Transfer:
+    """One message sent. Attributes: sent, done: times of asking and of knowing; outcome: as far as it is known."""
+
+    producer: str
+    queue: str
+    number: int
+    link: Link
+    sent: float
+    outcome: str = SENT
+    done: float = NEVER
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """One message handed to an application, and what it did with it.
+
+    Attributes:
+        order: its place among the deliveries of its link.
+        kind: how it was settled, "" for not at all; asked, answered: the times of it.
+    """
+
+    queue: str
+    position: int
+    producer: str
+    number: int
+    link: Link
+    order: int
+    t: float
+    since: float
+    count: int
+    damaged: bool
+    of: str
+    kind: str = ""
+    outcome: str = ""
+    asked: float = NEVER
+    answered: float = NEVER
+
+    def __str__(self) -> str:
+        settled = f", {self.kind} {self.outcome}" if self.kind else ", not settled"
+        return f"{self.link.id} at {self.t:.3f} (delivered {self.count} times before{settled})"
+
+
+@dataclass
+class History:
+    """All clients' logs together.
+
+    Attributes:
+        transfers: (queue, producer) -> number -> transfer.
+        deliveries: all, in the order of the files.
+        drained: queue -> when it was last seen empty after everything.
+        finished: clients whose log has its last line.
+        wrong: what no honest client can have written, one sentence each.
+    """
+
+    transfers: dict[tuple[str, str], dict[int, Transfer]] = field(default_factory=dict[Any, Any])
+    deliveries: list[Delivery] = field(default_factory=list[Delivery])
+    links: dict[str, Link] = field(default_factory=dict[str, Link])
+    drained: dict[str, float] = field(default_factory=dict[str, float])
+    clients: dict[str, float] = field(default_factory=dict[str, float])
+    finished: set[str] = field(default_factory=set[str])
+    wrong: list[str] = field(default_factory=list[str])
+    lines: int = 0
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of one log. A last line that is cut off is left out; any other that is no JSON raises ValueError."""
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield json.loads(line)
+
+
+def read(paths: Iterable[Path]) -> History:
+    """The history of a run."""
+    history = History()
+    for path in sorted(paths):
+        take(history, read_lines(path))
+    return history
+
+
+def take(history: History, lines: Iterable[dict[str, Any]]) -> None:
+    """Add lines, each client's in the order it wrote them."""
+    reader = _Reader(history)
+    for line in lines:
+        history.lines += 1
+        try:
+            reader.line(line)
+        except (KeyError, TypeError, ValueError) as error:
+            history.wrong.append(f"this line is no line of a log ({error!r}): {line}")
+
+
+class _Reader:
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.ids: dict[tuple[str, int], Delivery] = {}
+        self.orders: dict[str, int] = {}
+        self.rules = {
+            "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
+            "drained": self.drained, "done": self.done,
+        }  # fmt: skip
+
+    def line(self, line: dict[str, Any]) -> None:
+        history, client, t = self.history, line["client"], line["t"]
+        if t < history.clients.get(client, 0.0):
+            self.wrong(line, "time runs backwards")
+        if client in history.finished:
+            self.wrong(line, "the log goes on after its last line")
+        history.clients[client] = t
+        self.rules[line["op"]](line, t)
+
+    def wrong(self, line: dict[str, Any], why: str) -> None:
+        self.history.wrong.append(f"{line['client']}: {why}: {line}")
+
+    def link(self, line: dict[str, Any], role: str) -> Link:
+        link = self.history.links[line["link"]]
+        if link.role != role or link.client != line["client"]:
+            self.wrong(line, f"this link is a {role}'s of {link.client}")
+        return link
+
+    def open(self, line: dict[str, Any], t: float) -> None:
+        if line["link"] in self.history.links:
+            self.wrong(line, "this link is open already")
+        opened = min(t, line.get("at", t))
+        self.history.links[line["link"]] = Link(line["link"], line["client"], line["queue"], line["role"], opened)
+
+    def close(self, line: dict[str, Any], t: float) -> None:
+        link = self.history.links[line["link"]]
+        link.closed = min(link.closed, t)
+        link.broken = link.broken or bool(line["broken"])
+
+    def send(self, line: dict[str, Any], t: float) -> None:
+        link = self.link(line, "sender")
+        mine = self.history.transfers.setdefault((link.queue, link.client), {})
+        outcome = line["outcome"]
+        if outcome not in (SENT, COMPLETED, FAILED, UNKNOWN):
+            raise ValueError(outcome)
+        for number in range(line["first"], line["last"] + 1):
+            if outcome == SENT:
+                if number != len(mine) + 1:
+                    self.wrong(line, f"number {number} follows {len(mine)}")
+                mine[number] = Transfer(link.client, link.queue, number, link, t)
+                continue
+            transfer = mine.get(number)
+            if transfer is None:
+                self.wrong(line, f"number {number} was not sent")
+            elif transfer.link is not link or transfer.outcome != SENT:
+                self.wrong(line, f"number {number} was {transfer.outcome} on {transfer.link.id}")
+            else:
+                transfer.outcome, transfer.done = outcome, t
+
+    def deliver(self, line: dict[str, Any], t: float) -> None:
+        link = self.link(line, "receiver")
+        order = self.orders[link.id] = self.orders.get(link.id, 0) + 1
+        delivery = Delivery(
+            link.queue, line["position"], line["producer"], line["number"], link, order, t, line["since"],
+            line["count"], bool(line.get("damaged")), line.get("of") or link.queue,
+        )  # fmt: skip
+        if delivery.since > t or t > link.closed:
+            self.wrong(line, "this delivery is out of its link's time")
+        if (link.client, line["id"]) in self.ids:
+            self.wrong(line, "the id of a delivery was used before")
+        self.ids[link.client, line["id"]] = delivery
+        self.history.deliveries.append(delivery)
+
+    def settle(self, line: dict[str, Any], t: float) -> None:
+        kind, outcome = line["kind"], line["outcome"]
+        if kind not in (ACCEPT, RELEASE, REJECT) or outcome not in (SENT, COMPLETED, LOST, UNKNOWN):
+            raise ValueError(f"{kind} {outcome}")
+        for id in line["ids"]:
+            delivery = self.ids[line["client"], id]
+            if outcome == SENT:
+                if delivery.kind:
+                    self.wrong(line, f"delivery {id} was settled already")
+                delivery.kind, delivery.outcome, delivery.asked = kind, SENT, t
+            elif delivery.kind != kind or delivery.outcome != SENT:
+                self.wrong(line, f"the {kind} of delivery {id} was not asked for, or answered before")
+            else:
+                delivery.outcome, delivery.answered = outcome, t
+
+    def drained(self, line: dict[str, Any], t: float) -> None:
+        self.history.drained[line["queue"]] = t
+
+    def done(self, line: dict[str, Any], t: float) -> None:
+        self.history.finished.add(line["client"])

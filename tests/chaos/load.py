@@ -1,0 +1,323 @@
+"""The clients that go on while faults happen: one process each, `python -m tests.chaos.load {...}`.
+
+They are ordinary users of the public client. What each does is chosen by its own seed; what it did is in its journal,
+written before it asks and after it knows. A connection may find another broker by itself, or not: if it says that it is
+lost, or does not get anywhere for `PATIENCE_S`, the client leaves it and connects anew, and what was not answered is
+unknown for ever.
+
+A client goes on until its standard input ends, so none outlives who started it. A receiver that reads the line "drain"
+accepts whatever comes from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mantamq.client import Connection, MantaError, Message, connect
+from mantamq.client.errors import Full, Unavailable
+
+from . import body
+from .journal import COMPLETED, DEAD, FAILED, SENT, UNKNOWN, Journal
+from .receiving import Hand
+
+PATIENCE_S = 10.0
+"""How long an answer may be missing. Longer than any pause, so that both its ends are met; no promise of the cluster."""
+ANSWER_S = 0.5
+CALL_S = 5.0
+WAIT_S = 0.2
+MANY_DELIVERIES = 6
+"""What was delivered so often is accepted, or it would go round for ever."""
+
+
+class GivenUp(Exception):
+    """Nothing was answered for `PATIENCE_S`."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a client is to do.
+
+    Attributes:
+        client: its name. role: "sender" or "receiver".
+        journal: file of its own.
+        addresses: file with the brokers' addresses, a JSON map; read again before every connection.
+        prefer: which of them it tries first.
+        rate: messages a second a sender sends, about.
+    """
+
+    client: str
+    role: str
+    queues: list[str]
+    journal: str
+    addresses: str
+    prefer: int
+    seed: int
+    rate: float = 100.0
+
+
+class Client:
+    """One client: connects, works, and connects anew, until it is told to stop."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.journal = Journal(Path(task.journal), task.client)
+        self.random = random.Random(task.seed)
+        self.stopping = threading.Event()
+        self.draining = threading.Event()
+        self._links = 0
+        self._tries = task.prefer
+
+    def run(self) -> None:
+        """Work until told to stop. The last line of the journal says that it is whole."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        while not self.stopping.is_set():
+            try:
+                with self._connected() as connection:
+                    self.work(connection)
+            except (MantaError, OSError, GivenUp) as error:
+                print(f"{time.monotonic():.3f} {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                self.stopping.wait(WAIT_S)
+        self.journal.write("done")
+
+    def work(self, connection: Connection) -> None:
+        raise NotImplementedError
+
+    def name_link(self) -> str:
+        self._links += 1
+        return f"{self.task.client}/{self._links}"
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            if line.strip() == "drain":
+                self.draining.set()
+        self.stopping.set()
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        """A connection to the preferred broker, or to the next when that one failed before."""
+        addresses: dict[str, str] = json.loads(Path(self.task.addresses).read_text())
+        turn = self._tries % len(addresses)
+        self._tries += 1
+        order = [addresses[broker] for broker in sorted(addresses)]
+        with connect(order[turn:] + order[:turn], timeout=CALL_S) as connection:
+            self._tries -= 1
+            try:
+                yield connection
+            except BaseException:
+                self._tries += 1
+                raise
+
+
+# ---- sending
+
+
+@dataclass
+class SendingLink:
+    """A sender, and where its own numbers (from 1) stand among the producer's of this queue."""
+
+    id: str
+    queue: str
+    sender: Any
+    base: int
+    put: int = 0
+
+
+@dataclass
+class Burst:
+    """Messages that were logged as sent and whose outcome is not logged."""
+
+    link: SendingLink
+    first: int
+    last: int
+
+
+class Sending(Client):
+    """Sends numbered messages, in bursts, to all its queues."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._numbers = dict.fromkeys(task.queues, 0)
+        self._open: list[Burst] = []
+        self._told: dict[tuple[str, int], str] = {}  # outcomes of single messages that were refused
+        self._padding = self.random.randbytes(64 * 1024)
+
+    def work(self, connection: Connection) -> None:
+        links: list[SendingLink] = []
+        broken = True
+        try:
+            session = connection.session()
+            for queue in self.task.queues:
+                link = SendingLink(self.name_link(), queue, session.sender(queue), self._numbers[queue])
+                self.journal.write("open", link=link.id, queue=queue, role="sender", broker=connection.broker)
+                links.append(link)
+            until = time.monotonic() + self.random.expovariate(1 / 20)
+            while not self.stopping.is_set() and time.monotonic() < until:
+                self._turn(links)
+            broken = False
+        finally:
+            self._conclude(UNKNOWN)
+            for link in links:
+                self.journal.write("close", link=link.id, broken=broken)
+
+    def _turn(self, links: list[SendingLink]) -> None:
+        """A burst to one queue, or to a few at once, and all their completions."""
+        sent = 0
+        began = time.monotonic()
+        for link in self.random.sample(links, self.random.choice((1, 1, 2, len(links)))):
+            count = self.random.choice((1, 1, 2, 5, 20, 60))
+            self._send(link, count)
+            sent += count
+        for burst in self._open:
+            self._complete(burst.link)
+        self._conclude(COMPLETED)
+        self.stopping.wait(max(0.0, sent / self.task.rate * self.random.uniform(0.5, 1.5) - (time.monotonic() - began)))
+
+    def _send(self, link: SendingLink, count: int) -> None:
+        first = self._numbers[link.queue] + 1
+        last = self._numbers[link.queue] = first + count - 1
+        self.journal.write("send", link=link.id, first=first, last=last, outcome=SENT)
+        self._open.append(Burst(link, first, last))
+        for number in range(first, last + 1):
+            size = 50_000 if self.random.random() < 0.002 else self.random.randrange(1200)
+            message = Message(body.write(link.queue, self.task.client, number, self._padding[:size]))
+            self._insist(link, lambda message=message: link.sender.send(message, timeout=ANSWER_S))
+            link.put += 1
+
+    def _complete(self, link: SendingLink) -> None:
+        self._insist(link, lambda: link.sender.sync(timeout=ANSWER_S))
+
+    def _insist(self, link: SendingLink, call: Any) -> None:
+        """Call until it succeeds; refusals of earlier messages are noted. Raises GivenUp, and what ended the link."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return call()
+            except MantaError as error:
+                numbers: list[int] | None = getattr(error, "numbers", None)
+                if numbers is not None:
+                    outcome = UNKNOWN if isinstance(error, Unavailable) else FAILED
+                    for at in range(0, len(numbers), 2):
+                        for number in range(numbers[at], numbers[at + 1] + 1):
+                            self._told[link.id, link.base + number] = outcome
+                elif not isinstance(error, (TimeoutError, Full)):
+                    raise
+                if time.monotonic() > until:
+                    raise GivenUp(f"{link.id}: no completion for {PATIENCE_S:g} s") from error
+
+    def _conclude(self, outcome: str) -> None:
+        """Log what is known of all open bursts, in runs."""
+        for burst in self._open:
+            first = burst.first
+            for number in range(burst.first, burst.last + 1):
+                mine = self._told.get((burst.link.id, number), outcome)
+                following = self._told.get((burst.link.id, number + 1), outcome) if number < burst.last else ""
+                if mine != following:
+                    self.journal.write("send", link=burst.link.id, first=first, last=number, outcome=mine)
+                    first = number + 1
+        self._open.clear()
+        self._told.clear()
+
+
+# ---- receiving
+
+
+class Receiving(Client):
+    """Receives from all its queues, and accepts, releases, rejects, holds, closes, as its seed will have it."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._ids = iter(range(1, sys.maxsize))
+
+    def work(self, connection: Connection) -> None:
+        hands: list[Hand] = []
+        broken = True
+        try:
+            for queue in self.task.queues:
+                hands.append(self._hand(connection, queue))
+            until = time.monotonic() + self.random.expovariate(1 / 25)
+            while not self.stopping.is_set() and time.monotonic() < until:
+                for index, hand in enumerate(hands):
+                    self._turn(hand, 0.05 if index else 0.1)
+                    if self.random.random() < 0.003:
+                        hand.close()
+                        hands[index] = self._hand(connection, hand.queue)
+            for hand in hands:
+                hand.settle("accept", list(hand.held))
+                hand.close()
+            broken = False
+        finally:
+            if broken:
+                for hand in hands:
+                    hand.lost()
+
+    def _hand(self, connection: Connection, queue: str) -> Hand:
+        capacity = self.random.choice((1, 20, 100, 500))
+        return Hand(self.journal, self.name_link, self._ids, connection, queue, capacity)
+
+    def _turn(self, hand: Hand, timeout_s: float) -> None:
+        """Fetch a few, settle a few, now and then wait for the answers."""
+        chance = self.random.random
+        for _ in range(self.random.choice((1, 5, 50))):
+            if not hand.fetch(timeout_s):
+                break
+            timeout_s = 0.0
+        if not self.draining.is_set() and chance() < 0.1:
+            return  # hold what is there for a while
+        kinds: dict[str, list[int]] = {"accept": [], "release": [], "reject": []}
+        for id, held in hand.held.items():
+            kind = "accept"
+            if not self.draining.is_set() and held.count < MANY_DELIVERIES:
+                draw = chance()
+                kind = "release" if draw < 0.03 else "reject" if draw < 0.05 else "" if draw < 0.08 else "accept"
+            if kind:
+                kinds[kind].append(id)
+        for kind, ids in kinds.items():
+            hand.settle(kind, ids)
+        if self.draining.is_set() or chance() < 0.7:
+            hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
+
+
+ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving}
+
+
+def drain(connection: Connection, journal: Journal, queues: list[str], until: float) -> list[str]:
+    """Accept all that is in the queues, as a client of its own; returns those not seen empty at the time `until`.
+
+    The clients have ended: what is there now is what they left, and all dead letters.
+    """
+    ids = iter(range(1, sys.maxsize))
+    links = iter(range(1, sys.maxsize))
+    left: list[str] = []
+    for queue in [*queues, *(name + DEAD for name in queues)]:
+        hand = Hand(journal, lambda: f"{journal.client}/{next(links)}", ids, connection, queue, 200)
+        while not hand.seen_empty(connection) and time.monotonic() < until:
+            while hand.fetch(0.1):
+                if len(hand.held) >= 200:
+                    break
+            hand.settle("accept", list(hand.held))
+            hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
+        empty = hand.seen_empty(connection)
+        hand.close()
+        if empty:
+            journal.write("drained", queue=queue)
+        else:
+            left.append(queue)
+    return left
+
+
+def main(text: str) -> None:
+    task = Task(**json.loads(text))
+    ROLES[task.role](task).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

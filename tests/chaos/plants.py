@@ -1,0 +1,188 @@
+"""Violations planted into the logs of an honest run: the checker must find every one, or the run has proved nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import history
+from .journal import DEAD, History, take
+
+Lines = list[dict[str, Any]]
+FAR = 1 << 50
+
+
+@dataclass(frozen=True)
+class Plant:
+    """Attributes: sow: changes the lines of a run; rule: what the checker must say then."""
+
+    sow: Callable[[Lines], Lines]
+    rule: str
+
+
+class NoPlace(Exception):
+    """There is nothing in this history that the plant could change."""
+
+
+def escaped(lines: Lines) -> list[str]:
+    """Names of the plants that the checker does not find in this history, or that find no place in it."""
+    missed: list[str] = []
+    for name, plant in PLANTS.items():
+        found = History()
+        try:
+            take(found, plant.sow([dict(line) for line in lines]))
+        except NoPlace:
+            missed.append(name)
+            continue
+        if plant.rule not in history.check(found).rules:
+            missed.append(name)
+    return missed
+
+
+def _deliveries(lines: Lines) -> Lines:
+    return [line for line in lines if line["op"] == "deliver"]
+
+
+def _accepted_at_once(lines: Lines) -> dict[str, Any]:
+    """A delivery, from the middle of the run, that came once and whose accept is complete."""
+    times: dict[tuple[str, str, int], int] = defaultdict(int)
+    queues = {line["link"]: line["queue"] for line in lines if line["op"] == "open"}
+    for line in _deliveries(lines):
+        times[queues[line["link"]], line["producer"], line["number"]] += 1
+    accepted = {
+        (line["client"], id)
+        for line in lines
+        if line["op"] == "settle" and line["kind"] == "accept" and line["outcome"] == "completed"
+        for id in line["ids"]
+    }
+    good = [
+        line
+        for line in _deliveries(lines)
+        if times[queues[line["link"]], line["producer"], line["number"]] == 1
+        and (line["client"], line["id"]) in accepted
+        and line["count"] == 0
+        and not queues[line["link"]].endswith(DEAD)
+    ]
+    if not good:
+        raise NoPlace
+    return good[len(good) // 2]
+
+
+def _forget(lines: Lines) -> Lines:
+    """A completed transfer is never delivered."""
+    gone = _accepted_at_once(lines)
+    return _without(lines, gone)
+
+
+def _without(lines: Lines, gone: dict[str, Any]) -> Lines:
+    kept: Lines = []
+    for line in lines:
+        if line is gone:
+            continue
+        if line["op"] == "settle" and line["client"] == gone["client"] and gone["id"] in line["ids"]:
+            line = line | {"ids": [id for id in line["ids"] if id != gone["id"]]}
+        kept.append(line)
+    return kept
+
+
+def _again(lines: Lines, **changed: Any) -> Lines:
+    """An accepted message is delivered once more, to whoever is last."""
+    one = _accepted_at_once(lines)
+    client = one["client"]
+    index = max(i for i, line in enumerate(lines) if line["client"] == client and line["op"] == "settle") + 1
+    t = lines[index - 1]["t"]
+    return [*lines[:index], one | {"id": FAR, "t": t, "since": t} | changed, *lines[index:]]
+
+
+def _swapped(lines: Lines) -> Lines:
+    """Two new messages of one producer change places on their way to one consumer."""
+    before: dict[tuple[str, str], dict[str, Any]] = {}
+    links = _sender_links(lines)
+    queues = {line["link"]: line["queue"] for line in lines if line["op"] == "open"}
+    for line in _deliveries(lines):
+        if line["count"]:
+            continue
+        key = (line["link"], line["producer"])
+        other = before.get(key)
+        names = [links.get((line["producer"], queues[line["link"]], one["number"])) for one in (other or line, line)]
+        if other is not None and names[0] == names[1] is not None:
+            mine, theirs = (line["number"], line["position"]), (other["number"], other["position"])
+            (other["number"], other["position"]), (line["number"], line["position"]) = mine, theirs
+            return lines
+        before[key] = line
+    raise NoPlace
+
+
+def _sender_links(lines: Lines) -> dict[tuple[str, str, int], str]:
+    queues = {line["link"]: line["queue"] for line in lines if line["op"] == "open"}
+    return {
+        (line["client"], queues[line["link"]], number): line["link"]
+        for line in lines
+        if line["op"] == "send" and line["outcome"] == "sent"
+        for number in range(line["first"], line["last"] + 1)
+    }
+
+
+def _bare(lines: Lines) -> Lines:
+    """A redelivery loses its flag."""
+    seen: set[tuple[str, str, int]] = set()
+    for line in _deliveries(lines):
+        key = (line["link"], line["producer"], line["number"])
+        if line["count"] and key in seen:
+            line["count"] = 0
+            return lines
+        if not line["count"]:
+            seen.add(key)
+    # Nothing came again on one link: hand something out again, as new.
+    return _again(lines, count=0)
+
+
+def _vanish(lines: Lines) -> Lines:
+    """An accept is called lost, and the message does not come again."""
+    one = _accepted_at_once(lines)
+    told: Lines = []
+    for line in lines:
+        mine = line["op"] == "settle" and line["client"] == one["client"] and one["id"] in line["ids"]
+        if mine and line["outcome"] == "completed":
+            told.append(line | {"ids": [id for id in line["ids"] if id != one["id"]]})
+            told.append(line | {"ids": [one["id"]], "outcome": "lost"})
+        else:
+            told.append(line)
+    return told
+
+
+def _changed(**values: Any) -> Callable[[Lines], Lines]:
+    def sow(lines: Lines) -> Lines:
+        _accepted_at_once(lines).update(values)
+        return lines
+
+    return sow
+
+
+def _rejected_instead(lines: Lines) -> Lines:
+    """An accept is called a reject, and no dead letter comes of it."""
+    one = _accepted_at_once(lines)
+    told: Lines = []
+    for line in lines:
+        if line["op"] == "settle" and line["client"] == one["client"] and one["id"] in line["ids"]:
+            told.append(line | {"ids": [id for id in line["ids"] if id != one["id"]]})
+            told.append(line | {"ids": [one["id"]], "kind": "reject"})
+        else:
+            told.append(line)
+    return told
+
+
+PLANTS: dict[str, Plant] = {
+    "a completed message is lost": Plant(_forget, "lost"),
+    "an accepted message comes again": Plant(lambda lines: _again(lines, count=1), "accepted again"),
+    "a message is enqueued twice": Plant(lambda lines: _again(lines, count=0, position=FAR), "duplicate"),
+    "a redelivery is not flagged": Plant(_bare, "not flagged"),
+    "two messages change places": Plant(_swapped, "order"),
+    "a lost accept's message never comes again": Plant(_vanish, "vanished"),
+    "a rejected message is no dead letter": Plant(_rejected_instead, "lost"),
+    "a message nobody sent": Plant(_changed(number=FAR), "phantom"),
+    "a damaged message": Plant(_changed(damaged=True), "damaged"),
+    "a message of another queue": Plant(_changed(of="elsewhere"), "misrouted"),
+}

@@ -1,0 +1,191 @@
+"""One receiver of a client, and the books that its journal needs: what is held, what was asked, what is known."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mantamq.client import Connection, Empty, MantaError, Message
+
+from . import body
+from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
+
+
+@dataclass
+class Held:
+    """A message fetched and not settled. Attributes: count: deliveries before; generation: of the connection, then."""
+
+    message: Message
+    count: int
+    generation: int
+
+
+@dataclass
+class Asked:
+    """A settlement on its way. Attributes: generation: of the connection when it was asked for."""
+
+    id: int
+    kind: str
+    position: int
+    generation: int
+
+
+class Hand:
+    """A receiver with its journal.
+
+    A connection that finds another broker by itself begins a new *generation*: its receivers then are links of another
+    broker, and what was fetched before is back in its queue. The journal shows a new link.
+
+    Args:
+        name_link: gives each link its name.
+        ids: gives each delivery its number.
+        capacity: of the receiver.
+    """
+
+    def __init__(
+        self, journal: Journal, name_link: Callable[[], str], ids: Iterator[int], connection: Connection, queue: str,
+        capacity: int,
+    ) -> None:  # fmt: skip
+        self.journal = journal
+        self.queue = queue
+        self.held: dict[int, Held] = {}
+        self._name_link = name_link
+        self._ids = ids
+        self._connection = connection
+        self._asked: list[Asked] = []
+        self._session = connection.session()
+        self._generation = self._now()
+        self._checked = time.monotonic()
+        self.receiver = self._session.receiver(queue, capacity)
+        self._known_lost = 0
+        self._stale: Counter[int] = Counter()
+        self._since = 0.0
+        self._empty = False
+        self.link = ""
+        self._open()
+
+    def _now(self) -> int:
+        return getattr(self._connection, "reconnects", 0)
+
+    def _open(self) -> None:
+        self.link = self._name_link()
+        values = {"queue": self.queue, "role": "receiver", "broker": self._connection.broker}
+        self.journal.write("open", link=self.link, at=self._checked, **values)
+        self._since = self._checked
+
+    def _renewed(self) -> None:
+        """Look whether another broker has taken over. A moment at which none had yet is kept: links are not older."""
+        moment, generation = time.monotonic(), self._now()
+        if generation != self._generation:
+            self.journal.write("close", link=self.link, broken=True)
+            self._generation = generation
+            self._open()
+        self._checked = moment
+
+    def fetch(self, timeout_s: float) -> bool:
+        """Fetch a message and log it; whether there was one."""
+        self._renewed()
+        self._empty = False
+        moment = time.monotonic()
+        try:
+            message = self.receiver.fetch(timeout_s) if timeout_s else self.receiver.fetch_nowait()
+        except Empty:
+            if timeout_s:
+                self._nothing_before(moment)
+            return False
+        self._take(message)
+        return True
+
+    def _take(self, message: Message) -> None:
+        found = body.read(message.body)
+        id, count = next(self._ids), message.delivery_count
+        more = ({"damaged": True} if found.damaged else {}) | ({"of": found.of} if found.of != self.queue else {})
+        self.journal.write(
+            "deliver", link=self.link, id=id, position=message.position, producer=found.producer, number=found.number,
+            count=count, since=round(self._since, 6), **more,
+        )  # fmt: skip
+        self.held[id] = Held(message, count, self._generation)
+
+    def _nothing_before(self, moment: float) -> None:
+        """Ask the cluster itself: once it says that there is nothing, all that was sent to us until then is here."""
+        for message in self.receiver.get_batch(1):
+            self._take(message)
+            return
+        self._since = max(self._since, moment)
+        self._empty = True
+
+    def seen_empty(self, connection: Connection) -> bool:
+        """Whether the queue had nothing for us, we hold nothing, and it says itself that nothing is in it."""
+        if not self._empty or self.held or self._asked:
+            return False
+        report = connection.queue(self.queue)
+        return report["messages"] == 0 and report["acquired"] == 0
+
+    def settle(self, kind: str, ids: list[int]) -> None:
+        """Ask for settlements; their outcomes are known after `sync`."""
+        if not ids:
+            return
+        self._renewed()
+        generation = self._now()
+        stale = [id for id in ids if self.held[id].generation != generation]
+        self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=SENT)
+        held = [(id, self.held.pop(id)) for id in ids]
+        self._asked += [Asked(id, kind, one.message.position, one.generation) for id, one in held if id not in stale]
+        if stale:  # back in the queue since the broker was lost: the client does not even ask
+            self._answer(kind, stale, LOST)
+            self._stale.update(one.message.position for id, one in held if id in stale)
+        ask = {"accept": self._session.acknowledge, "release": self._session.release, "reject": self._session.reject}
+        for _, one in held:
+            ask[kind](one.message)
+
+    def sync(self, patience_s: float, answer_s: float, give_up: type[Exception]) -> None:
+        """Wait for the outcomes of all that was asked for, and log them. Raises `give_up` when none comes."""
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                self._session.sync(answer_s)
+                break
+            except TimeoutError as error:
+                if time.monotonic() > until:
+                    raise give_up(f"{self.link}: no settlement was answered for {patience_s:g} s") from error
+        self._conclude()
+
+    def _conclude(self) -> None:
+        asked, self._asked = self._asked, []
+        generation = self._now()
+        told = self._session.lost
+        lost = Counter(position for _, position in told[self._known_lost :]) - self._stale
+        self._stale.clear()
+        self._known_lost = len(told)
+        outcomes: dict[tuple[str, str], list[int]] = {}
+        for one in asked:
+            outcome = COMPLETED
+            if lost[one.position]:
+                # Of one that was on its way when the broker was lost nobody knows whether it counted.
+                outcome = LOST if one.generation == generation else UNKNOWN
+                lost[one.position] -= 1
+            outcomes.setdefault((one.kind, outcome), []).append(one.id)
+        for (kind, outcome), ids in outcomes.items():
+            self._answer(kind, ids, outcome)
+
+    def _answer(self, kind: str, ids: list[int], outcome: str) -> None:
+        self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=outcome)
+
+    def close(self) -> None:
+        """Wait for all outcomes, then end the receiver; what is held goes back."""
+        self.sync(10.0, 1.0, MantaError)
+        # Before it is closed: what goes back may be another's before we hear that it is.
+        self.journal.write("close", link=self.link, broken=False)
+        self.receiver.close()
+
+    def lost(self) -> None:
+        """The connection is over: what was not answered is unknown."""
+        outcomes: dict[str, list[int]] = {}
+        for one in self._asked:
+            outcomes.setdefault(one.kind, []).append(one.id)
+        self._asked = []
+        for kind, ids in outcomes.items():
+            self._answer(kind, ids, UNKNOWN)
+        self.journal.write("close", link=self.link, broken=True)

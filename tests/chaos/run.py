@@ -1,0 +1,317 @@
+"""A run: rounds of load with faults, each on queues of its own, drained and judged at its end.
+
+Rounds keep what the checker must hold in memory small, and tell of a violation minutes after it happened, not hours.
+The cluster lives through all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from mantamq.client import MantaError
+
+from . import faults, history, plants
+from .crowd import Crowd
+from .history import Verdict, Violation
+from .journal import DEAD, Journal, read_lines
+from .load import PATIENCE_S, GivenUp, Task, drain
+from .nodes import Nodes, can_cut
+from .world import World
+
+BEGIN_S = 30.0
+DRAIN_S = 60.0
+CALM_S = (0.5, 4.0)
+PROGRESS_S = 5.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run.
+
+    Attributes:
+        minutes: of load, all rounds together. round_s: longest load of a round, in seconds.
+        faults: names from `faults.FAULTS`, chosen by turns of the seed.
+        seed: of the clients and of the faults (not of the machine's own timing).
+        keep: where the journals go; "" for a folder that is removed unless there is a violation.
+        rate: messages a second that all senders send together, about.
+        healthy_s: how long the cluster may take to be healthy again after a fault.
+        plant: how many rounds' histories are also checked with violations planted into them.
+    """
+
+    minutes: float = 1.0
+    faults: tuple[str, ...] = ()
+    seed: int = 1
+    keep: str = ""
+    brokers: int = 3
+    queues: int = 4
+    senders: int = 4
+    receivers: int = 4
+    rate: float = 400.0
+    round_s: float = 120.0
+    healthy_s: float = 30.0
+    plant: int = 1
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        kills: faults by name. counts: what was checked. recoveries_s: time to be healthy again, by fault.
+        folder: where the journals are, None when they were removed.
+    """
+
+    kills: Counter[str] = field(default_factory=Counter[str])
+    counts: Counter[str] = field(default_factory=Counter[str])
+    violations: list[Violation] = field(default_factory=list[Violation])
+    recoveries_s: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    folder: Path | None = None
+
+    @property
+    def operations(self) -> int:
+        """Transfers, accepts, releases and rejects that were completed."""
+        return sum(count for name, count in self.counts.items() if name.endswith(" completed"))
+
+    def summary(self) -> str:
+        return f"kills={self.kills.total()} operations={self.operations} violations={len(self.violations)}"
+
+
+def run(settings: Settings, say: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Run to the end of the time, or of the first round with a violation.
+
+    Raises:
+        LocalError: the cluster did not start.
+    """
+    outcome = Outcome()
+    folder = Path(settings.keep) if settings.keep else Path(tempfile.mkdtemp(prefix="manta-chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=1) + "\n")
+    say("starting the cluster")
+    nodes = Nodes(settings.brokers, can_cut()) if faults.NODE_FAULTS & set(settings.faults) else None
+    try:
+        world = World.start(settings.brokers, nodes, "cut-link" in settings.faults)
+    except BaseException:
+        if nodes:
+            nodes.stop()
+        raise
+    try:
+        left_s, number = settings.minutes * 60, 0
+        while left_s > 0.5 and not outcome.violations:
+            number += 1
+            seconds = min(settings.round_s, left_s)
+            if left_s - seconds < settings.round_s / 4:
+                seconds = left_s  # no short round at the end
+            left_s -= seconds
+            Round(settings, number, folder / f"round-{number}", world, outcome, say).run(seconds)
+    finally:
+        stuck = world.stop()
+    if stuck:
+        outcome.violations.append(Violation("left behind", f"processes {stuck} outlived the cluster"))
+    if outcome.violations or settings.keep:
+        outcome.folder = folder
+    else:
+        shutil.rmtree(folder)
+    return outcome
+
+
+class Round:
+    """One round: load, faults, drain, verdict."""
+
+    def __init__(
+        self, settings: Settings, number: int, folder: Path, world: World, outcome: Outcome,
+        say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._number = number
+        self._folder = folder
+        self._world = world
+        self._outcome = outcome
+        self._say = say
+        self._chance = random.Random(settings.seed * 1000 + number)
+        self._queues = [f"chaos-{number}-{index}" for index in range(settings.queues)]
+        self._addresses = folder / "addresses.json"
+        self._progress_due = 0.0
+
+    def run(self, seconds: float) -> None:
+        """Load for so many seconds, then drain and judge. Violations are in the outcome."""
+        self._folder.mkdir(parents=True)
+        crowd = Crowd(self._folder)
+        try:
+            self._tell_addresses()
+            self._declare()
+            if self._begin(crowd) and self._attack(crowd, time.monotonic() + seconds):
+                self._end(crowd)
+        except (MantaError, GivenUp) as error:
+            self._found("refused", f"the observer could not go on: {type(error).__name__}: {error}")
+        finally:
+            crowd.kill()
+        self._judge()
+        if not self._outcome.violations:
+            self._delete()
+            if not self._settings.keep:
+                shutil.rmtree(self._folder)
+
+    def _found(self, rule: str, text: str) -> None:
+        self._outcome.violations.append(Violation(rule, text))
+        self._say(f"violation: {rule}: {text}")
+
+    # ---- queues
+
+    def _declare(self) -> None:
+        with self._world.connect(self._chance) as connection:
+            for queue in self._queues:
+                connection.declare_queue(queue + DEAD)
+                connection.declare_exchange(queue + DEAD, "fanout")
+                connection.bind(queue + DEAD, queue + DEAD)
+                connection.declare_queue(queue, alternate=queue + DEAD)
+
+    def _delete(self) -> None:
+        with self._world.connect(self._chance) as connection:
+            for queue in self._queues:
+                connection.delete_queue(queue)
+                connection.delete_queue(queue + DEAD)
+                connection.delete_exchange(queue + DEAD)
+
+    # ---- load
+
+    def _tell_addresses(self) -> None:
+        new = self._addresses.with_suffix(".new")
+        new.write_text(json.dumps(self._world.addresses()))
+        new.rename(self._addresses)
+
+    def _begin(self, crowd: Crowd) -> bool:
+        """Start the clients and wait until each has sent or received; whether all have."""
+        settings, queues = self._settings, self._queues
+        tasks: list[Task] = []
+        for index in range(settings.senders):
+            tasks.append(self._task("sender", index, queues, settings.rate / settings.senders))
+        for index in range(settings.receivers):
+            mine = [queues[(index + step) % len(queues)] for step in range(min(2, len(queues)))]
+            tasks.append(self._task("receiver", index, mine, 0.0))
+        for task in tasks:
+            crowd.start(task)
+        until = time.monotonic() + BEGIN_S
+        while not all(_has_begun(Path(task.journal)) for task in tasks):
+            if time.monotonic() > until or crowd.failed():
+                self._found("refused", f"the clients could not begin: {crowd.failed()}")
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _task(self, role: str, index: int, queues: list[str], rate: float) -> Task:
+        client = f"{role[0]}{index + 1}"
+        journal = str(self._folder / f"{client}.jsonl")
+        seed = self._chance.randrange(1 << 32)
+        return Task(client, role, queues, journal, str(self._addresses), index, seed, rate)
+
+    # ---- faults
+
+    def _attack(self, crowd: Crowd, until: float) -> bool:
+        """Faults until the time is over; whether the cluster lives."""
+        names = self._settings.faults
+        deck: list[str] = []
+        while (left_s := until - time.monotonic()) > 0:
+            self._progress(left_s)
+            time.sleep(min(max(0.0, left_s), self._chance.uniform(*CALM_S) if names else 1.0))
+            if crowd.failed():
+                break
+            if names and until - time.monotonic() > 0:
+                deck = deck or self._chance.sample(names, len(names))  # each has its turn before any has two
+                if not self._fault(deck.pop()):
+                    return False
+            self._tell_addresses()
+        if wrong := self._world.until_well(self._settings.healthy_s):
+            self._found("not healthy", f"at the end of round {self._number}: {'; '.join(wrong)}")
+            return False
+        return True
+
+    def _fault(self, name: str) -> bool:
+        began = time.monotonic()
+        try:
+            what = faults.FAULTS[name](self._world, self._chance)
+        except faults.NoVictim as why:
+            self._say(f"{name}: {why}")
+            return True
+        except Exception as error:
+            self._found("not healthy", f"{name} could not even be done: {type(error).__name__}: {error}")
+            return False
+        done = time.monotonic()
+        self._outcome.kills[name] += 1
+        wrong = self._world.until_well(self._settings.healthy_s)
+        took_s = time.monotonic() - done
+        with (self._folder / "faults.log").open("a") as log:
+            log.write(f"{began:.3f} {done:.3f} {time.monotonic():.3f} {name} {what}: {'; '.join(wrong) or 'healthy'}\n")
+        if wrong:
+            limit_s = self._settings.healthy_s
+            self._found("not healthy", f"{limit_s:g} s after {name} of {what}: {'; '.join(wrong)}")
+            return False
+        self._outcome.recoveries_s.setdefault(name, []).append(took_s)
+        self._say(f"{name} {what}: healthy after {took_s:.1f} s")
+        return True
+
+    def _progress(self, left_s: float) -> None:
+        if time.monotonic() < self._progress_due:
+            return
+        self._progress_due = time.monotonic() + PROGRESS_S
+        size = sum(path.stat().st_size for path in self._folder.glob("*.jsonl"))
+        self._say(
+            f"round {self._number}: {left_s:.0f} s left, {self._outcome.kills.total()} kills, "
+            f"{self._outcome.operations:,} operations judged, {size / 1e6:.1f} MB of journals to judge"
+        )
+
+    # ---- the end
+
+    def _end(self, crowd: Crowd) -> None:
+        """All that is sent is sent; the receivers get what is there; then one drains what they left."""
+        self._say(f"round {self._number}: draining")
+        stuck = crowd.finish("sender", 3 * PATIENCE_S)
+        crowd.tell("receiver", "drain")
+        until = time.monotonic() + DRAIN_S
+        with self._world.connect(self._chance) as connection:
+            while time.monotonic() < until:
+                if not any(connection.queue(queue)["messages"] for queue in self._queues):
+                    break
+                time.sleep(0.2)
+        stuck += crowd.finish("receiver", 3 * PATIENCE_S)
+        for text in stuck:
+            self._found("stuck", text)
+        for text in crowd.failed():
+            self._found("client", text)
+        journal = Journal(self._folder / "drain.jsonl", "drain")
+        with self._world.connect(self._chance) as connection:
+            drain(connection, journal, self._queues, until + DRAIN_S)
+        journal.write("done")
+        journal.close()
+
+    def _judge(self) -> None:
+        self._say(f"round {self._number}: judging")
+        verdict = judge(self._folder, strict=not self._settings.faults)
+        if not self._outcome.violations and self._number <= self._settings.plant:
+            lines = [line for path in sorted(self._folder.glob("*.jsonl")) for line in read_lines(path)]
+            for name in plants.escaped(lines):
+                verdict.found("vacuous", f"planted into this history, and not found: {name}")
+        # After the cluster is lost, all that is known to be missing follows from that.
+        lost = any(violation.rule in ("not healthy", "refused") for violation in self._outcome.violations)
+        follows = {"unfinished", "undrained", "lost", "vanished", "vacuous"} if lost else set[str]()
+        for violation in verdict.violations:
+            if violation.rule not in follows:
+                self._outcome.violations.append(violation)
+        self._outcome.counts += verdict.counts
+
+
+def judge(folder: Path, strict: bool) -> Verdict:
+    """The checker's word on the journals of one round."""
+    least = {"loss checks": 100, "accepts completed": 100, "place order checks": 100, "redeliveries": 1}
+    return history.check_files(folder.glob("*.jsonl"), strict, least)
+
+
+def _has_begun(journal: Path) -> bool:
+    return journal.exists() and any(line["op"] in ("send", "deliver") for line in read_lines(journal))

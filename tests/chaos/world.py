@@ -1,0 +1,163 @@
+"""The cluster under attack: started on one Ray node or on several, looked at from outside, and never trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
+from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.placement import Placement
+from mantamq.actors.ray_handles import Handle
+from mantamq.benchmarks.health import crew, unwell
+from mantamq.client import Connection, MantaError, connect
+from mantamq.protocol.errors import LocalError
+
+from .nodes import Nodes
+from .proxy import Proxies
+
+LOOK_S = 0.2
+GONE_S = 10.0
+_NAMES = {
+    "broker": re.compile(r"b\d+"),
+    "replica": re.compile(r"b\d+\.r\d+"),
+    "sequencer": re.compile(r"sequencer.*"),
+    "ownership": re.compile(r"ownership.*"),
+    "supervisor": re.compile(r"supervisor.*"),
+}
+
+
+@dataclass
+class World:
+    """A running cluster and what is around it.
+
+    Attributes:
+        wanted: how many actors of each role a healthy cluster has at least.
+        nodes: the Ray nodes, when there are several.
+        proxies: before the brokers, when links are to be cut.
+    """
+
+    cluster: Cluster
+    nodes: Nodes | None = None
+    proxies: Proxies | None = None
+    wanted: Mapping[str, int] = field(default_factory=dict[str, int])
+    _addresses: dict[str, str] = field(default_factory=dict[str, str])
+
+    @staticmethod
+    def start(brokers: int, nodes: Nodes | None, proxied: bool) -> World:
+        """Start a cluster and wait until it is healthy.
+
+        Raises:
+            LocalError: it did not start.
+        """
+        # Detached: else Ray itself would end all actors with the supervisor that started them.
+        cluster = start_cluster(brokers=brokers, address="auto" if nodes else "local", detached=True)
+        world = World(cluster, nodes, _addresses=dict(cluster.addresses))
+        if proxied:
+            world.proxies = Proxies(sorted(cluster.addresses), lambda broker: world._addresses.get(broker, ""))
+        counted = crew(cluster.status())
+        # Warm queue replicas come and go; the others are what the cluster was started with.
+        world.wanted = {role: count for role, count in counted.items() if role != "QueueReplica"}
+        return world
+
+    # ---- looking
+
+    def status(self) -> dict[str, Any]:
+        """What the cluster says of itself.
+
+        Raises:
+            LocalError: nobody answers.
+        """
+        try:
+            return self.cluster.status()
+        except LocalError:
+            self.cluster = find_cluster(namespace=self.cluster.namespace)  # its supervisor may be another by now
+            return self.cluster.status()
+
+    def unwell(self) -> list[str]:
+        """What the cluster lacks to be healthy."""
+        try:
+            status = self.status()
+        except Exception as error:
+            return [f"nobody tells its status: {error}"]
+        self._addresses = dict(status["members"]) or self._addresses
+        return unwell(status, self.wanted)
+
+    def until_well(self, limit_s: float) -> list[str]:
+        """Wait until the cluster is healthy; returns what it still lacks at the limit."""
+        until = time.monotonic() + limit_s
+        while (wrong := self.unwell()) and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        return wrong
+
+    def addresses(self) -> dict[str, str]:
+        """Where clients connect to, by broker."""
+        proxied = self.proxies.addresses if self.proxies else {}
+        return {broker: proxied.get(broker, address) for broker, address in self._addresses.items()}
+
+    def names(self, kind: str) -> dict[str, int]:
+        """Names and process ids of the actors of a kind, as the cluster says."""
+        pids = self.cluster.actor_pids()
+        return {name: pid for name, pid in pids.items() if _NAMES[kind].fullmatch(name)}
+
+    def busy_replicas(self) -> set[str]:
+        """The queue replicas that carry queues."""
+        return {
+            actor["name"]
+            for actor in self.status()["actors"]
+            if actor["role"] == "QueueReplica" and actor.get("machine")
+        }
+
+    def broker_nodes(self) -> set[str]:
+        """Ids of the Ray nodes that carry brokers."""
+        return {actor["node"] for actor in self.status()["actors"] if actor["role"] == "BrokerNode"}
+
+    def owners(self) -> set[str]:
+        """The brokers that hold a consume lock now."""
+        for actor in self.status()["actors"]:
+            if actor["role"] == "Ownership":
+                return {queue["owner"] for queue in actor.get("machine", {}).values() if queue["owner"]}
+        return set()
+
+    def handle(self, name: str) -> Handle | None:
+        return Placement(self.cluster.namespace, False).find(name)
+
+    def connect(self, chance: random.Random, limit_s: float = 20.0) -> Connection:
+        """A connection of the observer's own, to any broker, past the proxies.
+
+        Raises:
+            MantaError: no broker took it in time.
+        """
+        until = time.monotonic() + limit_s
+        while True:
+            addresses = list(self._addresses.values())
+            chance.shuffle(addresses)
+            try:
+                return connect(addresses, timeout=5.0)
+            except MantaError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(LOOK_S)
+
+    # ---- ending
+
+    def stop(self) -> list[int]:
+        """End everything; returns the pids of actors that would not go."""
+        pids: list[int] = []
+        with contextlib.suppress(Exception):
+            pids = list(self.cluster.actor_pids().values())
+        if self.proxies:
+            self.proxies.stop()
+        with contextlib.suppress(Exception):
+            self.cluster.stop()
+        if self.nodes:
+            self.nodes.stop()
+        with contextlib.suppress(Exception):
+            ray.shutdown()  # a cluster found again does not know that its Ray is ours
+        return wait_gone(pids, GONE_S)

@@ -1,0 +1,24 @@
+"""The short form of `python -m tests.chaos`, for every run of the tests; the long ones are run by hand and at night."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.run import Settings, run
+
+from .conftest import ray_children
+
+FAULTS: tuple[str, ...] = ()
+"""Names from tests/chaos/faults.py. None before a cluster survives the loss of an actor."""
+SECONDS = 20
+
+
+@pytest.mark.timeout(240)
+def test_nothing_completed_is_lost(tmp_path):
+    said: list[str] = []
+    settings = Settings(minutes=SECONDS / 60, faults=FAULTS, seed=7, keep=str(tmp_path))
+    outcome = run(settings, said.append)
+    assert outcome.violations == [], "\n".join([*said, *map(str, outcome.violations)])
+    assert outcome.counts["transfers completed"] > 1000
+    assert (outcome.kills.total() > 0) == bool(FAULTS)
+    assert ray_children() == []
