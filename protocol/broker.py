@@ -2,22 +2,19 @@
 
 It routes transfers through the wiring into requests for the sequencer, hands deliveries from its queue replicas to its
 clients, and carries settlements back. It is a keeper of the cluster stream, so it knows the wiring as every other
-broker
-does. A client's command is complete when the sequencer says so, never before (`sequencer.md` B2); management
+broker does. A client's command is complete when the sequencer says so, never before (`sequencer.md` B2); management
 commands are in `commands.py`.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hmac import compare_digest
 from itertools import count
 from typing import Any
 
 from .commands import Commands
 from .effects import (
-    SEQUENCER,
     Close,
     Effect,
     Flush,
@@ -28,19 +25,21 @@ from .effects import (
     PeerDown,
     PeerUp,
     Received,
-    Send,
+    SetTimer,
     Tick,
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, decode_event, encode_event
+from .follower import Follower
 from .frames import (
     Append,
     Attached,
     AttachReceiver,
     AttachSender,
+    Beat,
+    Beating,
     Bury,
-    Busy,
     Cancel,
     Cancelled,
     Command,
@@ -54,34 +53,43 @@ from .frames import (
     Dispose,
     Disposed,
     Drained,
+    Evicted,
     Failed,
+    Fetch,
     Flow,
     FlowDrained,
     Frame,
-    Host,
     Hosted,
     Interred,
     MembersChanged,
     Open,
     Opened,
+    Prepare,
+    Promised,
     QueueReply,
     Request,
     Results,
     Settle,
     Settled,
+    Suspect,
     Transfer,
-    Unhost,
+    Update,
+    UpdateStart,
 )
+from .hosts import Hosts
 from .keeper import Keeper
+from .lease import Lease
 from .limits import DEFAULT, Limits
-from .ranges import compress, pairs
-from .session import ReceiverLink, SenderLink, Session, not_attached
+from .pulse import BEAT_MS
+from .routing import route_each, route_together
+from .session import ReceiverLink, Session, not_attached
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
+CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
 
 
-class BrokerMachine:
+class BrokerMachine(Follower):
     """One broker.
 
     Args:
@@ -90,36 +98,41 @@ class BrokerMachine:
         members: broker ids of the cluster.
         token: what clients must present; "" admits everybody.
         limits: bounds of a client connection.
+        blank: an earlier incarnation may have kept the wiring: no vote and no clients until it has rejoined (K4).
     """
 
-    def __init__(self, broker: str, inc: int, members: list[str], token: str = "", limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self,
+        broker: str,
+        inc: int,
+        members: list[str],
+        token: str = "",
+        limits: Limits = DEFAULT,
+        blank: bool = False,
+    ) -> None:
+        super().__init__()
         self.broker = broker
         self.inc = inc
         self.members = list(members)
         self.addresses: dict[str, str] = {}
         self.limits = limits
-        self.now_ms = 0
         self.wiring = Wiring()
         self.wiring_version = 0
         self.sessions: dict[str, Session] = {}
         self._clients: dict[str, Session] = {}
-        self.keeper = Keeper(CLUSTER, broker)
-        self.replicas: dict[str, set[str]] = {}
-        """Connected queue replicas of this broker, and the queue ids each hosts."""
-        self.hosts: dict[str, str] = {}
-        """Queue id -> the replica that hosts it."""
-        self.out: list[Effect] = []
+        self.keeper = Keeper(CLUSTER, broker, inc, blank)
+        self.lease = Lease()
+        self.hosts = Hosts(self)
         self.uncommitted_bytes = 0
         self._token = token.encode()
-        self._commands = Commands(self)
+        self.commands = Commands(self)
         self._number = 0
         self._requests: dict[int, Request] = {}  # until answered (B1)
         self._waiting: dict[int, Done] = {}  # request number -> what its answer completes
         self._outcomes: dict[int, Outcome] = {}  # my wiring requests that have applied here
         self._subs: dict[int, tuple[Session, ReceiverLink]] = {}
         self._next_sub = count(1)
-        self._hosting: dict[str, int] = {}  # queue id -> index of its declaration, until its replica hosts it
-        self._homeless: list[QueueDefinition] = []  # declared, but no replica is connected yet
+        self._timer = 0
         self._telling: dict[str, Session] = {}  # sessions with completions to tell
         self._needs_ack = False
         self._paused = False
@@ -134,16 +147,15 @@ class BrokerMachine:
             self._flush()
         elif kind is Tick:
             self.now_ms = input.now_ms  # type: ignore[union-attr]
+            if self._timer and self.now_ms >= self._timer:
+                self._watch()
         elif kind is PeerUp:
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
         elif kind is Members:
             self._moved(dict(input.addresses))  # type: ignore[union-attr]
-        out = self.out
-        if out:
-            self.out = []
-        return out
+        return self.take()
 
     def _receive(self, peer: str, frame: Frame) -> None:
         rule = _CLUSTER_RULES.get(type(frame))
@@ -159,37 +171,97 @@ class BrokerMachine:
                 raise PeerError(NOT_ALLOWED, f"a {type(frame).__name__} frame is not allowed now: open comes first")
             client_rule(self, session, frame)
         except PeerError as error:
-            self.out.append(Close(peer, error.code, error.text))
+            self.effects.append(Close(peer, error.code, error.text))
             self._end(session)
-
-    def send(self, peer: str, frame: Frame) -> None:
-        self.out.append(Send(peer, frame))
 
     # ---- links
 
     def _peer_up(self, peer: str) -> None:
-        if peer == SEQUENCER:
-            self.send(SEQUENCER, self.keeper.subscribe())
-            self._needs_ack = True  # how far it is applied may have been lost with the link
-            for request in self._requests.values():
-                self.send(SEQUENCER, request)
+        if self.following.up(peer):
+            if not self._timer:
+                self._watch()
         elif peer.startswith(self.broker + "."):
-            self.replicas.setdefault(peer, set())
-            homeless, self._homeless = self._homeless, []
-            for definition in homeless:
-                self._assign(definition)
+            self.hosts.up(peer)
         else:
             self.sessions[peer] = Session(peer, self.limits)
 
     def _peer_down(self, peer: str) -> None:
+        if self.following.down(peer, self.now_ms):
+            return
         session = self.sessions.get(peer)
         if session is not None:
             self._end(session)
-        elif peer in self.replicas:
-            for id in self.replicas.pop(peer):
-                self.hosts.pop(id, None)
-                text = "the broker's replica of this queue has stopped: connect to another broker"
-                self._detach_receivers(id, UNAVAILABLE, text)
+        elif peer in self.hosts.replicas:
+            self._lost(peer)
+
+    def _lost(self, replica: str) -> None:
+        """A replica has died: what its consumers held goes back, and others keep its queues from now on."""
+        self.commands.lost(replica)
+        lost = self.hosts.lost(replica)
+        text = "the broker's replica of this queue has stopped: attach again, or use another broker"
+        for id, _ in lost:
+            self._detach_receivers(id, UNAVAILABLE, text)
+        if lost:
+            self.request([(id, encode_event(Evict(self.broker, inc))) for id, inc in lost], lambda: None)
+        for id, _ in lost:
+            definition = self.wiring.by_id(id)
+            if definition is not None:
+                self.hosts.assign(definition, True)
+        self.effects.append(WantSpare())
+
+    # ---- the sequencer
+
+    def keepers(self) -> Iterable[Keeper]:
+        return [self.keeper]
+
+    def keeper_of(self, stream: str) -> Keeper | None:
+        return self.keeper if stream == CLUSTER else None
+
+    def pledge(self) -> None:
+        leader = self.following.leader
+        self.send(leader, self.keeper.subscribe())
+        hosting = [queue.id for queue in self.wiring.queues()]
+        self.send(leader, Promised(self.following.promised, self.broker, self.inc, self.keeper.blank, hosting))
+
+    def attached(self) -> None:
+        self.lease.renew()
+        self._needs_ack = True  # how far it is applied may have been lost with the link
+        for request in self._requests.values():
+            self.lead(request)
+
+    def beat(self, peer: str, frame: Beat) -> None:
+        super().beat(peer, frame)
+        if peer == self.following.leader and frame.ballot == self.following.promised:
+            self.lease.heard(frame.number, frame.sure, self.now_ms)
+            self.send(peer, Beating(frame.ballot, frame.number, self.broker))
+
+    def _watch(self) -> None:
+        """Every beat: is the leader there, and may we serve?"""
+        following, now_ms = self.following, self.now_ms
+        self._timer = now_ms + BEAT_MS
+        self.effects.append(SetTimer(self._timer))
+        if following.suspicious(now_ms):
+            for peer in following.others():
+                self.send(peer, Suspect(following.promised, self.broker))
+        if self.lease.expired(now_ms):
+            for session in list(self.sessions.values()):
+                self.effects.append(Close(session.peer, UNAVAILABLE, CUT_OFF))
+                self._end(session)
+
+    def _update(self, peer: str, frame: Update) -> None:
+        """Tell a blank broker the wiring; the sequencer passes it on."""
+        if frame.stream == CLUSTER and not self.keeper.blank:
+            self.send(peer, self.keeper.update(self.broker, frame.updatee, self.wiring.snapshot()))
+
+    def _update_start(self, peer: str, frame: UpdateStart) -> None:
+        if frame.stream != CLUSTER or not self.keeper.blank:
+            return
+        self.keeper.restore(frame)
+        self.wiring = Wiring.restore(frame.state)
+        self.wiring_version += 1
+        self.hosts.restored()
+        self._needs_ack = True
+        self.send(self.following.leader, self.keeper.subscribe())
 
     def _end(self, session: Session) -> None:
         """The connection is over: what its consumers held goes back to its place."""
@@ -217,7 +289,7 @@ class BrokerMachine:
         number = self._number
         request = self._requests[number] = Request(self.broker, self.inc, number, parts)
         self._waiting[number] = done
-        self.send(SEQUENCER, request)
+        self.lead(request)
         return number
 
     def wiring_request(self, event: AnyEvent, done: Callable[[Outcome], None]) -> None:
@@ -230,20 +302,19 @@ class BrokerMachine:
         number = self.request([(CLUSTER, encode_event(event))], answered)
 
     def _results(self, peer: str, frame: Results) -> None:
+        if frame.inc != self.inc:
+            return  # to another process that had this name
         for number in frame.numbers:
             self._requests.pop(number, None)
             done = self._waiting.pop(number, None)
             if done is not None:
                 done()
 
-    def _busy(self, peer: str, frame: Busy) -> None:
-        for number, request in self._requests.items():
-            if number >= frame.number:
-                self.send(SEQUENCER, request)
-
     # ---- the cluster stream
 
     def _append(self, peer: str, frame: Append) -> None:
+        if not self.follow(peer, frame.ballot):
+            return
         committed, refusal = self.keeper.append(frame)
         if refusal is not None:
             self.send(peer, refusal)
@@ -254,6 +325,8 @@ class BrokerMachine:
             event = decode_event(entry.event)
             if event is None:
                 continue
+            if type(event) is Evict and event.broker == self.broker and event.inc >= self.inc:
+                self.retire("this broker was evicted: it was silent for too long")
             outcome = self.wiring.apply(event, index)
             if outcome.changed:
                 self.wiring_version += 1
@@ -270,33 +343,16 @@ class BrokerMachine:
         if type(event) is DeleteQueue:
             self._undeclared(definition)
         else:
-            self._hosting[definition.id] = index
-            self._assign(definition)
-
-    def _assign(self, definition: QueueDefinition) -> None:
-        """Give a queue to a warm spare replica, or hash it onto those that are there (`design.md` section 12)."""
-        if not self.replicas:
-            self._homeless.append(definition)
-            return
-        spares = [name for name, queues in self.replicas.items() if not queues]
-        if spares:
-            name = spares[0]
-            self.out.append(WantSpare())
-        else:
-            names = sorted(self.replicas)
-            name = names[zlib.crc32(definition.name.encode()) % len(names)]
-        self.replicas[name].add(definition.id)
-        self.hosts[definition.id] = name
-        self.send(name, Host(definition.id, definition.alternate, definition.arguments))
+            self.hosts.starting[definition.id] = index
+            # While we are blank, an earlier incarnation may have kept it (K4).
+            self.hosts.assign(definition, self.keeper.blank)
 
     def _hosted(self, peer: str, frame: Hosted) -> None:
-        if self._hosting.pop(frame.queue, None) is not None:
+        if self.hosts.started(frame.queue):
             self._needs_ack = True
 
     def _undeclared(self, definition: QueueDefinition) -> None:
         id = definition.id
-        self._hosting.pop(id, None)
-        self._homeless = [other for other in self._homeless if other.id != id]
         self._detach_receivers(id, DELETED, f"queue {definition.name!r} was deleted")
         for session in self.sessions.values():
             for handle, sender in list(session.senders.items()):
@@ -304,10 +360,7 @@ class BrokerMachine:
                     session.remove_sender(handle)
                     session.end(handle)
                     self.send(session.peer, Detached(handle, DELETED, f"queue {definition.name!r} was deleted"))
-        host = self.hosts.pop(id, None)
-        if host is not None:
-            self.replicas[host].discard(id)
-            self.send(host, Unhost(id))
+        self.hosts.forget(id)
 
     def _detach_receivers(self, id: str, code: str, text: str) -> None:
         for sub, (session, link) in list(self._subs.items()):
@@ -326,16 +379,20 @@ class BrokerMachine:
             raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
         if len(frame.client) > self.limits.name_chars:
             raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
+        if self.keeper.blank:
+            raise PeerError(UNAVAILABLE, "this broker is joining the cluster: connect to another member")
+        if self.lease.expired(self.now_ms):
+            raise PeerError(UNAVAILABLE, CUT_OFF)
         older = self._clients.get(frame.client)
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
-            self.out.append(Close(older.peer, IN_USE, text))
+            self.effects.append(Close(older.peer, IN_USE, text))
             self._end(older)
         session.client = frame.client or f"{self.broker}.{self.inc}.{session.peer}"
         self._clients[session.client] = session
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
         if heartbeat_ms:
-            self.out.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
+            self.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
         bounds = self.limits.message_bytes, self.limits.transfer_messages, self.limits.credit_messages
         self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms))
 
@@ -364,7 +421,7 @@ class BrokerMachine:
             text = f"a receiver's mode is consume or browse, not {frame.mode!r}"
             self.send(session.peer, Detached(frame.handle, INVALID, text))
             return
-        host = self.hosts.get(definition.id)
+        host = self.hosts.of.get(definition.id)
         if host is None:
             text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
             self.send(session.peer, Detached(frame.handle, UNAVAILABLE, text))
@@ -409,11 +466,13 @@ class BrokerMachine:
             return
         expiry = session.expiry(frame, self.now_ms)
         if frame.keys is None and frame.headers is None:
-            parts = self._route_together(session, link, frame, expiry)
+            parts = route_together(self.wiring, self.wiring_version, link, frame, expiry)
+            if not parts and link.exchange == "":
+                text = f"there is no queue {link.key!r}: declare it first"
+                self.send(session.peer, Failed(frame.handle, [first, last], NOT_FOUND, text))
+                return
         else:
-            parts = self._route_each(link, frame, expiry)
-        if parts is None:
-            return
+            parts = route_each(self.wiring, link, frame, expiry)
         if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
             session.complete(frame.handle, first, last)
             self._telling[session.peer] = session
@@ -428,56 +487,11 @@ class BrokerMachine:
 
         self.request(parts, done)
 
-    def _route_together(
-        self, session: Session, link: SenderLink, frame: Transfer, expiry: list[int]
-    ) -> list[tuple[str, bytes]] | None:
-        """One route for the whole transfer: the event is encoded once. None: it was refused and that was said."""
-        if link.route_version != self.wiring_version:
-            link.route = self.wiring.route(link.exchange, link.key or "")
-            link.route_version = self.wiring_version
-        numbers = [frame.first, frame.first + len(frame.blobs) - 1]
-        if not link.route:
-            if link.exchange == "":
-                text = f"there is no queue {link.key!r}: declare it first"
-                self.send(session.peer, Failed(frame.handle, numbers, NOT_FOUND, text))
-                return None
-            return []
-        event = encode_event(Enqueue(link.client, numbers, frame.blobs, expiry))
-        return [(queue, event) for queue in link.route]
-
-    def _route_each(self, link: SenderLink, frame: Transfer, expiry: list[int]) -> list[tuple[str, bytes]]:
-        """A route per message; each queue gets its messages in one event, in the order they were sent."""
-        groups: dict[str, list[int]] = {}
-        route = self.wiring.route
-        exchange = link.exchange
-        count_ = len(frame.blobs)
-        keys = frame.keys if frame.keys is not None else [link.key or ""] * count_
-        if frame.headers is None:
-            routes = [route(exchange, key) for key in keys]
-        else:
-            routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
-        for index, queues in enumerate(routes):
-            for queue in queues:
-                group = groups.get(queue)
-                if group is None:
-                    groups[queue] = [index]
-                else:
-                    group.append(index)
-        blobs, first = frame.blobs, frame.first
-        ttl = dict(pairs(expiry))
-        parts: list[tuple[str, bytes]] = []
-        for queue, indexes in groups.items():
-            expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
-            numbers = compress([first + i for i in indexes])
-            parts.append((queue, encode_event(Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))))
-        return parts
-
     def _bury(self, peer: str, frame: Bury) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
         name = frame.queue.rpartition("#")[0]
         answer = Interred(frame.queue, frame.id)
-        numbers = [frame.id, frame.id + len(frame.blobs) - 1]
-        event = Enqueue(f"{frame.queue}@{self.broker}", numbers, frame.blobs)
+        event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
         encoded = encode_event(event)
         parts = [(queue, encoded) for queue in self.wiring.route(frame.exchange, name)]
         if parts:
@@ -516,12 +530,6 @@ class BrokerMachine:
             found[1].credit = 0
             self.send(found[0].peer, FlowDrained(found[1].handle))
 
-    def _queue_reply(self, peer: str, frame: QueueReply) -> None:
-        self._commands.replied(frame)
-
-    def _command(self, session: Session, frame: Command) -> None:
-        self._commands.run(session, frame)
-
     # ---- saying it
 
     def _flush(self) -> None:
@@ -532,12 +540,12 @@ class BrokerMachine:
                     self._tell(session)
         if self._needs_ack:
             self._needs_ack = False
-            applied = min(self._hosting.values()) - 1 if self._hosting else self.keeper.commit
-            self.send(SEQUENCER, self.keeper.ack(applied))
-        paused = self.uncommitted_bytes > self.limits.uncommitted_bytes // (2 if self._paused else 1)
-        if paused != self._paused:
-            self._paused = paused
-            self.out.append(PauseClients(paused))
+            applied = self.hosts.applied(self.keeper.commit)
+            if not self.keeper.blank or self.keeper.end:
+                self.lead(self.keeper.ack(applied))
+        if (self.uncommitted_bytes > self.limits.uncommitted_bytes // (1 + self._paused)) != self._paused:
+            self._paused = not self._paused
+            self.effects.append(PauseClients(self._paused))
 
     def _tell(self, session: Session) -> None:
         completed, session.completed = session.completed, {}
@@ -545,29 +553,39 @@ class BrokerMachine:
             self.send(session.peer, Completed(handle, ranges))
 
     def report(self) -> dict[str, Any]:
-        return {
-            "broker": self.broker,
-            "members": self.addresses,
-            "connections": len(self.sessions),
-            "queues": len(self.wiring.queues()),
-            "ballot": list(self.keeper.promised),
-            "wiring_index": self.keeper.commit,
-            "uncommitted_bytes": self.uncommitted_bytes,
-            "replicas": {name: sorted(queues) for name, queues in self.replicas.items()},
-        }
+        return (
+            {
+                "broker": self.broker,
+                "members": self.addresses,
+                "connections": len(self.sessions),
+                "queues": len(self.wiring.queues()),
+                "inc": self.inc,
+                "blank": self.keeper.blank,
+                "cut_off": self.lease.expired(self.now_ms),
+                "wiring_index": self.keeper.commit,
+                "uncommitted_bytes": self.uncommitted_bytes,
+            }
+            | self.following.report()
+            | self.hosts.report()
+        )
 
 
 _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Append: BrokerMachine._append,
     Results: BrokerMachine._results,
-    Busy: BrokerMachine._busy,
     Hosted: BrokerMachine._hosted,
     Cancelled: BrokerMachine._cancelled,
     Deliver: BrokerMachine._deliver,
     Settled: BrokerMachine._settled,
     Drained: BrokerMachine._drained,
-    QueueReply: BrokerMachine._queue_reply,
+    QueueReply: lambda machine, peer, frame: machine.commands.replied(frame),
     Bury: BrokerMachine._bury,
+    Prepare: BrokerMachine.prepare,
+    Beat: BrokerMachine.beat,
+    Fetch: BrokerMachine.fetch,
+    Evicted: BrokerMachine.evicted,
+    Update: BrokerMachine._update,
+    UpdateStart: BrokerMachine._update_start,
 }
 
 _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {
@@ -578,5 +596,5 @@ _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] 
     Transfer: BrokerMachine._transfer,
     Flow: BrokerMachine._flow,
     Dispose: BrokerMachine._dispose,
-    Command: BrokerMachine._command,
+    Command: lambda machine, session, frame: machine.commands.run(session, frame),
 }

@@ -80,7 +80,7 @@ class Commands:
     def __init__(self, broker: BrokerMachine) -> None:
         self._broker = broker
         self._numbers = count(1)
-        self._asked: dict[int, Callable[[dict[str, Any]], None]] = {}
+        self._asked: dict[int, tuple[str, Callable[[dict[str, Any]], None]]] = {}
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete."""
@@ -105,9 +105,14 @@ class Commands:
 
     def replied(self, frame: QueueReply) -> None:
         """A queue replica has answered."""
-        asked = self._asked.pop(frame.number, None)
+        _, asked = self._asked.pop(frame.number, ("", None))
         if asked is not None:
             asked(frame.value)
+
+    def lost(self, replica: str) -> None:
+        """A replica has died: what it was asked is not answered any more."""
+        for number in [n for n, (peer, _) in self._asked.items() if peer == replica]:
+            self._asked.pop(number)[1]({"error": "the replica of this queue has stopped: ask again"})
 
     # ---- wiring
 
@@ -170,11 +175,11 @@ class Commands:
         return found
 
     def _ask(self, queue: QueueDefinition, name: str, argument: int, asked: Callable[[dict[str, Any]], None]) -> None:
-        host = self._broker.hosts.get(queue.id)
+        host = self._broker.hosts.of.get(queue.id)
         if host is None:
             raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
         number = next(self._numbers)
-        self._asked[number] = asked
+        self._asked[number] = host, asked
         self._broker.send(host, QueueCommand(queue.id, number, name, argument))
 
     def _purge(self, answer: Answer, a: PurgeArguments) -> None:
@@ -187,7 +192,7 @@ class Commands:
         self._ask(queue, "stat", 0, lambda report: answer(_described(queue, report)))
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
-        queues = [q for q in self._broker.wiring.queues() if q.id in self._broker.hosts]
+        queues = [q for q in self._broker.wiring.queues() if q.id in self._broker.hosts.of]
         reports: dict[str, dict[str, Any]] = {}
         if not queues:
             answer([])

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .credit import UNLIMITED, Credit
+from .frames import Deliver
 from .queue import QueueState
 from .ranges import RangeSet, subtract
 
@@ -55,6 +56,21 @@ class Delivered:
         self.subscription = subscription
         self.acquisition = acquisition
         self.parts = parts
+
+    def frame(self, state: QueueState) -> Deliver:
+        blobs_of, deliveries = state.blobs, state.deliveries
+        blobs: list[bytes] = []
+        ranges: list[int] = []
+        for first, last in self.parts:
+            ranges += (first, last)
+            blobs += [blobs_of[position] for position in range(first, last + 1)]
+        redelivered: list[int] = []
+        if deliveries:
+            positions = (p for first, last in self.parts for p in range(first, last + 1))
+            for index, position in enumerate(positions):
+                if times := deliveries.get(position):
+                    redelivered += (index, times)
+        return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered)
 
 
 class Dispatcher:

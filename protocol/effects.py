@@ -16,7 +16,12 @@ import msgspec
 from .frames import Frame
 
 SEQUENCER = "sequencer"
+"""The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""
 OWNERSHIP = "ownership"
+
+
+def is_sequencer(peer: str) -> bool:
+    return peer.startswith(SEQUENCER)
 
 
 # ---- inputs
@@ -105,6 +110,12 @@ class PauseClients(msgspec.Struct, frozen=True):
     paused: bool
 
 
+class Retire(msgspec.Struct, frozen=True):
+    """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another."""
+
+    reason: str
+
+
 class KeepAlive(msgspec.Struct, frozen=True):
     """Keep a heartbeat of `interval_ms` on the link to `peer`; `patience_ms` of silence (0: two heartbeats) ends it."""
 
@@ -113,4 +124,4 @@ class KeepAlive(msgspec.Struct, frozen=True):
     patience_ms: int
 
 
-Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | KeepAlive
+Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | KeepAlive | Retire

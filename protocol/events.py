@@ -116,9 +116,13 @@ class Purge(Event, tag=9):
 
 
 class Buried(Event, tag=10):
-    """Rejected messages have reached the alternate exchange's queues: dequeue the dying (`sequencer.md` section 3)."""
+    """Rejected messages have reached the alternate exchange's queues: dequeue the dying (`sequencer.md` section 3).
 
-    ranges: list[int]
+    Attributes:
+        batch: index of the event that rejected them.
+    """
+
+    batch: int
 
 
 class Evict(Event, tag=11):
@@ -126,6 +130,14 @@ class Evict(Event, tag=11):
     its events."""
 
     broker: str
+    inc: int
+
+
+class Rejoin(Event, tag=12):
+    """Voter `voter` has lost its log and has been brought up to date again as incarnation `inc` (K4): from here on it
+    votes, and nothing an older incarnation of it says counts."""
+
+    voter: str
     inc: int
 
 
@@ -187,6 +199,7 @@ AnyEvent = (
     | Purge
     | Buried
     | Evict
+    | Rejoin
     | DeclareQueue
     | DeleteQueue
     | DeclareExchange

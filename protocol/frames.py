@@ -14,12 +14,34 @@ from typing import Any
 import msgspec
 
 from .errors import BAD_FRAME, PeerError
-from .events import Ballot, Entry
-
-
-class Frame(msgspec.Struct, array_like=True, frozen=True):
-    """Base of all frames. `KIND` is in each class's registry entry below."""
-
+from .events import Ballot
+from .order_frames import (
+    Ack,
+    Append,
+    Beat,
+    Beating,
+    Busy,
+    Evicted,
+    Fetch,
+    Fetched,
+    Frame,
+    Gap,
+    Nack,
+    Prepare,
+    Promised,
+    Request,
+    Results,
+    Subscribe,
+    Suspect,
+    Unsubscribe,
+    Update,
+    UpdateFront,
+    UpdateStart,
+    UpdateTaken,
+)
+from .order_frames import (
+    Numbers as Numbers,
+)
 
 # ---- links: 1 to 31 (spoken by the links themselves, never seen by a machine)
 
@@ -63,117 +85,6 @@ class Pong(Frame):
     pass
 
 
-# ---- order: 32 to 47 (`sequencer.md` section 2)
-
-
-class Request(Frame):
-    """Order these events. `number` is the origin's next number; a repeat is answered again, not done again.
-
-    Attributes:
-        parts: (stream, encoded event) pairs; each gets its own place in its stream, all in this order.
-    """
-
-    origin: str
-    inc: int
-    number: int
-    parts: list[tuple[str, bytes]]
-
-
-class Results(Frame):
-    """These requests of yours are committed (for the cluster stream: and applied by every connected member)."""
-
-    numbers: list[int]
-
-
-class Busy(Frame):
-    """Too much of yours is uncommitted; `number` and later were not taken."""
-
-    number: int
-
-
-class Subscribe(Frame):
-    """A keeper of `stream` reports for duty: it holds the log up to `have`."""
-
-    stream: str
-    voter: str
-    have: int
-    ballot: Ballot
-
-
-class Unsubscribe(Frame):
-    stream: str
-    voter: str
-
-
-class Append(Frame):
-    """Entries after `previous`; empty, it carries the commit index (and is the heartbeat).
-
-    Attributes:
-        commit: every index up to here is committed.
-        trim: every voter holds the log up to here: older entries may be forgotten.
-        learner: peer name of the one keeper that acts on commits, if there is just one. Other keepers acknowledge to
-            it at once, and to the sequencer a little later: so it learns of a commit one hop earlier.
-        need: how many of their acknowledgements, with the learner's own, are a majority.
-    """
-
-    ballot: Ballot
-    stream: str
-    previous: int
-    previous_ballot: Ballot
-    commit: int
-    trim: int
-    entries: list[Entry]
-    learner: str = ""
-    need: int = 0
-
-
-class Ack(Frame):
-    """The voter holds the stream's log up to `match` and has applied it, so knows it committed, up to `applied`.
-
-    Attributes:
-        eager: it acts on commits (it has consumers, or waits for events of its own), so they must reach it at once.
-            Another hears of them with the next entries, or a little later.
-    """
-
-    ballot: Ballot
-    stream: str
-    voter: str
-    match: int
-    applied: int
-    eager: bool = True
-
-
-class Gap(Frame):
-    """The entry before an `Append` is missing here; the log is good up to `have`."""
-
-    ballot: Ballot
-    stream: str
-    voter: str
-    have: int
-
-
-class Nack(Frame):
-    """A higher ballot was promised."""
-
-    promised: Ballot
-
-
-class Prepare(Frame):
-    ballot: Ballot
-
-
-class Promise(Frame):
-    """Answer to `Prepare`, one per stream."""
-
-    ballot: Ballot
-    stream: str
-    voter: str
-    end: int
-    end_ballot: Ballot
-    commit: int
-    suffix: list[Entry]
-
-
 # ---- the consume lock: 48 to 55 (`design.md` section 5)
 
 
@@ -208,15 +119,24 @@ class Forget(Frame):
     queue: str
 
 
-# ---- a broker and its queue replicas: 56 to 95
+# ---- a broker and its queue replicas: 56 to 79
 
 
 class Host(Frame):
-    """Host queue id `queue`; `alternate` is its alternate exchange, "" for none."""
+    """Host queue id `queue`; `alternate` is its alternate exchange, "" for none.
+
+    Attributes:
+        inc: incarnation under which the replica keeps it: higher than any under which this broker kept it before.
+        ballot: what the broker has promised; the replica promises the same.
+        blank: this broker may have kept the queue before and lost it: come back through an update (K4).
+    """
 
     queue: str
     alternate: str
     arguments: dict[str, Any]
+    ballot: Ballot = (0, 0)
+    blank: bool = False
+    inc: int = 0
 
 
 class Hosted(Frame):
@@ -333,7 +253,8 @@ class Bury(Frame):
     """Rejected messages to route through the alternate exchange; the answer is `Interred`.
 
     Attributes:
-        id: rises per (queue, broker): with "queue@broker" as client it makes the re-enqueue apply once.
+        id: index of the event that rejected them: with "queue@id" as client the re-enqueue applies once, whichever
+            replicas ask for it.
     """
 
     queue: str
@@ -528,10 +449,11 @@ class MembersChanged(Frame):
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Accepted, 5: Refused, 6: Ping, 7: Pong,
     32: Request, 33: Results, 34: Busy, 35: Subscribe, 36: Unsubscribe, 37: Append, 38: Ack, 39: Gap, 40: Nack,
-    41: Prepare, 42: Promise,
+    41: Prepare, 42: Promised, 43: Fetch, 44: Fetched, 45: Beat, 46: Beating, 47: Suspect,
     48: Interest, 49: Held, 50: Contended, 51: Forget,
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred,
+    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
     110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,

@@ -10,10 +10,12 @@ from collections import deque
 
 from .dispatch import Dispatcher
 from .events import Entry
-from .frames import QueueCommand
+from .frames import Held, QueueCommand, UpdateStart
 from .keeper import Keeper
 from .lock import Lock
 from .queue import QueueState
+from .ranges import RangeSet, runs
+from .updating import Updatee, Updater
 
 ACQUIRE_MS = 2
 """How long acquires may gather behind their deliveries. Nobody waits for them: only the holder of the lock delivers,
@@ -42,6 +44,7 @@ class Hosting:
     Attributes:
         state: the replicated state; `applied` is how far into the stream it goes.
         mine: what to do when my own events apply, oldest first: one entry per event submitted.
+        inc: incarnation under which this broker keeps the queue.
     """
 
     __slots__ = (
@@ -61,14 +64,17 @@ class Hosting:
         "mine",
         "needs_ack",
         "purges",
+        "retry_at",
         "settling",
         "state",
         "unapplied",
+        "update",
+        "updates",
     )  # fmt: skip
 
-    def __init__(self, id: str, alternate: str, broker: str) -> None:
+    def __init__(self, id: str, alternate: str, keeper: Keeper) -> None:
         self.state = QueueState(id, alternate)
-        self.keeper = Keeper(id, broker)
+        self.keeper = keeper
         self.dispatcher = Dispatcher(self.state)
         self.lock = Lock()
         self.applied = 0
@@ -85,7 +91,35 @@ class Hosting:
         self.settling: dict[int, Settling] = {}
         self.purges: list[QueueCommand] = []
         self.expiries: list[tuple[int, int]] = []  # heap of (expires_ms, position)
-        self.buried: dict[int, list[int]] = {}  # bury id -> ranges
+        self.buried: set[int] = set()  # batches whose copies have been asked for
+        self.update: Updatee | None = None  # under way to us
+        self.updates: dict[str, Updater] = {}  # under way from us, by peer
+        self.retry_at = 0  # when a blank replica that hears of no update asks again
+
+    @property
+    def inc(self) -> int:
+        return self.keeper.inc
+
+    def held(self) -> Held:
+        return Held(self.state.id, self.state.owner, self.state.grant)
+
+    def restore(self, frame: UpdateStart) -> None:
+        """Begin an update at its sync point."""
+        self.keeper.restore(frame)
+        self.state.restore(frame.state)
+        self.applied = frame.index
+        self.unapplied = []
+        self.update = Updatee(frame)
+        self.expiries = sorted((at_ms, position) for position, at_ms in self.state.expiry.items())
+
+    def whole(self) -> bool:
+        """Whether an update has just become complete: all is here that was not dequeued by what is committed."""
+        update = self.update
+        if update is None or not update.until or self.keeper.commit < update.until:
+            return False
+        self.state.fill(update.blobs)
+        self.update = None
+        return True
 
     def acquires_due(self, now_ms: int) -> bool:
         """Whether the acquires that have gathered are to be ordered now; sets `acquire_at` for the first that are
@@ -96,3 +130,59 @@ class Hosting:
         if not self.acquire_at:
             self.acquire_at = now_ms + ACQUIRE_MS
         return gathered >= 3 * ACQUIRE_RUNS or now_ms >= self.acquire_at
+
+    def report(self) -> dict[str, object]:
+        state = self.state
+        return {
+            "messages": state.available.count + state.acquired_count,
+            "available": state.available.count,
+            "acquired": state.acquired_count,
+            "dying": state.dying.count,
+            "bytes": state.bytes,
+            "owner": state.owner,
+            "grant": state.grant,
+            "handovers": state.handovers,
+            "enqueued": state.enqueued,
+            "dequeued": state.accepted + state.discarded + state.dead_lettered + state.expired,
+            "accepted": state.accepted,
+            "discarded": state.discarded,
+            "dead_lettered": state.dead_lettered,
+            "expired": state.expired,
+            "consumers": len(self.dispatcher.subscriptions),
+            "applied": self.applied,
+            "blank": self.keeper.blank,
+        }
+
+
+def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int], set[int]]:
+    """Take runs out of what a subscription holds.
+
+    Args:
+        held: acquisition -> positions; what is taken is removed.
+        wanted: runs.
+
+    Returns:
+        (the runs it held, those it did not, the acquisitions of the first).
+    """
+    good: list[int] = []
+    lost: list[int] = []
+    acquisitions: set[int] = set()
+    for acquisition, first, last in runs(wanted):
+        mine = held.get(acquisition)
+        if mine is None:
+            lost += (acquisition, first, last)
+            continue
+        if mine.covers(first, last):
+            good += (acquisition, first, last)
+        else:
+            rest = RangeSet([first, last])
+            for a, b in mine.within(first, last):
+                good += (acquisition, a, b)
+                rest.remove(a, b)
+            for a, b in rest:
+                lost += (acquisition, a, b)
+        acquisitions.add(acquisition)
+        mine.remove(first, last)
+        if not mine:
+            del held[acquisition]
+    return good, lost, acquisitions

@@ -1,41 +1,96 @@
 """A keeper: holds one stream's log, votes with its acknowledgements, and applies what is committed, in order.
 
-Rules K1 to K3 of `sequencer.md`. The keeper knows nothing of what the events mean; whoever owns it applies the entries
-that `append` returns and reports how far that went.
+Rules K1 to K4 of `sequencer.md`. The keeper knows nothing of what the events mean, but for one: a `Rejoin`, which says
+who votes. Whoever owns it applies the entries that `append` returns and reports how far that went.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from .errors import LocalError
-from .events import ZERO, Ballot, Entry
-from .frames import Ack, Append, Gap, Nack, Prepare, Promise, Subscribe
+from .events import ZERO, Ballot, Entry, Rejoin, decode_event
+from .frames import Ack, Append, Fetch, Fetched, Gap, Nack, Numbers, Subscribe, UpdateStart
 
 
 class Keeper:
     """The log of one stream at one voter.
 
+    Args:
+        inc: incarnation of the process.
+        blank: an earlier incarnation of this voter may have held a log: it does not vote until it has rejoined (K4).
+        promised: the ballot the process follows already.
+
     Attributes:
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
-        end, end_ballot: index and ballot of the last entry held.
+        end, end_ballot, end_seq: index, ballot and seq of the last entry held.
         commit: highest index known to be committed; everything up to it has been handed out by `append` or `hear`.
+        base: entries up to here are forgotten.
+        numbers: last request of each origin, of what is committed.
+        incs: voter -> the incarnation that rejoined last, of what is committed.
         need: as a learner, how many other voters must hold an entry for it to be committed; None: not a learner.
     """
 
-    def __init__(self, stream: str, voter: str) -> None:
+    def __init__(self, stream: str, voter: str, inc: int = 0, blank: bool = False, promised: Ballot = ZERO) -> None:
         self.stream = stream
         self.voter = voter
-        self.promised: Ballot = ZERO
+        self.inc = inc
+        self.blank = blank
+        self.promised = promised
         self.end = 0
         self.end_ballot: Ballot = ZERO
+        self.end_seq = 0
         self.commit = 0
+        self.base = 0
+        self.numbers: Numbers = {}
+        self.incs: dict[str, int] = {}
         self.need: int | None = None
         self._heard: dict[str, int] = {}  # voter -> how far it holds the log of the promised ballot, by its own word
         self._sure = 0  # up to here the log is the promised ballot's sequencer's
         self._log: dict[int, Entry] = {}
-        self._base = 0  # entries up to here are forgotten: every voter holds them
+        self._base_ballot: Ballot = ZERO
+        self._base_seq = 0
+
+    # ---- promises
+
+    def promise(self, ballot: Ballot) -> None:
+        """Follow a newer sequencer: what was said under older ballots does not count any more (K1)."""
+        if ballot > self.promised:
+            self.promised = ballot
+            self.need = None
+            self._heard.clear()
+            self._sure = 0
 
     def subscribe(self) -> Subscribe:
-        return Subscribe(self.stream, self.voter, self.end, self.end_ballot)
+        """Report for duty, or promise: all a sequencer must know to adopt this log or to continue it."""
+        incs = self.incs
+        if self.end > self.commit:
+            incs = dict(incs)
+            for index in range(self.commit + 1, self.end + 1):
+                _note_rejoin(incs, self._log[index])
+        return Subscribe(
+            self.stream,
+            self.voter,
+            self.end,
+            self.end_ballot,
+            self.promised,
+            self.end_seq,
+            self.commit,
+            self.base,
+            self.inc,
+            self.blank,
+            self.numbers,
+            incs,
+        )
+
+    def fetch(self, frame: Fetch) -> Fetched | None:
+        """The entries a sequencer adopts from this log; None if they are not there."""
+        if frame.ballot != self.promised or frame.first <= self.base or frame.last > self.end:
+            return None
+        entries = [self._log[index] for index in range(frame.first, frame.last + 1)]
+        return Fetched(frame.ballot, self.stream, frame.first, self._ballot_at(frame.first - 1), entries)
+
+    # ---- the log
 
     def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:
         """Take an `Append`.
@@ -47,11 +102,11 @@ class Keeper:
         if frame.ballot < self.promised:
             return [], Nack(self.promised)
         if frame.ballot > self.promised:
-            self._promise(frame.ballot)
+            self.promise(frame.ballot)
         previous = frame.previous
         if previous > self.end:
             return [], Gap(frame.ballot, self.stream, self.voter, self.end)
-        if previous > self._base and previous > self.commit and self._ballot_at(previous) != frame.previous_ballot:
+        if previous > self.base and previous > self.commit and self._ballot_at(previous) != frame.previous_ballot:
             return [], Gap(frame.ballot, self.stream, self.voter, self.commit)
         index = previous
         for entry in frame.entries:
@@ -63,10 +118,11 @@ class Keeper:
             self._log[index] = entry
             self.end = index
             self.end_ballot = entry.ballot
+            self.end_seq = entry.seq
         if index > self._sure:
             self._sure = index
         committed = self._commit(max(min(frame.commit, index), self._learned()))
-        if frame.trim > self._base:
+        if frame.trim > self.base:
             self._trim(min(frame.trim, self.commit))
         return committed, None
 
@@ -90,31 +146,49 @@ class Keeper:
     def _commit(self, index: int) -> list[Entry]:
         if index <= self.commit:
             return []
-        log = self._log
+        log, numbers = self._log, self.numbers
         committed = [log[i] for i in range(self.commit + 1, index + 1)]
+        for entry in committed:
+            if entry.origin:
+                note_number(numbers, entry)
+            else:
+                self._own_entry(entry)
         self.commit = index
         return committed
 
-    def _promise(self, ballot: Ballot) -> None:
-        """Follow a newer sequencer: what was said under older ballots does not count any more."""
-        self.promised = ballot
-        self.need = None
-        self._heard.clear()
-        self._sure = 0
+    def _own_entry(self, entry: Entry) -> None:
+        """An entry of the sequencer's own is committed: does it say that we vote again?"""
+        _note_rejoin(self.incs, entry)
+        if self.blank and self.incs.get(self.voter) == self.inc:
+            self.blank = False
 
     def ack(self, applied: int, eager: bool = True) -> Ack:
-        return Ack(self.promised, self.stream, self.voter, self.end, applied, eager)
+        # What an older sequencer left behind the last entry this one has sent is not this one's yet.
+        return Ack(self.promised, self.stream, self.voter, max(self._sure, self.commit), applied, eager)
 
-    def prepare(self, frame: Prepare) -> Promise | Nack:
-        """Answer a would-be sequencer (K1)."""
-        if frame.ballot <= self.promised:
-            return Nack(self.promised)
-        self._promise(frame.ballot)
-        suffix = [self._log[i] for i in range(self.commit + 1, self.end + 1)]
-        return Promise(frame.ballot, self.stream, self.voter, self.end, self.end_ballot, self.commit, suffix)
+    def restore(self, frame: UpdateStart) -> None:
+        """Begin at a sync point: what is before it is known by its outcome only."""
+        if not self.blank:
+            raise LocalError(f"stream {self.stream}: a keeper that votes keeps its log and takes no update (K4)")
+        self.end = self.commit = self.base = frame.index
+        self.end_ballot = self._base_ballot = frame.ballot
+        self.end_seq = self._base_seq = frame.seq
+        self.numbers = dict(frame.numbers)
+        self.incs = dict(frame.incs)
+        self._log.clear()
+        self._sure = 0
+        self._heard.clear()
+
+    def update(self, updater: str, updatee: str, state: Any) -> UpdateStart:
+        """The sync point of an update: `state` is what the committed entries have made."""
+        last = self._log.get(self.commit)
+        ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
+        return UpdateStart(
+            self.stream, updater, updatee, self.commit, ballot, seq, self.numbers, self.incs, state
+        )  # fmt: skip
 
     def _ballot_at(self, index: int) -> Ballot:
-        return self._log[index].ballot
+        return self._log[index].ballot if index > self.base else self._base_ballot
 
     def _drop_from(self, index: int) -> None:
         """Drop a suffix that a newer sequencer overrules."""
@@ -123,8 +197,28 @@ class Keeper:
         for i in range(index, self.end + 1):
             del self._log[i]
         self.end = index - 1
+        last = self._log.get(self.end)
+        self.end_ballot, self.end_seq = (last.ballot, last.seq) if last else (self._base_ballot, self._base_seq)
 
     def _trim(self, index: int) -> None:
-        for i in range(self._base + 1, index + 1):
-            self._log.pop(i, None)
-        self._base = max(self._base, index)
+        if index <= self.base:
+            return
+        last = self._log[index]
+        self._base_ballot, self._base_seq = last.ballot, last.seq
+        for i in range(self.base + 1, index + 1):
+            del self._log[i]
+        self.base = index
+
+
+def note_number(numbers: Numbers, entry: Entry) -> None:
+    """The next entry of an origin is in the log."""
+    seen = numbers.get(entry.origin)
+    parts = seen[2] + 1 if seen is not None and seen[1] == entry.number and seen[0] == entry.inc else 1
+    numbers[entry.origin] = (entry.inc, entry.number, parts)
+
+
+def _note_rejoin(incs: dict[str, int], entry: Entry) -> None:
+    if not entry.origin:
+        event = decode_event(entry.event)
+        if type(event) is Rejoin:
+            incs[event.voter] = max(event.inc, incs.get(event.voter, 0))

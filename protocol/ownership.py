@@ -15,9 +15,10 @@ Next is the following interested broker in broker-id order, circularly. The log 
 
 from __future__ import annotations
 
-from .effects import SEQUENCER, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
+from .effects import Effect, Flush, Input, PeerDown, PeerUp, Received, Send
 from .events import Own, encode_event
-from .frames import Contended, Forget, Held, Interest, Request, Results
+from .following import Following
+from .frames import Beat, Contended, Forget, Held, Interest, Request, Results
 
 LOST = "?"
 """In place of the broker last named to an owner whose link has broken: it may not have heard, so it is told again."""
@@ -67,6 +68,7 @@ class OwnershipMachine:
         self.inc = inc
         self.members = list(members)
         self.slice_ms = slice_ms
+        self.following = Following()
         self._queues: dict[str, _Queue] = {}
         self._number = 0
         self._requests: dict[int, Request] = {}  # until answered (B1)
@@ -81,18 +83,27 @@ class OwnershipMachine:
             elif type(frame) is Held:
                 self._held(frame)
             elif type(frame) is Results:
-                for number in frame.numbers:
+                for number in frame.numbers if frame.inc == self.inc else ():
                     self._requests.pop(number, None)
             elif type(frame) is Forget:
                 self._queues.pop(frame.queue, None)
+            elif type(frame) is Beat:
+                return self._beat(input.peer, frame)
             return []
         if type(input) is Flush:
             return self._flush()
-        if type(input) is PeerUp and input.peer == SEQUENCER:
-            return [Send(SEQUENCER, request) for request in self._requests.values()]
-        if type(input) is PeerDown:
+        if type(input) is PeerUp:
+            self.following.up(input.peer)
+        elif type(input) is PeerDown and not self.following.down(input.peer, 0):
             self._gone(input.peer)
         return []
+
+    def _beat(self, peer: str, frame: Beat) -> list[Effect]:
+        """A sequencer leads: what has no answer yet is asked again (B1)."""
+        if not self.following.follow(peer, frame.ballot, 0) or self.following.attached:
+            return []
+        self.following.attached = True
+        return [Send(peer, request) for request in self._requests.values()]
 
     def _interest(self, peer: str, frame: Interest) -> None:
         queue = self._queues.setdefault(frame.queue, _Queue())
@@ -132,7 +143,8 @@ class OwnershipMachine:
             request = Request(self.ORIGIN, self.inc, self._number, self._parts)
             self._parts = []
             self._requests[self._number] = request
-            effects.append(Send(SEQUENCER, request))
+            if self.following.attached:
+                effects.append(Send(self.following.leader, request))
         return effects
 
     def _decide(self, name: str, queue: _Queue, effects: list[Effect]) -> None:

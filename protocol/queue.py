@@ -29,6 +29,7 @@ from .events import (
     Own,
     Purge,
     Reject,
+    Rejoin,
     Release,
 )
 from .ranges import RangeSet, pairs, runs
@@ -45,11 +46,13 @@ class Applied:
         effective: False when the event was void (an acquire without the grant, an own out of turn).
         lost: runs of an accept, release or reject which the broker did not hold.
         positions: ranges the event concerned: enqueued, returned, dying, discarded.
+        orphans: batches of dying messages (see `QueueState.batches`) whose broker is out.
     """
 
     effective: bool = True
     lost: list[int] = field(default_factory=list)
     positions: list[tuple[int, int]] = field(default_factory=list)
+    orphans: list[int] = field(default_factory=list)
 
 
 class QueueState:
@@ -63,7 +66,10 @@ class QueueState:
         blobs: position -> encoded message, of all messages that are not gone.
         available: positions that may be acquired.
         acquired: holder -> positions it holds.
+        index: how many events have been applied: the place of the last one in the stream.
         dying: rejected positions whose copies are not committed elsewhere yet.
+        batches: the same by the index of the event that rejected them, with the broker that sees to the copies: an id
+            every replica knows, so that any of them can finish what a dead one began, once.
         deliveries: position -> how often it was delivered and returned (only where not zero).
         expiry: position -> expiry in ms (only where there is one).
         owner, grant: who holds the consume lock, under which grant; "" for nobody.
@@ -76,7 +82,9 @@ class QueueState:
         self.blobs: dict[int, bytes] = {}
         self.available = RangeSet()
         self.acquired: dict[Holder, RangeSet] = {}
+        self.index = 0
         self.dying = RangeSet()
+        self.batches: dict[int, tuple[str, list[int]]] = {}
         self.deliveries: dict[int, int] = {}
         self.expiry: dict[int, int] = {}
         self.owner = ""
@@ -102,12 +110,19 @@ class QueueState:
             Purge: self._purge,
             Buried: self._buried,
             Evict: self._evict,
+            Rejoin: self._rejoin,
         }
 
     def apply(self, event: AnyEvent) -> Applied:
         """Apply the next committed event. Events of other kinds (a term's start, say) change nothing."""
+        self.index += 1
         rule = self._apply.get(type(event))
         return rule(event) if rule is not None else Applied()
+
+    def skip(self) -> Applied:
+        """The next event is of a kind newer than this program."""
+        self.index += 1
+        return Applied()
 
     # ---- one rule per event
 
@@ -209,12 +224,15 @@ class QueueState:
         if self.alternate:
             for first, last in done.positions:
                 self.dying.add(first, last)
+            if done.positions:
+                self.batches[self.index] = event.broker, [edge for part in done.positions for edge in part]
         else:
             self.discarded += self._dequeue(done.positions)
         return done
 
     def _buried(self, event: Buried) -> Applied:
-        gone = [part for first, last in pairs(event.ranges) for part in self.dying.within(first, last)]
+        _, ranges = self.batches.pop(event.batch, ("", []))
+        gone = list(pairs(ranges))
         for first, last in gone:
             self.dying.remove(first, last)
         self.dead_lettered += self._dequeue(gone)
@@ -257,7 +275,9 @@ class QueueState:
         return Applied(positions=gone)
 
     def _evict(self, event: Evict) -> Applied:
-        self.evicted[event.broker] = max(event.inc, self.evicted.get(event.broker, 0))
+        if self._is_evicted(event.broker, event.inc):
+            return Applied(effective=False)
+        self.evicted[event.broker] = event.inc
         returned: list[tuple[int, int]] = []
         for key in [key for key in self.acquired if key[0] == event.broker and key[1] <= event.inc]:
             returned += list(self.acquired.pop(key))
@@ -270,7 +290,12 @@ class QueueState:
                 for position in range(first, last + 1):
                     self.deliveries.setdefault(position, 1)
         self._return(returned, redelivered=True)
-        return Applied(positions=returned)
+        orphans = [index for index, (broker, _) in self.batches.items() if broker == event.broker]
+        return Applied(positions=returned, orphans=orphans)
+
+    def _rejoin(self, event: Rejoin) -> Applied:
+        """A newer incarnation is here, so all older ones are out, if that was not ordered before."""
+        return self._evict(Evict(event.voter, event.inc - 1))
 
     def _is_evicted(self, broker: str, inc: int) -> bool:
         return bool(self.evicted) and inc <= self.evicted.get(broker, -1)
@@ -292,6 +317,73 @@ class QueueState:
                         table.pop(position, None)
         return count
 
+    # ---- updates (`design.md` section 8)
+
+    def outline(self) -> list[Any]:
+        """All but the messages themselves, as plain values."""
+        return [
+            self.index,
+            self.next_position,
+            self.available.flat(),
+            [[*key, held.flat()] for key, held in self.acquired.items()],
+            self.dying.flat(),
+            [[index, broker, ranges] for index, (broker, ranges) in self.batches.items()],
+            [[position, times] for position, times in self.deliveries.items()],
+            [[position, at_ms] for position, at_ms in self.expiry.items()],
+            self.owner,
+            self.grant,
+            [list(line) for line in self.numbers.table()],
+            [list(line) for line in self.evicted.items()],
+            [self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers],
+        ]
+
+    def restore(self, outline: list[Any]) -> None:
+        """Become what `outline` says, still without messages; `fill` brings those."""
+        (
+            self.index,
+            self.next_position,
+            available,
+            acquired,
+            dying,
+            batches,
+            deliveries,
+            expiry,
+            self.owner,
+            self.grant,
+            numbers,
+            evicted,
+            counters,
+        ) = outline
+        self.blobs.clear()
+        self.bytes = 0
+        self.available = RangeSet(available)
+        self.acquired = {(broker, inc, n): RangeSet(ranges) for broker, inc, n, ranges in acquired}
+        self.dying = RangeSet(dying)
+        self.batches = {index: (broker, ranges) for index, broker, ranges in batches}
+        self.deliveries = dict(deliveries)
+        self.expiry = dict(expiry)
+        self.numbers = LastNumbers()
+        for client, number in numbers:
+            self.numbers.note(client, number)
+        self.evicted = dict(evicted)
+        self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers = counters
+
+    def live(self) -> RangeSet:
+        """Positions of all messages that are not gone."""
+        live = RangeSet(self.available.flat())
+        for held in [*self.acquired.values(), self.dying]:
+            for first, last in held:
+                live.add(first, last)
+        return live
+
+    def fill(self, blobs: dict[int, bytes]) -> None:
+        """The messages of a restored outline. Those that are missing were gone by the time they would have been sent:
+        the events still to be applied dequeue them, and until then they have no body."""
+        for first, last in self.live():
+            for position in range(first, last + 1):
+                blob = self.blobs[position] = blobs.get(position, b"")
+                self.bytes += len(blob)
+
     # ---- reports
 
     @property
@@ -306,6 +398,7 @@ class QueueState:
             self.available.flat(),
             sorted([list(key), held.flat()] for key, held in self.acquired.items()),
             self.dying.flat(),
+            sorted([index, broker, ranges] for index, (broker, ranges) in self.batches.items()),
             sorted(self.deliveries.items()),
             sorted(self.expiry.items()),
             self.owner,

@@ -7,11 +7,24 @@ event comes back through the log; only then does anything become final that a cl
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Callable, Iterable
 from itertools import count
+from typing import Any
 
 from .dispatch import Delivered
-from .effects import OWNERSHIP, SEQUENCER, Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick
+from .effects import (
+    OWNERSHIP,
+    Again,
+    Effect,
+    Flush,
+    Input,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    SetTimer,
+    Tick,
+)
 from .events import (
     Accept,
     Acquire,
@@ -23,31 +36,37 @@ from .events import (
     Own,
     Purge,
     Reject,
+    Rejoin,
     Release,
     decode_event,
     encode_event,
 )
+from .expiry import expired, note_expiry
+from .follower import Follower
 from .frames import (
     ACCEPT,
     REJECT,
     RELEASE,
     Ack,
     Append,
+    Beat,
     Bury,
-    Busy,
     Cancel,
     Cancelled,
     Consume,
     Contended,
     Credit,
-    Deliver,
     Drained,
+    Evicted,
+    Fetch,
     Forget,
+    Frame,
     Held,
     Host,
     Hosted,
     Interest,
     Interred,
+    Prepare,
     QueueCommand,
     QueueReply,
     Request,
@@ -56,42 +75,49 @@ from .frames import (
     Settled,
     Unhost,
     Unsubscribe,
+    Update,
+    UpdateFront,
+    UpdateStart,
+    UpdateTaken,
 )
-from .hosting import ACK_MS, Hosting, Settling
+from .hosting import ACK_MS, Hosting, Settling, claim
+from .keeper import Keeper
 from .queue import Applied
-from .ranges import RangeSet, pairs, runs
+from .ranges import pairs, runs
+from .updates import Updates
+from .updating import RETRY_MS
 
-EXPIRY_RANK_MS = 100
-"""Un-owned queues are swept by the first broker; each next one waits this much longer, in case it is gone."""
+UNHOSTED_KEPT = 1000
+"""Deleted queues that are told again to a sequencer or Ownership that may not have heard."""
 
 
-class ReplicaMachine:
+class ReplicaMachine(Follower):
     """One queue replica process.
 
     Args:
         name: its peer name, ``b1.r0``; its origin in requests.
         broker: the broker it belongs to; its voter name.
-        inc: the broker's incarnation.
+        inc: this process's incarnation: of its requests. Each queue has one of its own, from its broker (`Host.inc`).
     """
 
     def __init__(self, name: str, broker: str, inc: int) -> None:
+        super().__init__()
         self.name = name
         self.broker = broker
         self.inc = inc
-        self.now_ms = 0
         self.queues: dict[str, Hosting] = {}
-        self._fellows: set[str] = set()  # linked replicas of other brokers
+        self.updates = Updates(self)
+        self.sender = ""  # who sent the frame that is being handled
+        self.fellows: set[str] = set()  # linked replicas of other brokers
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._rank = int("".join(c for c in broker if c.isdigit()) or 0)
         self._acquisitions = count(1)
-        self._bury_ids = count(1)
         self._number = 0
         self._requests: dict[int, Request] = {}  # until answered (B1)
         self._parts: list[tuple[str, bytes]] = []
-        self._dirty: dict[str, None] = {}
+        self.dirty: dict[str, None] = {}
         self._due: dict[str, int] = {}  # queue id -> when to look at it again
         self._timer = 0  # the first of those
-        self._out: list[Effect] = []
 
     # ---- the door
 
@@ -100,6 +126,7 @@ class ReplicaMachine:
         if kind is Received:
             rule = _RULES.get(type(input.frame))  # type: ignore[union-attr]
             if rule is not None:
+                self.sender = input.peer  # type: ignore[union-attr]
                 rule(self, input.frame)  # type: ignore[union-attr]
         elif kind is Flush:
             self._flush()
@@ -109,10 +136,7 @@ class ReplicaMachine:
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
-        out = self._out
-        if out:
-            self._out = []
-        return out
+        return self.take()
 
     def _tick(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -120,75 +144,112 @@ class ReplicaMachine:
             due, later = self._due, {}
             for id, at_ms in due.items():
                 if at_ms <= now_ms:
-                    self._dirty[id] = None
+                    self.dirty[id] = None
                 else:
                     later[id] = at_ms
             self._due = later
             self._timer = 0
             if later:
                 self._timer = min(later.values())
-                self._out.append(SetTimer(self._timer))
+                self.effects.append(SetTimer(self._timer))
 
     def _peer_up(self, peer: str) -> None:
-        if peer == SEQUENCER:
-            self._out += (Send(SEQUENCER, Unsubscribe(id, self.broker)) for id in self._unhosted)
-            self._out += (Send(SEQUENCER, hosted.keeper.subscribe()) for hosted in self.queues.values())
-            self._out += (Send(SEQUENCER, request) for request in self._requests.values())
-        elif peer == OWNERSHIP:
-            self._out += (Send(OWNERSHIP, Forget(id)) for id in self._unhosted)
+        if self.following.up(peer):
+            return  # it will say whether it leads
+        if peer == OWNERSHIP:
+            self.effects += (Send(OWNERSHIP, Forget(id)) for id in self._unhosted)
             for id, hosted in self.queues.items():
                 if hosted.interested:
-                    self._out.append(Send(OWNERSHIP, Interest(id, self.broker, True)))
+                    self.send(OWNERSHIP, Interest(id, self.broker, True))
                 if hosted.state.grant:  # whoever it is: what was said of the last grants may have been lost
-                    self._out.append(Send(OWNERSHIP, Held(id, hosted.state.owner, hosted.state.grant)))
-
+                    self.send(OWNERSHIP, hosted.held())
         elif peer != self.broker:
-            self._fellows.add(peer)
+            self.fellows.add(peer)
 
     def _peer_down(self, peer: str) -> None:
-        self._fellows.discard(peer)
-        if peer == self.broker:  # no consumer can be reached any more
-            for id, hosted in self.queues.items():
-                for sub in list(hosted.dispatcher.subscriptions):
-                    self._cancel(Cancel(id, sub, True))
+        if self.following.down(peer, self.now_ms):
+            return
+        self.fellows.discard(peer)
+        for id, hosted in self.queues.items():
+            hosted.updates.pop(peer, None)
+            if hosted.update is not None and hosted.update.updater == peer:
+                self.updates.ask_again(id, hosted)
+        if peer == self.broker:  # no consumer can be reached any more, and it has given our queues to others
+            self.retire(f"the link to broker {peer} is gone: its queues are kept by others now")
+
+    # ---- the sequencer
+
+    def keepers(self) -> Iterable[Keeper]:
+        return [hosted.keeper for hosted in self.queues.values()]
+
+    def keeper_of(self, stream: str) -> Keeper | None:
+        return self.queues[stream].keeper if stream in self.queues else None
+
+    def pledge(self) -> None:
+        leader = self.following.leader
+        self.effects += (Send(leader, Unsubscribe(id, self.broker)) for id in self._unhosted)
+        self.effects += (Send(leader, keeper.subscribe()) for keeper in self.keepers())
+
+    def attached(self) -> None:
+        for id, hosted in self.queues.items():
+            hosted.needs_ack = True  # how far it is applied may have been lost with the link
+            self.dirty[id] = None
+        self.effects += (Send(self.following.leader, request) for request in self._requests.values())
 
     # ---- hosting
 
     def _host(self, frame: Host) -> None:
+        following = self.following
+        if frame.ballot > following.promised:  # the broker has heard of a sequencer that we have not
+            following.promised = frame.ballot
+            following.leader, following.attached = "", False
+            for hosted in self.queues.values():
+                hosted.keeper.promise(frame.ballot)
         if frame.queue not in self.queues:
-            hosted = self.queues[frame.queue] = Hosting(frame.queue, frame.alternate, self.broker)
-            self._out.append(Send(SEQUENCER, hosted.keeper.subscribe()))
-        self._out.append(Send(self.broker, Hosted(frame.queue)))
+            keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, following.promised)
+            hosted = self.queues[frame.queue] = Hosting(frame.queue, frame.alternate, keeper)
+            if following.leader:
+                self.send(following.leader, keeper.subscribe())
+            if frame.blank:
+                hosted.retry_at = self.now_ms + RETRY_MS
+                self.set_timer(frame.queue, hosted.retry_at)
+        self.send(self.broker, Hosted(frame.queue))
 
     def _unhost(self, frame: Unhost) -> None:
         hosted = self.queues.pop(frame.queue, None)
         if hosted is not None:
             self._unhosted[frame.queue] = None
-            self._dirty.pop(frame.queue, None)
+            self.dirty.pop(frame.queue, None)
             self._due.pop(frame.queue, None)
             for tag in hosted.mine:  # nothing more will apply; who asks must not wait for it
                 if isinstance(tag, QueueCommand):
-                    self._out.append(Send(self.broker, QueueReply(frame.queue, tag.number, {"purged": 0})))
-            self._out.append(Send(SEQUENCER, Unsubscribe(frame.queue, self.broker)))
-            self._out.append(Send(OWNERSHIP, Forget(frame.queue)))
+                    self.send(self.broker, QueueReply(frame.queue, tag.number, {"purged": 0}))
+            if len(self._unhosted) > UNHOSTED_KEPT:
+                del self._unhosted[next(iter(self._unhosted))]
+            self.lead(Unsubscribe(frame.queue, self.broker))
+            self.send(OWNERSHIP, Forget(frame.queue))
 
     # ---- the stream
 
     def _append(self, frame: Append) -> None:
+        following, sender = self.following, self.sender
+        known = frame.ballot == following.promised and sender == following.leader
+        if not known and not self.follow(sender, frame.ballot):
+            return
         hosted = self.queues.get(frame.stream)
         if hosted is None:
             return
         keeper = hosted.keeper
-        learner = frame.learner
+        learner = "" if keeper.blank else frame.learner
         keeper.need = frame.need if learner == self.name else None
         committed, refusal = keeper.append(frame)
         if refusal is not None:
-            self._out.append(Send(SEQUENCER, refusal))
+            self.send(sender, refusal)
             return
         if frame.entries:
             hosted.needs_ack = True
-            self._dirty[frame.stream] = None
-            if keeper.commit >= keeper.end or (learner != self.name and learner not in self._fellows):
+            self.dirty[frame.stream] = None
+            if keeper.commit >= keeper.end or (learner != self.name and learner not in self.fellows):
                 hosted.ack_at = 0
             else:  # a learner's answer can wait for what makes it committed, the sequencer's for the learner's
                 hosted.ack_at = hosted.ack_at or self.now_ms + ACK_MS
@@ -196,9 +257,9 @@ class ReplicaMachine:
                     hosted.learner = learner
         hosted.unapplied += committed
         if not hosted.learner:  # it waits for our answer, and nobody for what we apply
-            self._apply(hosted)
+            self.apply(hosted)
         elif committed:
-            self._dirty[frame.stream] = None
+            self.dirty[frame.stream] = None
 
     def _heard(self, frame: Ack) -> None:
         hosted = self.queues.get(frame.stream)
@@ -206,30 +267,28 @@ class ReplicaMachine:
             hosted.needs_ack = True
             hosted.ack_at = 0
             hosted.unapplied += committed
-            self._apply(hosted)
+            self.apply(hosted)
 
-    def _apply(self, hosted: Hosting) -> None:
+    def apply(self, hosted: Hosting) -> None:
+        if hosted.update is not None and not hosted.whole():
+            return  # what is committed waits for the messages it speaks of
         committed, hosted.unapplied = hosted.unapplied, []
         for entry in committed:
             event = decode_event(entry.event)
-            done = hosted.state.apply(event) if event is not None else Applied()
+            done = hosted.state.apply(event) if event is not None else hosted.state.skip()
             hosted.applied += 1
             mine = entry.origin == self.name and entry.inc == self.inc
             if event is not None:
                 self._applied(hosted, event, done, mine)
         if committed:
-            self._dirty[hosted.state.id] = None
+            self.dirty[hosted.state.id] = None
 
     def _applied(self, hosted: Hosting, event: AnyEvent, done: Applied, mine: bool) -> None:
         """Follow up on an applied event: local dispatch state, and answers when it was ours."""
-        kind = type(event)
-        tag = hosted.mine.popleft() if mine else None
+        kind, tag = type(event), hosted.mine.popleft() if mine else None
         if kind is Enqueue:
             if event.expiry and done.effective:  # type: ignore[union-attr]
-                for first, last in done.positions:
-                    for position in range(first, last + 1):
-                        if position in hosted.state.expiry:
-                            heapq.heappush(hosted.expiries, (hosted.state.expiry[position], position))
+                note_expiry(hosted, done.positions)
         elif kind is Acquire:
             if mine:
                 ranges = [(first, last) for _, first, last in runs(event.runs)]  # type: ignore[union-attr]
@@ -239,13 +298,29 @@ class ReplicaMachine:
                     hosted.dispatcher.returned(ranges)
         elif kind is Own:
             self._owned(hosted, event, done, mine)  # type: ignore[arg-type]
-        elif kind is Release or kind is Evict:
+        elif kind is Release:
             hosted.dispatcher.returned(done.positions)
+        elif kind is Evict or kind is Rejoin:
+            self._expelled(hosted, event, done)  # type: ignore[arg-type]
         elif kind is Expire:
             for first, last in pairs(event.ranges):  # type: ignore[union-attr]
                 hosted.dispatcher.expiring.remove(first, last)
         if mine and tag is not None:
             self._mine(hosted, event, done, tag)
+
+    def _expelled(self, hosted: Hosting, event: Evict | Rejoin, done: Applied) -> None:
+        """A broker is out: what it held is back, and what it began to bury is finished by whoever is left (Q3)."""
+        state = hosted.state
+        if type(event) is Evict and event.broker == self.broker and event.inc >= hosted.inc:
+            self.retire(f"{self.broker} was evicted from {state.id}: another incarnation takes over")
+        if not done.effective:
+            return
+        hosted.dispatcher.returned(done.positions)
+        if state.grant > hosted.lock.grant:
+            hosted.lock.passed(state.grant)
+            self.send(OWNERSHIP, hosted.held())
+        for index in done.orphans:
+            self._bury(hosted, index)
 
     def _owned(self, hosted: Hosting, event: Own, done: Applied, mine: bool) -> None:
         state = hosted.state
@@ -255,11 +330,11 @@ class ReplicaMachine:
             return
         if event.broker == self.broker:
             hosted.lock.granted(event.grant, self.now_ms)
-            self._out.append(Send(OWNERSHIP, Held(state.id, self.broker, event.grant)))
+            self.send(OWNERSHIP, Held(state.id, self.broker, event.grant))
         else:
             hosted.lock.passed(event.grant)
             if not event.broker and mine:
-                self._out.append(Send(OWNERSHIP, Held(state.id, "", event.grant)))
+                self.send(OWNERSHIP, Held(state.id, "", event.grant))
 
     def _mine(self, hosted: Hosting, event: AnyEvent, done: Applied, tag: object) -> None:
         id = hosted.state.id
@@ -267,32 +342,35 @@ class ReplicaMachine:
             for sub, number, lost, acquisitions in tag.tags:
                 if done.lost:
                     lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
-                self._out.append(Send(self.broker, Settled(id, sub, number, lost)))
-            if type(event) is Reject and hosted.state.alternate and done.positions:
-                self._bury(hosted, done.positions)
+                self.send(self.broker, Settled(id, sub, number, lost))
+            if type(event) is Reject and hosted.state.index in hosted.state.batches:
+                self._bury(hosted, hosted.state.index)
         elif isinstance(tag, Cancel):
-            self._out.append(Send(self.broker, Cancelled(id, tag.sub)))
+            self.send(self.broker, Cancelled(id, tag.sub))
         elif isinstance(tag, QueueCommand):
             if tag.name == "purge":
                 value: dict[str, object] = {"purged": sum(last - first + 1 for first, last in done.positions)}
             else:
                 value = self.report(id)
-            self._out.append(Send(self.broker, QueueReply(id, tag.number, value)))
+            self.send(self.broker, QueueReply(id, tag.number, value))
 
     # ---- rejected messages go to the alternate exchange
 
-    def _bury(self, hosted: Hosting, positions: list[tuple[int, int]]) -> None:
-        blobs = [hosted.state.blobs[p] for first, last in positions for p in range(first, last + 1)]
-        id = next(self._bury_ids)
-        for _ in range(len(blobs) - 1):  # one number per message, see frames.Bury
-            next(self._bury_ids)
-        hosted.buried[id] = [edge for part in positions for edge in part]
-        self._out.append(Send(self.broker, Bury(hosted.state.id, id, hosted.state.alternate, blobs)))
+    def _bury(self, hosted: Hosting, index: int) -> None:
+        """Ask for copies of the batch that event `index` rejected."""
+        if index not in hosted.buried:
+            hosted.buried.add(index)
+            state = hosted.state
+            _, ranges = state.batches[index]
+            blobs = [state.blobs[p] for first, last in pairs(ranges) for p in range(first, last + 1)]
+            self.send(self.broker, Bury(state.id, index, state.alternate, blobs))
 
     def _interred(self, frame: Interred) -> None:
         hosted = self.queues.get(frame.queue)
-        if hosted is not None and (ranges := hosted.buried.pop(frame.id, None)):
-            self._submit(hosted, Buried(ranges), None)
+        if hosted is not None and frame.id in hosted.buried:
+            hosted.buried.discard(frame.id)
+            if frame.id in hosted.state.batches:
+                self.submit(hosted, Buried(frame.id), None)
 
     # ---- consumers
 
@@ -300,7 +378,7 @@ class ReplicaMachine:
         hosted = self.queues.get(frame.queue)
         if hosted is not None:
             hosted.dispatcher.subscribe(frame.sub, frame.mode == "browse", frame.accept)
-            self._dirty[frame.queue] = None
+            self.dirty[frame.queue] = None
 
     def _credit(self, frame: Credit) -> None:
         hosted = self.queues.get(frame.queue)
@@ -308,22 +386,22 @@ class ReplicaMachine:
         if subscription is not None:
             subscription.credit.grant(frame.messages, frame.bytes)
             subscription.draining = subscription.draining or frame.drain
-            self._dirty[frame.queue] = None
+            self.dirty[frame.queue] = None
 
     def _cancel(self, frame: Cancel) -> None:
         hosted = self.queues.get(frame.queue)
         subscription = hosted.dispatcher.subscriptions.pop(frame.sub, None) if hosted is not None else None
         if hosted is None or subscription is None:
-            self._out.append(Send(self.broker, Cancelled(frame.queue, frame.sub)))
+            self.send(self.broker, Cancelled(frame.queue, frame.sub))
             return
-        self._dirty[frame.queue] = None
+        self.dirty[frame.queue] = None
         held = [n for a, parts in subscription.held.items() for first, last in parts for n in (a, first, last)]
         if not (held or hosted.mine or hosted.settling or hosted.acquires or hosted.acquires_accepted):
-            self._out.append(Send(self.broker, Cancelled(frame.queue, frame.sub)))
+            self.send(self.broker, Cancelled(frame.queue, frame.sub))
             return
         # What was settled before must be ordered before, and so must the acquires.
         self._gather(hosted)
-        self._submit(hosted, Release(self.broker, self.inc, held, frame.requeue), frame)
+        self.submit(hosted, Release(self.broker, hosted.inc, held, frame.requeue), frame)
 
     def _settle(self, frame: Settle) -> None:
         hosted = self.queues.get(frame.queue)
@@ -331,58 +409,38 @@ class ReplicaMachine:
             return
         subscription = hosted.dispatcher.subscriptions.get(frame.sub)
         held = subscription.held if subscription is not None else {}
-        good: list[int] = []
-        lost: list[int] = []
-        acquisitions: set[int] = set()
-        for acquisition, first, last in runs(frame.runs):
-            mine = held.get(acquisition)
-            if mine is None:
-                lost += (acquisition, first, last)
-                continue
-            if mine.covers(first, last):
-                good += (acquisition, first, last)
-            else:
-                rest = RangeSet([first, last])
-                for a, b in mine.within(first, last):
-                    good += (acquisition, a, b)
-                    rest.remove(a, b)
-                for a, b in rest:
-                    lost += (acquisition, a, b)
-            acquisitions.add(acquisition)
-            mine.remove(first, last)
-            if not mine:
-                del held[acquisition]
+        good, lost, acquisitions = claim(held, frame.runs)
         settling = hosted.settling.get(frame.kind)
         if settling is None:
             settling = hosted.settling[frame.kind] = Settling()
         settling.runs += good
         settling.tags.append((frame.sub, frame.number, lost, acquisitions))
-        self._dirty[frame.queue] = None
+        self.dirty[frame.queue] = None
 
     def _contended(self, frame: Contended) -> None:
         hosted = self.queues.get(frame.queue)
         if hosted is not None:
             hosted.lock.contended(frame.grant, frame.next, frame.slice_ms)
-            self._dirty[frame.queue] = None
+            self.dirty[frame.queue] = None
 
     def _command(self, frame: QueueCommand) -> None:
         hosted = self.queues.get(frame.queue)
         if hosted is None:
-            self._out.append(Send(self.broker, QueueReply(frame.queue, frame.number, {})))
+            self.send(self.broker, QueueReply(frame.queue, frame.number, {}))
         elif frame.name == "purge":
-            self._submit(hosted, Purge(frame.argument), frame)
+            self.submit(hosted, Purge(frame.argument), frame)
         else:
             # Asked in order, so that the answer holds all that was complete before: an event that changes nothing.
             self._gather(hosted)
-            self._submit(hosted, Expire(self.now_ms, []), frame)
+            self.submit(hosted, Expire(self.now_ms, []), frame)
 
     # ---- saying it
 
-    def _submit(self, hosted: Hosting, event: AnyEvent, tag: object) -> None:
+    def submit(self, hosted: Hosting, event: AnyEvent, tag: object) -> None:
         """Ask for `event` to be ordered; `tag` comes back when it is applied."""
         self._parts.append((hosted.state.id, encode_event(event)))
         hosted.mine.append(tag)
-        self._dirty[hosted.state.id] = None
+        self.dirty[hosted.state.id] = None
 
     def _gather(self, hosted: Hosting) -> None:
         """Turn what has gathered for a queue into events, in an order that keeps every rule: acquires come before
@@ -390,59 +448,68 @@ class ReplicaMachine:
         hosted.acquire_at = 0
         if hosted.acquires:
             runs_, hosted.acquires = hosted.acquires, []
-            self._submit(hosted, Acquire(self.broker, self.inc, hosted.lock.grant, runs_), None)
+            self.submit(hosted, Acquire(self.broker, hosted.inc, hosted.lock.grant, runs_), None)
         if hosted.acquires_accepted:
             runs_, hosted.acquires_accepted = hosted.acquires_accepted, []
-            self._submit(hosted, Acquire(self.broker, self.inc, hosted.lock.grant, runs_, True), None)
+            self.submit(hosted, Acquire(self.broker, hosted.inc, hosted.lock.grant, runs_, True), None)
         if hosted.settling:
             settling, hosted.settling = hosted.settling, {}
             for kind, gathered in settling.items():
                 if gathered.runs:
-                    event = _SETTLE_EVENTS[kind](self.broker, self.inc, gathered.runs)
-                    self._submit(hosted, event, gathered)
+                    event = _SETTLE_EVENTS[kind](self.broker, hosted.inc, gathered.runs)
+                    self.submit(hosted, event, gathered)
                 else:  # all lost: nothing to order, answer at once
                     for sub, number, lost, _ in gathered.tags:
-                        self._out.append(Send(self.broker, Settled(hosted.state.id, sub, number, lost)))
+                        self.send(self.broker, Settled(hosted.state.id, sub, number, lost))
 
     def _flush(self) -> None:
-        if self._dirty:
+        if self.dirty:
             unfinished: dict[str, None] = {}
-            for id in list(self._dirty):
+            for id in list(self.dirty):
                 hosted = self.queues.get(id)
                 if hosted is not None and self._serve(id, hosted):
                     unfinished[id] = None
-            self._dirty = unfinished
+            self.dirty = unfinished
             if unfinished:
-                self._out.append(Again())
+                self.effects.append(Again())
         if self._parts:
             self._number += 1
             request = Request(self.name, self.inc, self._number, self._parts)
             self._parts = []
             self._requests[self._number] = request
-            self._out.append(Send(SEQUENCER, request))
+            self.lead(request)
 
     def _serve(self, id: str, hosted: Hosting) -> bool:
         """Everything due for one queue: expiry, dispatch, acknowledgement, hand-over, interest. True: there is more."""
         if hosted.learner:
-            self._out.append(Send(hosted.learner, hosted.keeper.ack(hosted.applied, hosted.eager)))
+            self.send(hosted.learner, hosted.keeper.ack(hosted.applied, hosted.eager))
             hosted.learner = ""
             return True
         if hosted.unapplied:
-            self._apply(hosted)
+            self.apply(hosted)
+        if hosted.keeper.blank and not self.updates.joining(id, hosted):
+            return False
         more = False
+        if hosted.updates:
+            more = self.updates.next_chunks(hosted)
         if hosted.expiries:
-            self._sweep(hosted)
+            due, again_ms = expired(hosted, self.broker, self._rank, self.now_ms)
+            if due:
+                self.submit(hosted, Expire(self.now_ms, due), None)
+            if again_ms:
+                self.set_timer(id, again_ms)
         dispatcher, lock = hosted.dispatcher, hosted.lock
         if dispatcher.subscriptions:
-            delivered, more = dispatcher.run(lock.held, self._acquisitions)
+            delivered, again = dispatcher.run(lock.held, self._acquisitions)
+            more = more or again
             if delivered:
-                self._deliver(id, hosted, delivered)
+                self._deliver(hosted, delivered)
             for subscription in dispatcher.drained(lock.held):
-                self._out.append(Send(self.broker, Drained(id, subscription.id)))
+                self.send(self.broker, Drained(id, subscription.id))
         if hosted.settling or hosted.acquires_due(self.now_ms):
             self._gather(hosted)
         elif hosted.acquire_at:
-            self._set_timer(id, hosted.acquire_at)
+            self.set_timer(id, hosted.acquire_at)
         eager = bool(dispatcher.subscriptions or hosted.mine)
         if hosted.needs_ack or eager > hosted.eager:
             self._acknowledge(id, hosted, eager)
@@ -450,132 +517,64 @@ class ReplicaMachine:
         if lock.held:
             following, again_ms = lock.decide(self.now_ms, wants, dispatcher.has_consumers())
             if again_ms:
-                self._set_timer(id, again_ms)
+                self.set_timer(id, again_ms)
             if following is None:
                 wants = True  # who keeps the lock is interested, whatever its credit is just now
             else:
                 lock.held = False
                 self._gather(hosted)  # all acquires before the hand-over (B3)
-                self._submit(hosted, Own(following, lock.grant + 1, self.broker), None)
+                self.submit(hosted, Own(following, lock.grant + 1, self.broker), None)
         if wants != hosted.interested:
             hosted.interested = wants
-            self._out.append(Send(OWNERSHIP, Interest(id, self.broker, wants)))
+            self.send(OWNERSHIP, Interest(id, self.broker, wants))
         return more
 
     def _acknowledge(self, id: str, hosted: Hosting, eager: bool) -> None:
         """Tell the sequencer how far this replica is: now, or when it must."""
         if hosted.ack_at > self.now_ms and eager <= hosted.eager:
-            self._set_timer(id, hosted.ack_at)
+            self.set_timer(id, hosted.ack_at)
             return
         hosted.needs_ack = False
         hosted.ack_at = 0
         hosted.eager = eager
-        self._out.append(Send(SEQUENCER, hosted.keeper.ack(hosted.applied, eager)))
+        self.lead(hosted.keeper.ack(hosted.applied, eager))
 
-    def _deliver(self, id: str, hosted: Hosting, delivered: list[Delivered]) -> None:
-        state = hosted.state
-        blobs_of, deliveries = state.blobs, state.deliveries
+    def _deliver(self, hosted: Hosting, delivered: list[Delivered]) -> None:
         for delivery in delivered:
-            subscription = delivery.subscription
-            acquisition = delivery.acquisition
-            blobs: list[bytes] = []
-            ranges: list[int] = []
-            acquires = hosted.acquires if subscription.accept else hosted.acquires_accepted
-            for first, last in delivery.parts:
-                ranges += (first, last)
-                blobs += [blobs_of[position] for position in range(first, last + 1)]
-                if acquisition:
-                    acquires += (acquisition, first, last)
-            redelivered: list[int] = []
-            if deliveries:
-                positions = (p for first, last in delivery.parts for p in range(first, last + 1))
-                for index, position in enumerate(positions):
-                    if times := deliveries.get(position):
-                        redelivered += (index, times)
-            if acquisition:
+            if delivery.acquisition:
+                acquires = hosted.acquires if delivery.subscription.accept else hosted.acquires_accepted
+                for first, last in delivery.parts:
+                    acquires += (delivery.acquisition, first, last)
                 hosted.lock.used()
-            self._out.append(Send(self.broker, Deliver(id, subscription.id, acquisition, ranges, blobs, redelivered)))
+            self.send(self.broker, delivery.frame(hosted.state))
 
-    def _sweep(self, hosted: Hosting) -> None:
-        """Make the clock's say an event: by the owner, or for an un-owned queue by the first broker that is there."""
-        state, heap = hosted.state, hosted.expiries
-        if state.owner:
-            if state.owner != self.broker:
-                while heap and heap[0][1] not in state.expiry:
-                    heapq.heappop(heap)
-                return
-            wait_ms = 0
-        else:
-            wait_ms = self._rank * EXPIRY_RANK_MS
-        due: list[int] = []
-        waiting: list[tuple[int, int]] = []
-        while heap and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= self.now_ms):
-            expires_ms, position = heapq.heappop(heap)
-            if position not in state.expiry:
-                continue
-            if position in state.available and position not in hosted.dispatcher.taken:
-                due.append(position)
-            else:  # acquired: it expires if it comes back
-                waiting.append((expires_ms + 1000, position))
-        for item in waiting:
-            heapq.heappush(heap, item)
-        if due:
-            ranges = [edge for position in sorted(due) for edge in (position, position)]
-            for first, last in pairs(ranges):
-                hosted.dispatcher.expiring.add(first, last)
-            self._submit(hosted, Expire(self.now_ms, ranges), None)
-        if heap:
-            self._set_timer(state.id, heap[0][0] + wait_ms)
-
-    def _set_timer(self, id: str, at_ms: int) -> None:
+    def set_timer(self, id: str, at_ms: int) -> None:
         """Look at the queue again at that time."""
         at_ms = max(at_ms, self.now_ms + 1)
         if at_ms < self._due.get(id, at_ms + 1):
             self._due[id] = at_ms
             if not self._timer or at_ms < self._timer:
                 self._timer = at_ms
-                self._out.append(SetTimer(at_ms))
+                self.effects.append(SetTimer(at_ms))
 
     # ---- answers
 
     def _results(self, frame: Results) -> None:
+        if frame.inc != self.inc:
+            return  # to another process that had this name
         for number in frame.numbers:
             self._requests.pop(number, None)
 
-    def _busy(self, frame: Busy) -> None:
-        self._out += (Send(SEQUENCER, request) for n, request in self._requests.items() if n >= frame.number)
-
     def report(self, id: str) -> dict[str, object]:
-        hosted = self.queues[id]
-        state = hosted.state
-        return {
-            "messages": state.available.count + state.acquired_count,
-            "available": state.available.count,
-            "acquired": state.acquired_count,
-            "dying": state.dying.count,
-            "bytes": state.bytes,
-            "owner": state.owner,
-            "grant": state.grant,
-            "handovers": state.handovers,
-            "enqueued": state.enqueued,
-            "dequeued": state.accepted + state.discarded + state.dead_lettered + state.expired,
-            "accepted": state.accepted,
-            "discarded": state.discarded,
-            "dead_lettered": state.dead_lettered,
-            "expired": state.expired,
-            "consumers": len(hosted.dispatcher.subscriptions),
-            "applied": hosted.applied,
-            "replica": self.name,
-        }
+        return self.queues[id].report() | {"replica": self.name}
 
 
 _SETTLE_EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
 
-_RULES = {
+_RULES: dict[type[Frame], Callable[[ReplicaMachine, Any], None]] = {
     Append: ReplicaMachine._append,
     Ack: ReplicaMachine._heard,
     Results: ReplicaMachine._results,
-    Busy: ReplicaMachine._busy,
     Host: ReplicaMachine._host,
     Unhost: ReplicaMachine._unhost,
     Consume: ReplicaMachine._consume,
@@ -585,4 +584,12 @@ _RULES = {
     Interred: ReplicaMachine._interred,
     Contended: ReplicaMachine._contended,
     QueueCommand: ReplicaMachine._command,
+    Prepare: lambda machine, frame: machine.prepare(machine.sender, frame),
+    Beat: lambda machine, frame: machine.beat(machine.sender, frame),
+    Fetch: lambda machine, frame: machine.fetch(machine.sender, frame),
+    Evicted: lambda machine, frame: machine.evicted(machine.sender, frame),
+    Update: lambda machine, frame: machine.updates.give_to(frame),
+    UpdateStart: lambda machine, frame: machine.updates.started(frame),
+    UpdateFront: lambda machine, frame: machine.updates.front(frame),
+    UpdateTaken: lambda machine, frame: machine.updates.taken(frame),
 }  # pyright: ignore[reportPrivateUsage]

@@ -1,7 +1,8 @@
 """The sequencer: gives every event its place in the one total order, and says when it is committed.
 
-Rules S4 to S8 of `sequencer.md`. It never looks inside an event. Each stream is a log of its own with its own majority,
-so one queue's trouble is its own; `seq`, on every entry, is its place in the order of the whole cluster.
+Rules S1 to S8 of `sequencer.md`. It never looks inside an event. Each stream is a log of its own with its own majority,
+so one queue's trouble is its own; `seq`, on every entry, is its place in the order of the whole cluster. How a standby
+comes to lead is in `reign.py`, whom it takes for dead in `pulse.py`, what it knows of a stream in `streams.py`.
 
 What a step gathers is said at `Flush`: one `Append` per stream with news, encoded once for all keepers that stand at
 the same place, and one `Results` per origin. Under load, batches grow by themselves.
@@ -9,9 +10,47 @@ the same place, and one `Results` per origin. Under load, batches grow by themse
 
 from __future__ import annotations
 
-from .effects import Effect, Flush, Input, Multicast, PeerDown, Received, Send, SetTimer, Tick
-from .events import CLUSTER, ZERO, Ballot, Entry, Start, encode_event
-from .frames import Ack, Append, Busy, Gap, Nack, Request, Results, Subscribe, Unsubscribe
+from collections.abc import Callable
+from typing import Any
+
+from .effects import (
+    Effect,
+    Flush,
+    Input,
+    Multicast,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    SetTimer,
+    Tick,
+)
+from .errors import LocalError
+from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Rejoin, Start, encode_event
+from .frames import (
+    Ack,
+    Append,
+    Beat,
+    Beating,
+    Evicted,
+    Fetched,
+    Frame,
+    Gap,
+    Nack,
+    Prepare,
+    Promised,
+    Request,
+    Results,
+    Subscribe,
+    Suspect,
+    Unsubscribe,
+    Update,
+    UpdateStart,
+)
+from .pulse import Pulse
+from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
+from .streams import Held, KeeperView, Origin, Pending, StreamView
+from .succession import Succession
 
 APPEND_BYTES = 4 * 1024 * 1024
 """An `Append` carries no more event bytes than this (one event may be larger)."""
@@ -23,209 +62,340 @@ the eager ones and it are more than a majority, entries too. Three replicas that
 keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
 
 
-class _Pending:
-    """A request of which some parts are not committed yet."""
-
-    __slots__ = ("left", "number", "origin")
-
-    def __init__(self, origin: _Origin, number: int, left: int) -> None:
-        self.origin = origin
-        self.number = number
-        self.left = left
-
-
-class _Origin:
-    """A submitter: the last number taken of its newest incarnation, and where its answers go."""
-
-    __slots__ = ("inc", "last", "peer", "unanswered")
-
-    def __init__(self, peer: str, inc: int) -> None:
-        self.peer = peer
-        self.inc = inc
-        self.last = 0
-        self.unanswered: set[int] = set()
-
-
-class _Keeper:
-    """What is known of one keeper of a stream: `next` to send, `match` held, `applied`, bytes in flight."""
-
-    __slots__ = ("applied", "eager", "match", "next", "peer", "sent_commit")
-
-    def __init__(self, peer: str, have: int) -> None:
-        self.peer = peer
-        self.next = have + 1
-        self.match = have
-        self.applied = 0
-        self.eager = True
-        self.sent_commit = -1
-
-
-def _patience(keeper: _Keeper) -> bool:
+def _patience(keeper: KeeperView) -> bool:
     return not keeper.eager
 
 
-class _Stream:
-    __slots__ = (
-        "away", "base", "commit", "end", "gone", "keepers", "log", "name", "size", "total", "waiting", "waiting_from",
-    )  # fmt: skip
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.end = 0
-        self.commit = 0
-        self.base = 0  # entries up to here are forgotten
-        self.log: dict[int, Entry] = {}
-        self.total = 0  # bytes of all its events so far
-        self.size: dict[int, int] = {0: 0}  # index -> `total` up to and including it, as far back as the log goes
-        self.keepers: dict[str, _Keeper] = {}
-        self.gone: set[str] = set()  # voters that have unsubscribed for good
-        self.away: set[str] = set()  # voters that were here and whose link broke
-        self.waiting: dict[int, _Pending] = {}  # index -> request part to answer, in index order
-        self.waiting_from = 1
+def _broker_of(peer: str) -> str:
+    return peer.partition(".")[0]
 
 
 class SequencerMachine:
-    """One sequencer's reign.
+    """One sequencer: a standby, or the one that leads.
 
     Args:
-        uid: fresh per incarnation; with `counter` it makes the ballot.
+        uid: fresh per incarnation; with a counter it makes the ballot.
         members: the broker ids; each is a voter of every stream.
-        counter: above any seen before.
+        counter: of the first ballot.
+        leading: the cluster begins with this one; the others wait until they are asked.
+
+    Attributes:
+        out: broker -> the incarnation up to which it is evicted.
+        absent: brokers that are evicted and have not come back.
     """
 
-    def __init__(self, uid: int, members: list[str], counter: int = 1) -> None:
-        self.ballot: Ballot = (counter, uid)
+    def __init__(self, uid: int, members: list[str], counter: int = 1, leading: bool = True) -> None:
         self.members = list(members)
         self.majority = len(members) // 2 + 1
+        self.recovery = len(members) - self.majority + 1
+        if self.majority + self.recovery <= len(members):
+            raise LocalError("commit quorum and recovery quorum must have a voter in common: their sum exceeds n")
+        self.uid = uid
+        self.ballot: Ballot = (counter, uid) if leading else ZERO
+        self.born = leading
+        """This is the cluster's first term: there is nothing to adopt."""
         self.seq = 0
         self.deposed: Ballot | None = None
         """A higher ballot that was seen: this sequencer has stopped for good (S7)."""
-        self._streams: dict[str, _Stream] = {}
-        self._dropped: set[str] = set()
-        self._origins: dict[str, _Origin] = {}
+        self.out: dict[str, int] = {}
+        self.absent: set[str] = set()
+        self.reign = Reign(self.members, self.recovery, LEADING if leading else STANDBY)
+        self.pulse = Pulse(self.members, None)
+        self.succession = Succession(self)
+        self.linked: dict[str, None] = {}
+        self.streams: dict[str, StreamView] = {}
+        self.dropped: set[str] = set()
+        self._origins: dict[str, Origin] = {}
+        self.held = Held()
         self._dirty: dict[str, None] = {}  # streams with something to say, in order of arrival
-        self._results: dict[str, list[int]] = {}  # peer -> numbers to answer at the next flush
+        self._results: dict[tuple[str, int], list[int]] = {}  # (peer, inc) -> numbers to answer at the next flush
         self._lazy: dict[str, None] = {}  # streams with keepers that do not know the commit index yet
         self._lazy_at_ms = 0  # when they are told
-        self._now_ms = 0
+        self._timer = 0
+        self.now_ms = 0
+        self.effects: list[Effect] = []
 
     # ---- the door
 
     def step(self, input: Input) -> list[Effect]:
-        if type(input) is Received:
-            if self.deposed is not None:
-                return []
-            return self._receive(input.peer, input.frame) or []
-        if type(input) is Flush:
+        if self.deposed is not None:
+            return []
+        kind = type(input)
+        if kind is Received:
+            rule = _RULES.get(type(input.frame))  # type: ignore[union-attr]
+            if rule is not None:
+                rule(self, input.peer, input.frame)  # type: ignore[union-attr]
+        elif kind is Flush:
             return self._flush()
-        if type(input) is Tick:
-            self._now_ms = input.now_ms
-            if self._lazy_at_ms and input.now_ms >= self._lazy_at_ms:
+        elif kind is Tick:
+            self.now_ms = input.now_ms  # type: ignore[union-attr]
+            if self._timer and self.now_ms >= self._timer:
+                self._timer = 0
+                self._tick()
+        elif kind is PeerUp:
+            self._peer_up(input.peer)  # type: ignore[union-attr]
+        elif kind is PeerDown:
+            self._peer_down(input.peer)  # type: ignore[union-attr]
+        out = self.effects
+        if out:
+            self.effects = []
+        return out
+
+    def send(self, peer: str, frame: Frame) -> None:
+        self.effects.append(Send(peer, frame))
+
+    def wake(self, at_ms: int) -> None:
+        if not self._timer or at_ms < self._timer:
+            self._timer = at_ms
+            self.effects.append(SetTimer(at_ms))
+
+    def _tick(self) -> None:
+        now_ms = self.now_ms
+        if self._lazy_at_ms:
+            if now_ms >= self._lazy_at_ms:
                 self._lazy_at_ms = 0
                 self._dirty |= self._lazy
-        elif type(input) is PeerDown:
-            self._peer_down(input.peer)
-        return []
+            else:
+                self.wake(self._lazy_at_ms)
+        role = self.reign.role
+        if role == PREPARING:
+            if now_ms >= self.reign.asked_ms + PREPARE_MS:
+                self.succession.ask(list(self.linked))
+            self.succession.recover_all()
+            self.wake(now_ms + GRACE_MS)
+        elif role == LEADING:
+            if any(not stream.ready for stream in self.streams.values()):
+                self.succession.recover_all()
+                self.wake(now_ms + GRACE_MS)
+            if now_ms >= self.pulse.due_ms:
+                self._beat()
+            self.wake(self.pulse.due_ms)
 
-    def _receive(self, peer: str, frame: object) -> list[Effect] | None:
-        kind = type(frame)
-        if kind is Ack:
-            self._ack(frame)  # type: ignore[arg-type]
-        elif kind is Request:
-            return self._request(peer, frame)  # type: ignore[arg-type]
-        elif kind is Subscribe:
-            self._subscribe(peer, frame)  # type: ignore[arg-type]
-        elif kind is Gap:
-            self._gap(frame)  # type: ignore[arg-type]
-        elif kind is Unsubscribe:
-            self._unsubscribe(frame)  # type: ignore[arg-type]
-        elif kind is Nack:
-            self._nack(frame)  # type: ignore[arg-type]
-        return None
+    def _peer_up(self, peer: str) -> None:
+        self.linked[peer] = None
+        if self.reign.role == LEADING:
+            if peer in self.members:
+                self.pulse.up(peer, self.now_ms)
+            self.send(peer, Beat(self.ballot, self.pulse.number, self.pulse.sure))
+            self.wake(max(self.pulse.due_ms, self.now_ms))
+        elif self.reign.role == PREPARING:
+            self.send(peer, Prepare(self.ballot))
+
+    def _peer_down(self, peer: str) -> None:
+        self.linked.pop(peer, None)
+        self.pulse.down(peer, self.now_ms) if peer in self.members else None
+        for stream in self.streams.values():
+            for voter, keeper in list(stream.keepers.items()):
+                if keeper.peer == peer:
+                    del stream.keepers[voter]
+                    stream.away.add(voter)
+            if stream.asked == peer:
+                stream.asked = ""
+            for voter in [v for v, (p, _) in stream.voices.items() if p == peer]:
+                del stream.voices[voter]
+            if stream.name == CLUSTER:
+                self._answer(stream)
+
+    # ---- the living and the dead
+
+    def _beat(self) -> None:
+        for broker in self.pulse.dead(self.now_ms, self.absent):
+            self._evict(broker)
+        beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
+        self.effects.append(Multicast([peer for peer in self.linked if peer in self.members], beat))
+
+    def _beating(self, peer: str, frame: Beating) -> None:
+        if frame.ballot == self.ballot:
+            self.pulse.answered(frame.broker, frame.number, self.now_ms)
+
+    def _evict(self, broker: str) -> None:
+        """Order that a broker is out, in every stream (Q3)."""
+        incs = [stream.incs.get(broker, 0) for stream in self.streams.values()]
+        for stream in self.streams.values():
+            incs += (keeper.inc for voter, keeper in stream.keepers.items() if voter == broker)
+            incs += (inc for origin, (inc, _, _) in stream.numbers.items() if _broker_of(origin) == broker)
+        inc = self.out[broker] = max(incs)
+        self.absent.add(broker)
+        for stream in self.streams.values():
+            stream.keepers.pop(broker, None)
+            stream.away.add(broker)
+            if stream.ready:
+                self.append(stream, encode_event(Evict(broker, inc)))
+                self._advance(stream)
+        for stream in list(self.streams.values()):
+            self.drop_if_gone(stream)
+
+    def _is_out(self, peer: str, inc: int) -> bool:
+        return inc <= self.out.get(_broker_of(peer), -1)
 
     # ---- requests
 
-    def _request(self, peer: str, request: Request) -> list[Effect] | None:
+    def request(self, peer: str, request: Request) -> None:
+        if self.reign.role != LEADING:
+            return  # it is sent again when we lead
+        if self.out and self._is_out(request.origin, request.inc):
+            self.send(peer, Evicted("this incarnation was evicted: its events are void (Q3)"))
+            return
+        if not self.born and self._must_wait(request):
+            self.held.add(peer, request)
+            return
+        number = request.number
         origin = self._origins.get(request.origin)
         if origin is None or origin.inc < request.inc:
-            origin = self._origins[request.origin] = _Origin(peer, request.inc)
+            origin = self._origins[request.origin] = Origin(peer, request.inc)
         elif request.inc < origin.inc:
-            return None  # an incarnation that is over
+            return  # an incarnation that is over
         origin.peer = peer
-        number = request.number
         if number <= origin.last:
             if number not in origin.unanswered:
-                self._results.setdefault(peer, []).append(number)
-            return None
-        if number != origin.last + 1:
-            return [Send(peer, Busy(origin.last + 1))]
+                self._results.setdefault((peer, request.inc), []).append(number)
+            return
+        # Numbers rise; where one is left out, an earlier sequencer has answered it. None is lost: links keep order, and
+        # a new link, like a new sequencer, is told all that has no answer before anything else.
         origin.last = number
-        pending = _Pending(origin, number, 0)
-        for stream_name, event in request.parts:
-            if stream_name in self._dropped:
+        pending = Pending(origin, number)
+        held = {} if self.born else self._parts_held(request)
+        for name, event in request.parts:
+            if name in self.dropped:
                 continue
-            stream = self._stream(stream_name)
-            self._append(stream, request.origin, request.inc, number, event)
-            stream.waiting[stream.end] = pending
+            stream = self.streams.get(name) or self._stream(name)
             pending.left += 1
+            if held and held[name]:
+                held[name] -= 1
+                if stream.commit >= stream.start:
+                    pending.left -= 1
+                else:
+                    stream.repeats.append(pending)
+                continue
+            self.seq += 1
+            stream.put(Entry(self.ballot, self.seq, request.origin, request.inc, number, event))
+            self._dirty[name] = None
+            stream.waiting[stream.end] = pending
         if pending.left:
             origin.unanswered.add(number)
         else:
-            self._results.setdefault(peer, []).append(number)
-        return None
+            self._results.setdefault((peer, request.inc), []).append(number)
 
-    def _append(self, stream: _Stream, origin: str, inc: int, number: int, event: bytes) -> None:
+    def _must_wait(self, request: Request) -> bool:
+        """Whether a stream of it is not adopted yet, or an earlier request of the same origin waits."""
+        if request.origin in self.held.origins:
+            return True
+        return any(not self._stream(name).ready for name, _ in request.parts if name not in self.dropped)
+
+    def _parts_held(self, request: Request) -> dict[str, int]:
+        """Per stream, how many of the request's parts an earlier sequencer has placed there already (S5)."""
+        return {
+            name: self.streams[name].parts_held(request.origin, request.inc, request.number)
+            for name, _ in request.parts
+            if name in self.streams
+        }
+
+    def append(self, stream: StreamView, event: bytes) -> None:
+        """An entry of our own."""
         self.seq += 1
-        stream.end += 1
-        stream.log[stream.end] = Entry(self.ballot, self.seq, origin, inc, number, event)
-        stream.total += len(event)
-        stream.size[stream.end] = stream.total
+        stream.put(Entry(self.ballot, self.seq, "", 0, 0, event))
         self._dirty[stream.name] = None
 
-    def _stream(self, name: str) -> _Stream:
-        stream = self._streams.get(name)
+    def _stream(self, name: str) -> StreamView:
+        stream = self.streams.get(name)
         if stream is None:
-            stream = self._streams[name] = _Stream(name)
-            self._append(stream, "", 0, 0, encode_event(Start(self.ballot)))
+            stream = self.streams[name] = StreamView(name)
+            if self.born:
+                stream.ready = True
+                self.append(stream, encode_event(Start(self.ballot)))
+                stream.start = stream.end
+            else:
+                self.succession.recover(stream)
         return stream
 
     # ---- keepers
 
     def _subscribe(self, peer: str, frame: Subscribe) -> None:
-        if frame.stream in self._dropped or frame.voter not in self.members:
+        if self.reign.role == STANDBY or frame.stream in self.dropped or frame.voter not in self.members:
             return
-        stream = self._stream(frame.stream)
-        have = min(frame.have, stream.end)
-        stream.keepers[frame.voter] = _Keeper(peer, have)
-        stream.gone.discard(frame.voter)
-        stream.away.discard(frame.voter)
+        if frame.promised > self.ballot:
+            self.succession.nack(peer, Nack(frame.promised))
+            return
+        stream = self.streams.get(frame.stream) or self._stream(frame.stream)
+        if stream.ready:
+            self.enrol(stream, peer, frame)
+            return
+        known = stream.voices.get(frame.voter)
+        if known is None or known[1].inc <= frame.inc:
+            stream.voices[frame.voter] = (peer, frame)
+        self.succession.recover(stream)
+
+    def enrol(self, stream: StreamView, peer: str, frame: Subscribe) -> None:
+        """A keeper of a stream that is ready."""
+        voter = frame.voter
+        known = stream.keepers.get(voter)
+        newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
+        if self._is_out(voter, frame.inc) or frame.inc < newest:
+            self.send(peer, Evicted(f"incarnation {frame.inc} of {voter} is over: a newer one keeps {stream.name}"))
+            return
+        same = frame.have <= stream.end and stream.ballot_at(frame.have) == frame.ballot
+        have = frame.have if same else min(frame.commit, stream.end)
+        keeper = KeeperView(peer, frame.inc, have, not frame.blank)
+        stream.gone.discard(voter)
+        if have < stream.base:
+            if keeper.voting:
+                self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
+                return
+            keeper.updating = True
+        stream.keepers[voter] = keeper
+        if stream.name == CLUSTER:
+            self.absent.discard(voter)
+        if keeper.voting:
+            stream.away.discard(voter)
+        else:
+            stream.away.add(voter)
         self._dirty[stream.name] = None
+        if keeper.updating:
+            self._update(stream, peer)
         self._advance(stream)  # its acknowledgement may have been lost with the link
 
-    def _unsubscribe(self, frame: Unsubscribe) -> None:
-        if frame.stream in self._dropped:
+    def _update(self, stream: StreamView, updatee: str) -> None:
+        """Name an updater, each time another: the one before may have died."""
+        able = [keeper.peer for keeper in sorted(stream.voting(), key=_patience, reverse=True)]
+        if able:
+            self.send(able[stream.updater % len(able)], Update(stream.name, updatee))
+            stream.updater += 1
+
+    def _forward(self, peer: str, frame: UpdateStart) -> None:
+        """Brokers have no links to each other: the wiring's snapshot goes through here."""
+        self.send(frame.updatee, frame)
+
+    def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
+        if frame.stream in self.dropped or self.reign.role != LEADING:
             return
-        stream = self._stream(frame.stream)  # its subscription may have been lost with a link
-        stream.keepers.pop(frame.voter, None)
+        stream = self.streams.get(frame.stream) or self._stream(frame.stream)
+        stream.keepers.pop(frame.voter, None)  # its subscription may have been lost with a link
+        stream.voices.pop(frame.voter, None)
         stream.gone.add(frame.voter)
-        if len(stream.gone) >= len(self.members):
+        self.drop_if_gone(stream)
+
+    def drop_if_gone(self, stream: StreamView) -> None:
+        """Somebody has unsubscribed, so the deletion is committed; and nobody is left that has not."""
+        if stream.gone and not stream.keepers and not stream.voices:
             self._drop(stream)
 
-    def _drop(self, stream: _Stream) -> None:
+    def _drop(self, stream: StreamView) -> None:
         """The queue is deleted everywhere: forget its stream and answer what still waits on it."""
-        del self._streams[stream.name]
+        del self.streams[stream.name]
         self._dirty.pop(stream.name, None)
         self._lazy.pop(stream.name, None)
-        self._dropped.add(stream.name)
-        for pending in stream.waiting.values():
+        self.dropped.add(stream.name)
+        for pending in [*stream.waiting.values(), *stream.repeats]:
             self._part_done(pending)
+        for peer, request in self.held.take():
+            self.request(peer, request)
 
-    def _ack(self, ack: Ack) -> None:
-        stream = self._streams.get(ack.stream)
+    def _ack(self, peer: str, ack: Ack) -> None:
+        stream = self.streams.get(ack.stream)
         if stream is None or ack.ballot != self.ballot:
             return
         keeper = stream.keepers.get(ack.voter)
-        if keeper is None:
+        if keeper is None or keeper.peer != peer:
             return
         keeper.eager = ack.eager
         if ack.applied > keeper.applied:
@@ -237,62 +407,60 @@ class SequencerMachine:
             self._dirty[stream.name] = None
         if ack.match > keeper.match:
             keeper.match = min(ack.match, stream.end)
+            keeper.next = max(keeper.next, keeper.match + 1)
             self._advance(stream)
+        if not keeper.voting and not keeper.rejoin and keeper.match >= stream.commit:
+            self.append(stream, encode_event(Rejoin(ack.voter, keeper.inc)))
+            keeper.rejoin = stream.end
         # Even where this ack commits nothing: the last member to show a wiring event is what its origin waits for.
         if stream.name == CLUSTER:
             self._answer(stream)
 
-    def _gap(self, gap: Gap) -> None:
-        stream = self._streams.get(gap.stream)
+    def _gap(self, peer: str, gap: Gap) -> None:
+        stream = self.streams.get(gap.stream)
         if stream is None or gap.ballot != self.ballot:
             return
         keeper = stream.keepers.get(gap.voter)
-        if keeper is not None:
-            keeper.next = gap.have + 1
+        if keeper is not None and keeper.peer == peer:
+            keeper.next = max(gap.have, keeper.match, stream.base) + 1
             self._dirty[stream.name] = None
-
-    def _nack(self, nack: Nack) -> None:
-        if nack.promised > self.ballot:
-            self.deposed = nack.promised
-
-    def _peer_down(self, peer: str) -> None:
-        for stream in self._streams.values():
-            for voter, keeper in list(stream.keepers.items()):
-                if keeper.peer == peer:
-                    del stream.keepers[voter]
-                    stream.away.add(voter)
-            if stream.name == CLUSTER:
-                self._answer(stream)
 
     # ---- commit
 
-    def _advance(self, stream: _Stream) -> None:
+    def _advance(self, stream: StreamView) -> None:
         """Commit the largest index a majority holds, of this term (S4)."""
         keepers = stream.keepers
-        if len(keepers) < self.majority:
-            return
-        matches = sorted((keeper.match for keeper in keepers.values()), reverse=True)
-        index = matches[self.majority - 1]
-        if index > stream.commit and stream.log[index].ballot == self.ballot:
-            self._commit(stream, index)
-        if len(matches) == len(self.members) and matches[-1] > stream.base:
-            self._forget(stream, min(matches[-1], stream.commit))
+        for voter, keeper in keepers.items():
+            if keeper.rejoin and not keeper.voting and keeper.match >= keeper.rejoin:
+                self._return_vote(stream, voter, keeper)
+        voting = [keeper.match for keeper in keepers.values() if keeper.voting]
+        if len(voting) >= self.majority:
+            voting.sort(reverse=True)
+            index = voting[self.majority - 1]
+            if index > stream.commit and stream.log[index].ballot == self.ballot:
+                self._commit(stream, index)
+        if len(keepers) + len(self.absent) >= len(self.members) and stream.commit > stream.base:
+            upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
+            if upto > stream.base and all(m in keepers or m in self.absent for m in self.members):
+                stream.forget(upto)
 
-    def _commit(self, stream: _Stream, index: int) -> None:
+    def _return_vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
+        """A blank keeper votes again once so many others hold the entry which says so that every quorum it was ever in
+        has one of them (K4)."""
+        others = sum(k.match >= keeper.rejoin for k in stream.keepers.values() if k.voting)
+        if others >= self.recovery:
+            keeper.voting = True
+            stream.incs[voter] = keeper.inc
+            stream.away.discard(voter)
+
+    def _commit(self, stream: StreamView, index: int) -> None:
         stream.commit = index
         self._dirty[stream.name] = None
         self._answer(stream)
 
-    def _forget(self, stream: _Stream, upto: int) -> None:
-        # One entry stays for the next Append's previous_ballot.
-        for index in range(stream.base, upto):
-            stream.log.pop(index, None)
-            stream.size.pop(index, None)
-        stream.base = upto
-
-    def _answer(self, stream: _Stream) -> None:
+    def _answer(self, stream: StreamView) -> None:
         """Answer the requests whose parts are committed; wiring also waits until every member shows it: those that
-        are starting too, only not those whose link broke."""
+        are starting too, only not those whose link broke or that are blank."""
         upto = stream.commit
         if stream.name == CLUSTER:
             keepers = stream.keepers
@@ -305,36 +473,45 @@ class SequencerMachine:
             stream.waiting_from += 1
             if pending is not None:
                 self._part_done(pending)
+        if stream.repeats and upto >= stream.start:
+            repeats, stream.repeats = stream.repeats, []
+            for pending in repeats:
+                self._part_done(pending)
 
-    def _part_done(self, pending: _Pending) -> None:
+    def _part_done(self, pending: Pending) -> None:
         pending.left -= 1
         if pending.left == 0:
             pending.origin.unanswered.discard(pending.number)
-            self._results.setdefault(pending.origin.peer, []).append(pending.number)
+            origin = pending.origin
+            self._results.setdefault((origin.peer, origin.inc), []).append(pending.number)
 
     # ---- saying it
 
     def _flush(self) -> list[Effect]:
-        effects: list[Effect] = []
+        effects, self.effects = self.effects, []
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
-                self._say(self._streams[name], effects)
+                self._say(self.streams[name], effects)
             if self._lazy and not self._lazy_at_ms:
-                self._lazy_at_ms = self._now_ms + LAZY_MS
-                effects.append(SetTimer(self._lazy_at_ms))
+                self._lazy_at_ms = self.now_ms + LAZY_MS
+                self.wake(self._lazy_at_ms)
+                effects += self.effects
+                self.effects = []
         if self._results:
             results, self._results = self._results, {}
-            effects.extend(Send(peer, Results(numbers)) for peer, numbers in results.items())
+            effects.extend(Send(peer, Results(inc, numbers)) for (peer, inc), numbers in results.items())
         return effects
 
-    def _say(self, stream: _Stream, effects: list[Effect]) -> None:
+    def _say(self, stream: StreamView, effects: list[Effect]) -> None:
         """Send each keeper what it lacks; keepers at the same place share one frame."""
-        groups: dict[int, list[_Keeper]] = {}
+        groups: dict[int, list[KeeperView]] = {}
         due = self._lazy.pop(stream.name, 0) is None and not self._lazy_at_ms
         # Eager ones first: usually the owner is, and a consumer waits for it.
         ranked = sorted(stream.keepers.values(), key=_patience)
         for rank, keeper in enumerate(ranked):
+            if keeper.updating:
+                continue
             behind = keeper.next <= stream.end
             uninformed = keeper.sent_commit < stream.commit
             if keeper.eager or due:
@@ -346,7 +523,8 @@ class SequencerMachine:
             elif behind or uninformed:
                 self._lazy[stream.name] = None
         eager = [keeper for keeper in ranked if keeper.eager]
-        learner = eager[0].peer if len(eager) == 1 and stream.name != CLUSTER else ""
+        alone = len(eager) == 1 and eager[0].voting and stream.name != CLUSTER
+        learner = eager[0].peer if alone else ""
         for start, keepers in groups.items():
             while True:
                 stop, complete = self._batch_end(stream, start, keepers)
@@ -356,7 +534,7 @@ class SequencerMachine:
                     self.ballot,
                     stream.name,
                     previous,
-                    log[previous].ballot if previous in log else ZERO,
+                    stream.ballot_at(previous),
                     stream.commit,
                     stream.base,
                     [log[i] for i in range(start, stop + 1)],
@@ -372,7 +550,7 @@ class SequencerMachine:
                 if complete or start > stream.end:
                     break
 
-    def _batch_end(self, stream: _Stream, start: int, keepers: list[_Keeper]) -> tuple[int, bool]:
+    def _batch_end(self, stream: StreamView, start: int, keepers: list[KeeperView]) -> tuple[int, bool]:
         """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
         size = stream.size
         before = size.get(start - 1, size.get(start, 0))
@@ -394,13 +572,23 @@ class SequencerMachine:
     def report(self) -> dict[str, object]:
         return {
             "ballot": list(self.ballot),
+            "standing": self.reign.role,
+            "out": self.out,
             "seq": self.seq,
-            "streams": {
-                name: {
-                    "end": stream.end,
-                    "commit": stream.commit,
-                    "lag": {voter: stream.end - keeper.match for voter, keeper in stream.keepers.items()},
-                }
-                for name, stream in self._streams.items()
-            },
+            "streams": {name: stream.report(self.members) for name, stream in self.streams.items()},
         }
+
+
+_RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
+    Ack: SequencerMachine._ack,
+    Request: SequencerMachine.request,
+    Subscribe: SequencerMachine._subscribe,
+    Unsubscribe: SequencerMachine._unsubscribe,
+    Gap: SequencerMachine._gap,
+    Nack: lambda machine, peer, frame: machine.succession.nack(peer, frame),
+    Beating: SequencerMachine._beating,
+    Suspect: lambda machine, peer, frame: machine.succession.suspect(peer, frame),
+    Promised: lambda machine, peer, frame: machine.succession.promised(peer, frame),
+    Fetched: lambda machine, peer, frame: machine.succession.fetched(peer, frame),
+    UpdateStart: SequencerMachine._forward,
+}  # pyright: ignore[reportPrivateUsage]

@@ -185,8 +185,10 @@ def _event(event: events.AnyEvent) -> str:
         case events.Own():
             by = f", given up by {event.by}" if event.by else ""
             return f"own {event.grant} to {event.broker or 'nobody'}{by}"
-        case events.Buried() | events.Expire():
-            return f"{type(event).__name__.lower()} {_ranges(event.ranges)}"
+        case events.Buried():
+            return f"buried: what event {event.batch} rejected"
+        case events.Expire():
+            return f"expire {_ranges(event.ranges)}"
         case events.Purge():
             return "purge"
         case _:

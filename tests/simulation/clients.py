@@ -78,6 +78,7 @@ class Client:
     def __init__(self, world: World, name: str, broker: str) -> None:
         self.world, self.name, self.broker = world, name, broker
         self.opened = False
+        self.replaced = False
         self.links: dict[int, Link] = {}
         self.disposals: dict[tuple[int, int], tuple[str, str, list[int], set[Item]]] = {}
         self.replies: dict[int, Reply | None] = {}

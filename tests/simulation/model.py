@@ -37,7 +37,7 @@ class ModelQueue:
         returned: position -> how often it came back flagged.
         seen: client -> the numbers it has had applied.
         arrived: blob -> how many copies were enqueued.
-        settled: (broker, acquisition, position) -> the verb that settled it.
+        settled: (broker, acquisition, position) -> the verbs that settled it (one per incarnation of the broker).
         missed: (broker, acquisition, position) which an acquire named and did not get.
     """
 
@@ -50,14 +50,18 @@ class ModelQueue:
     seen: dict[str, set[int]] = field(default_factory=dict)
     arrived: dict[bytes, int] = field(default_factory=dict)
     buried: dict[bytes, int] = field(default_factory=dict)
-    settled: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    settled: dict[tuple[str, int, int], set[str]] = field(default_factory=dict)
     missed: set[tuple[str, int, int]] = field(default_factory=set)
     owner: str = ""
     grant: int = 0
     live: dict[int, bytes] = field(default_factory=dict)  # what is not gone, with its message
+    index: int = 0
+    batches: dict[int, tuple[str, list[int]]] = field(default_factory=dict)  # index of a reject -> (broker, positions)
+    out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
 
     def apply(self, event: events.AnyEvent) -> bool:
         """Apply a committed event; False when it was void."""
+        self.index += 1
         match event:
             case events.Enqueue():
                 return self._enqueue(event)
@@ -78,11 +82,31 @@ class ModelQueue:
                 for position in waiting[: event.count or None]:
                     self._go(position, "discarded")
             case events.Buried():
-                for position in each(event.ranges):
-                    if self.place[position] == "dying":
-                        self._go(position, "dead")
+                for position in self.batches.pop(event.batch, ("", []))[1]:
+                    self._go(position, "dead")
+            case events.Evict():
+                return self._evict(event)
+            case events.Rejoin():
+                return self._evict(events.Evict(event.voter, event.inc - 1))
             case _:
                 pass
+        return True
+
+    def _evict(self, event: events.Evict) -> bool:
+        if event.inc <= self.out.get(event.broker, -1):
+            return False
+        self.out[event.broker] = event.inc
+        if self.owner == event.broker:
+            self.owner = ""
+            self.grant += 1
+            for position in self.live:
+                if self.place[position] == "available":
+                    self.returned.setdefault(position, 1)
+        for position in self.live:
+            match self.place[position]:
+                case ("held", event.broker, int(inc), _) if inc <= event.inc:
+                    self.place[position] = "available"
+                    self.returned[position] = self.returned.get(position, 0) + 1
         return True
 
     def _go(self, position: int, how: str) -> None:
@@ -109,7 +133,7 @@ class ModelQueue:
         return len(self.place) > before
 
     def _acquire(self, event: events.Acquire) -> bool:
-        if event.broker != self.owner or event.grant != self.grant:
+        if event.broker != self.owner or event.grant != self.grant or event.inc <= self.out.get(event.broker, -1):
             return False
         for acquisition, position in each_run(event.runs):
             if self.place[position] != "available":
@@ -122,10 +146,11 @@ class ModelQueue:
 
     def _settle(self, event: events.Accept | events.Release | events.Reject) -> None:
         name = type(event).__name__
+        dying: list[int] = []
         for acquisition, position in each_run(event.runs):
             if self.place.get(position) != ("held", event.broker, event.inc, acquisition):
                 continue
-            self.settled[event.broker, acquisition, position] = name
+            self.settled.setdefault((event.broker, acquisition, position), set()).add(name)
             if type(event) is events.Accept:
                 self._go(position, "accepted")
             elif type(event) is events.Release:
@@ -134,8 +159,11 @@ class ModelQueue:
                     self.returned[position] = self.returned.get(position, 0) + 1
             elif self.alternate:
                 self.place[position] = "dying"
+                dying.append(position)
             else:
                 self._go(position, "discarded")
+        if dying:
+            self.batches[self.index] = event.broker, dying
 
     def counts(self) -> dict[str, int]:
         found: dict[str, int] = {}

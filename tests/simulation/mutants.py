@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from mantamq.protocol import broker, frames, replica
 from mantamq.protocol.broker import BrokerMachine
@@ -57,7 +58,7 @@ def hand_over_before_the_acquires(patch: Patch) -> None:
     def late(self: Any, hosted: Any) -> None:
         self.late = not getattr(self, "late", False)
         if self.late and hosted.acquires:
-            self._dirty[hosted.state.id] = None
+            self.dirty[hosted.state.id] = None
             return
         gather(self, hosted)
 
@@ -109,7 +110,7 @@ def deliver_after_accept(patch: Patch) -> None:
 
 
 def no_number_table(patch: Patch) -> None:
-    request = SequencerMachine._request
+    request = SequencerMachine.request
 
     def twice(self: Any, peer: str, frame: Any) -> Any:
         result = request(self, peer, frame)
@@ -118,7 +119,7 @@ def no_number_table(patch: Patch) -> None:
             request(self, peer, frame)
         return result
 
-    patch.setattr(SequencerMachine, "_request", twice)
+    patch.setattr(SequencerMachine, "request", twice)
 
 
 def applied_out_of_order(patch: Patch) -> None:
@@ -174,7 +175,7 @@ def settled_before_commit(patch: Patch) -> None:
 
     def hasty(self: Any, frame: Any) -> None:
         settle(self, frame)
-        self._out.append(Send(self.broker, frames.Settled(frame.queue, frame.sub, frame.number, [])))
+        self.effects.append(Send(self.broker, frames.Settled(frame.queue, frame.sub, frame.number, [])))
 
     patch_rule(patch, frames.Settle, hasty)
 
@@ -184,11 +185,13 @@ def credit_forgotten(patch: Patch) -> None:
 
 
 def buried_twice(patch: Patch) -> None:
+    """Whoever finishes a burial does not know the name it began under."""
     bury = ReplicaMachine._bury
 
-    def twice(self: Any, hosted: Any, positions: Any) -> None:
-        bury(self, hosted, positions)
-        bury(self, hosted, positions)
+    def twice(self: Any, hosted: Any, index: Any) -> None:
+        bury(self, hosted, index)
+        sent = self.effects[-1].frame
+        self.effects.append(Send(self.broker, msgspec.structs.replace(sent, id=sent.id + 1_000_000)))
 
     patch.setattr(ReplicaMachine, "_bury", twice)
 
@@ -200,14 +203,14 @@ def pointer_stays_behind(patch: Patch) -> None:
 
 def hand_over_is_forgotten(patch: Patch) -> None:
     """The owner goes on delivering after it has handed over."""
-    submit = ReplicaMachine._submit
+    submit = ReplicaMachine.submit
 
     def greedy(self: Any, hosted: Any, event: Any, tag: Any) -> None:
         submit(self, hosted, event, tag)
         if type(event) is Own:
             hosted.lock.held = True
 
-    patch.setattr(ReplicaMachine, "_submit", greedy)
+    patch.setattr(ReplicaMachine, "submit", greedy)
 
 
 def wiring_complete_early(patch: Patch) -> None:
@@ -243,27 +246,15 @@ class _Forgetful(dict[Any, Any]):
         pass
 
 
-def lost_acknowledgement_stays_lost(patch: Patch) -> None:
-    """A keeper that comes back with everything commits nothing by it."""
-    subscribe = SequencerMachine._subscribe
-
-    def passive(self: Any, peer: str, frame: Any) -> None:
-        self._advance = lambda stream: None
-        subscribe(self, peer, frame)
-        del self._advance
-
-    patch.setattr(SequencerMachine, "_subscribe", passive)
-
-
 def lost_held_stays_lost(patch: Patch) -> None:
     """A replica tells a returning Ownership of its own grants only."""
     peer_up = ReplicaMachine._peer_up
 
     def modest(self: Any, peer: str) -> None:
-        before = len(self._out)
+        before = len(self.effects)
         peer_up(self, peer)
-        own = [e for e in self._out[before:] if type(e.frame) is not frames.Held or e.frame.broker == self.broker]
-        self._out[before:] = own
+        own = [e for e in self.effects[before:] if type(e.frame) is not frames.Held or e.frame.broker == self.broker]
+        self.effects[before:] = own
 
     patch.setattr(ReplicaMachine, "_peer_up", modest)
 
@@ -311,7 +302,7 @@ ALL: dict[str, Callable[[Patch], None]] = {
         commit_on_one_ack, learner_commits_alone, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
         deliver_after_accept, no_number_table, applied_out_of_order, lost_release, two_grants, complete_before_commit,
         settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
-        wiring_complete_early, vanished_client_keeps, lost_acknowledgement_stays_lost,
+        wiring_complete_early, vanished_client_keeps,
         lost_held_stays_lost,
         lost_unsubscribe_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,
         purge_of_a_deleted_queue_is_not_answered,

@@ -13,11 +13,13 @@ from mantamq.protocol.limits import DEFAULT, Limits
 from .checkers import Watcher
 from .clients import Client, Item, Link
 from .deliveries import Deliveries
+from .faults import Faults
 from .model import Violation
 from .world import BROKERS, START_US, Machines, World
 
 OPERATIONS = 300
 REST_US = 20_000_000
+HEAL_US = 60_000_000
 QUIET_US = 1_000_000
 TAIL = 25
 """Frames shown before a violation."""
@@ -31,15 +33,27 @@ class Story:
         operations: client operations so far.
         codec: every tenth seed passes its frames through the real codec.
         cuts: on half of the seeds, links to the sequencer and to Ownership break and heal.
+        faults: on half of the seeds, processes die, stand still and are cut off (`faults.py`).
     """
 
-    def __init__(self, seed: int, machines: Machines | None = None) -> None:
+    def __init__(self, seed: int, machines: Machines | None = None, faulty: bool | None = None) -> None:
         rng = self.rng = random.Random(seed)
         self.cuts = rng.random() < 0.5
+        faulty = seed % 2 == 0 if faulty is None else faulty
+        brokers = BROKERS
+        if faulty:
+            brokers = tuple(f"b{i}" for i in range(1, rng.choice([2, 3, 3, 3, 3, 5]) + 1))
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
         self.world = World(
-            rng, codec=seed % 10 == 0, slice_ms=rng.choice([5, 5, 20, 50]), limits=limits, machines=machines
+            rng,
+            codec=seed % 10 == 0,
+            slice_ms=rng.choice([5, 5, 20, 50]),
+            limits=limits,
+            machines=machines,
+            brokers=brokers,
+            standby=faulty,
         )
+        self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
         self.deliveries = Deliveries(self.world, self.watch)
         self.operations = 0
@@ -56,9 +70,13 @@ class Story:
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:
-        client = Client(self.world, f"c{len(self.clients) + 1}", broker or self.rng.choice(BROKERS))
+        client = Client(self.world, f"c{len(self.clients) + 1}", broker or self.rng.choice(self.serving()))
         self.clients.append(client)
         return client
+
+    def serving(self) -> list[str]:
+        """Brokers that take clients, as far as one can know."""
+        return [b for b in self.world.brokers if self.world.serves(b)] or list(self.world.brokers)
 
     def until(self, done: Callable[[], bool], what: str, limit_us: int = REST_US) -> None:
         """Let time pass until `done()`; bounded simulated time is invariant I17."""
@@ -93,7 +111,7 @@ class Story:
         rng = self.rng
         alternate = rng.choice(["", "amq.fanout"])
         asked: list[tuple[Client, int, int]] = []
-        for broker in rng.sample(BROKERS, rng.choice([1, 2, 3])):
+        for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())])):
             client = self.client(broker)
             kind = int(rng.random() < 0.3)
             arguments = {"other": 1} if kind else {}
@@ -105,7 +123,7 @@ class Story:
         won = {kind for code, kind in codes if code == ""}
         if len(won) != 1 or {code for code, _ in codes} - {"", "exists"} or len(codes) > 2:
             raise Violation(f"declares of {name} on several brokers are answered {codes}")
-        if not all(self.world.machines[broker].wiring.queue(name) for broker in BROKERS):
+        if not all(self.world.machines[broker].wiring.queue(name) for broker in self.world.brokers):
             raise Violation(f"B2: a declare of {name} is complete and some broker does not show it")
 
     def _new_sender(self) -> None:
@@ -133,8 +151,19 @@ class Story:
             world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):
                 self._act(batch)
-            if self.cuts and rng.random() < 0.1:
+            if self.faults is not None:
+                self.faults.maybe(rng)
+                self._replace_the_cut_off()
+            if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
+
+    def _replace_the_cut_off(self) -> None:
+        """For each client that lost its broker another comes, at another member."""
+        for client in self.clients:
+            if not client.alive and not client.replaced:
+                client.replaced = True
+                senders = any(not link.mode for link in client.links.values())
+                (self._new_sender if senders else self._new_receivers)()
 
     def _act(self, batch: int) -> None:
         rng = self.rng
@@ -247,7 +276,11 @@ class Story:
 
     def _rest(self) -> None:
         rng, world = self.rng, self.world
-        if self.cuts:  # what is lost last, no later traffic brings back
+        if self.faults is not None:
+            self.faults.heal()
+            self.until(self.faults.healthy, "the cluster is whole again after all faults", HEAL_US)
+            self._replace_the_cut_off()
+        elif self.cuts:  # what is lost last, no later traffic brings back
             world.run_for(rng.choice([0, 500, 2_000, 5_000, 10_000]))
             gap_us = rng.choice([0, 0, 200, 2_000])
             for pair in world.links_of_order():
@@ -272,13 +305,17 @@ class Story:
                 served.add(link.target)
             elif rng.random() < 0.5:
                 client.flow(handle, 5, 1)  # too little for any message: it must not stand in the others' way
-        drainers = [self.client(broker) for broker in rng.sample(BROKERS, rng.choice([1, 2, 3]))]
+        drainers = [
+            self.client(broker) for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())]))
+        ]
         for drainer in drainers:
             for name in sorted(self.watch.wiring.ids):
                 if name not in served:
                     drainer.attach_receiver(name)
         alive += drainers
-        self.until(lambda: all(link.attached or link.ended for c in alive for link in c.links.values()), "attaches")
+        self.until(
+            lambda: all(link.attached or link.ended for c in alive if c.alive for link in c.links.values()), "attaches"
+        )
         for drainer in drainers:
             for handle, link in drainer.links.items():
                 if link.open:
@@ -313,7 +350,7 @@ class Story:
             raise Violation(f"an idle cluster sent {world.posted - posted} frames in a second (`design.md` 5)")
         self.watch.finish()
         self.deliveries.finish()
-        for broker in BROKERS:
+        for broker in self.world.brokers:
             if world.machines[broker].uncommitted_bytes:
                 raise Violation(
                     f"I18: at rest {broker} counts {world.machines[broker].uncommitted_bytes} bytes uncommitted"
@@ -322,8 +359,9 @@ class Story:
         failed = [link.target for client in alive for link in client.links.values() if link.failed]
         if wrong or any(not target.startswith("t") for target in failed):
             raise Violation(f"refused without cause: {wrong[:3]} {failed[:3]}")
-        if world.closed:
-            raise Violation(f"a well-behaved client was closed: {world.closed}")
+        closed = {name: why for name, why in world.closed.items() if self.faults is None or why[0] != "unavailable"}
+        if closed:
+            raise Violation(f"a well-behaved client was closed: {closed}")
 
 
 def _all_told(item: tuple[Client, int, Link]) -> bool:
@@ -348,9 +386,14 @@ class Played(NamedTuple):
     digest: int
 
 
-def play(seed: int, watch: Callable[[str], None] | None = None, machines: Machines | None = None) -> Played:
-    """Play one seed; `watch` is given every frame as a line of text."""
-    story = Story(seed, machines)
+def play(
+    seed: int,
+    watch: Callable[[str], None] | None = None,
+    machines: Machines | None = None,
+    faulty: bool | None = None,
+) -> Played:
+    """Play one seed; `watch` is given every frame as a line of text. `faulty`: with or without faults; None: by seed."""
+    story = Story(seed, machines, faulty)
     if watch is not None:
         story.world.taps.append(lambda source, target, frame: watch(_line(story.world.now_us, source, target, frame)))
     wrong = ""

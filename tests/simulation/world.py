@@ -26,12 +26,14 @@ from mantamq.protocol.effects import (
     PeerDown,
     PeerUp,
     Received,
+    Retire,
     Send,
     SetTimer,
     Tick,
     WantSpare,
+    is_sequencer,
 )
-from mantamq.protocol.frames import Frame
+from mantamq.protocol.frames import Beat, Beating, Frame
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.ownership import OwnershipMachine
@@ -46,7 +48,7 @@ Pair = tuple[str, str]
 
 
 class World:
-    """All machines of three brokers.
+    """All machines of a cluster.
 
     Args:
         rng: the seed's generator: the only source of chance.
@@ -55,6 +57,8 @@ class World:
         slice_ms: the consume lock's time slice.
         replicas: replicas per broker; 0 lets chance decide.
         limits: the brokers' limits.
+        brokers: their ids.
+        standby: whether there is a second sequencer, and processes that die come back.
         machines: classes to build, by role; mutants put their own here.
 
     Attributes:
@@ -62,7 +66,9 @@ class World:
         arrivals: called with (source, target, frame) when a machine or client is given a frame.
         steps: called with the machine's name after each batch.
         trace: the last frames sent, as (time, source, target, frame); `digest` covers all of them.
-        posted: how many frames were sent.
+        posted: how many frames were sent, heartbeats apart.
+        crashes: how many processes have died.
+        deaths: called with (name, machine) when a process dies.
     """
 
     def __init__(
@@ -75,8 +81,19 @@ class World:
         replicas: int = 0,
         limits: Limits = DEFAULT,
         machines: Machines | None = None,
+        brokers: tuple[str, ...] = BROKERS,
+        standby: bool = False,
     ) -> None:
         self.rng = rng
+        self.brokers = brokers
+        self.standby = standby
+        self.crashes = 0
+        self.deaths: list[Callable[[str, Any], None]] = []
+        self._incs: dict[str, int] = {}
+        self._replica_numbers: dict[str, int] = {}
+        self._sequencers = 1
+        self._links: set[frozenset[str]] = set()
+        self._frozen: dict[str, int] = {}  # paused process -> until when
         self.now_us = START_US
         self.taps: list[Callable[[str, str, Frame], None]] = []
         self.arrivals: list[Callable[[str, str, Frame], None]] = []
@@ -110,10 +127,12 @@ class World:
 
     def _build(self) -> None:
         classes = self._classes
-        members = list(BROKERS)
+        members = list(self.brokers)
         self.machines[SEQUENCER] = classes["sequencer"](7, members)
+        self._incs[OWNERSHIP] = 1
         self.machines[OWNERSHIP] = classes["ownership"](1, members, self._slice_ms)
         for broker in members:
+            self._incs[broker] = 1
             self.machines[broker] = classes["broker"](broker, 1, members, limits=self._limits)
             self.give(broker, Members({b: f"{b}:1" for b in members}))
         self.link(SEQUENCER, OWNERSHIP)
@@ -121,30 +140,131 @@ class World:
             self.link(SEQUENCER, broker)
             for _ in range(self._replicas or self.rng.choice([1, 2, 3])):
                 self.add_replica(broker)
+        if self.standby:
+            self._start_sequencer()
+
+    def sequencers(self) -> list[str]:
+        return [name for name in self.machines if is_sequencer(name)]
 
     def add_replica(self, broker: str) -> None:
-        number = sum(name.startswith(broker + ".") for name in self.machines)
+        if broker not in self.machines:
+            return
+        number = self._replica_numbers.get(broker, 0)
+        self._replica_numbers[broker] = number + 1
         name = f"{broker}.r{number}"
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
-        self.machines[name] = self._classes["replica"](name, broker, 1)
-        for peer in (SEQUENCER, OWNERSHIP, broker, *fellows):
-            self.link(peer, name)
+        self.machines[name] = self._classes["replica"](name, broker, self._incs[broker])
+        for peer in (*self.sequencers(), OWNERSHIP, broker, *fellows):
+            if peer in self.machines:
+                self.link(peer, name)
+
+    # ---- processes that die and come back
+
+    def _start_sequencer(self) -> None:
+        self._sequencers += 1
+        name = f"{SEQUENCER}{self._sequencers}"
+        self.machines[name] = self._classes["sequencer"](100 + self._sequencers, list(self.brokers), leading=False)
+        for other in list(self.machines):
+            if not is_sequencer(other):
+                self.link(name, other)
+
+    def _start_broker(self, broker: str) -> None:
+        for replica in [name for name in self.machines if name.startswith(broker + ".")]:
+            self.crash(replica)
+        self._incs[broker] += 1000
+        self.machines[broker] = self._classes["broker"](
+            broker, self._incs[broker], list(self.brokers), limits=self._limits, blank=True
+        )
+        self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
+        for sequencer in self.sequencers():
+            self.link(sequencer, broker)
+        for _ in range(self._replicas or self.rng.choice([1, 2])):
+            self.add_replica(broker)
+
+    def _start_ownership(self) -> None:
+        self._incs[OWNERSHIP] += 1
+        machine = self._classes["ownership"](self._incs[OWNERSHIP], list(self.brokers), self._slice_ms)
+        self.machines[OWNERSHIP] = machine
+        for other in list(self.machines):
+            if is_sequencer(other) or "." in other:
+                self.link(other, OWNERSHIP)
+
+    def crash(self, name: str, back: bool = True) -> None:
+        """The process is gone, with all it had not sent; its peers notice. What supervises the cluster starts another
+        after a while."""
+        machine = self.machines.pop(name, None)
+        if machine is None:
+            return
+        self.crashes += 1
+        for told in self.deaths:
+            told(name, machine)
+        self._inbox.pop(name, None)
+        self._timers.pop(name, None)
+        self._frozen.pop(name, None)
+        self._paused.pop(name, None)
+        self._links = {link for link in self._links if name not in link}
+        for other in [*self.machines, *self.clients]:
+            for pair in ((name, other), (other, name)):
+                self._down.add(pair)
+                # What a process had handed to its link before it died may still arrive, or not.
+                if pair[1] == name or self.rng.random() < 0.5:
+                    self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            if other in self.machines:
+                # Behind what may still arrive from it.
+                at = max(self._last.get((name, other), 0), self.now_us + self.rng.randrange(10, 3000))
+                self.at(at, lambda other=other, machine=machine: self._tell_dead(other, name))
+        for client in [c for c, at in self.clients.items() if getattr(at, "broker", "") == name]:
+            del self.clients[client]
+        if not back or not self.standby:
+            return
+        delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
+        if is_sequencer(name):
+            self.after(delay_us, self._start_sequencer)
+        elif name == OWNERSHIP:
+            self.after(delay_us, self._start_ownership)
+        elif name in self.brokers:
+            self.after(delay_us, lambda: self._start_broker(name))
+        else:
+            self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
+
+    def _tell_dead(self, other: str, name: str) -> None:
+        if (other, name) in self._down:  # not if another of that name has come meanwhile
+            self.give(other, PeerDown(name))
+
+    def pause(self, name: str, us: int) -> None:
+        """The process stands still; its links stay open, and what comes waits."""
+        if name in self.machines:
+            self._frozen[name] = self.now_us + us
+            self.after(us, lambda: self._thaw(name))
+
+    def _thaw(self, name: str) -> None:
+        if self._frozen.get(name, self.now_us + 1) <= self.now_us:
+            del self._frozen[name]
+            self._wake(name, 0)
+
+    def serves(self, broker: str) -> bool:
+        """Whether a client that tries this broker would be let in."""
+        machine = self.machines.get(broker)
+        return machine is not None and not machine.keeper.blank and broker not in self._frozen
 
     # ---- links
 
     def link(self, a: str, b: str) -> None:
         """Both sides hear of it; a side's frames use the new link from then on (`_process`)."""
-        self.give(a, PeerUp(b))
-        self.give(b, PeerUp(a))
+        if a in self.machines and b in self.machines:
+            self._links.add(frozenset((a, b)))
+            self.give(a, PeerUp(b))
+            self.give(b, PeerUp(a))
 
     def links_of_order(self) -> list[Pair]:
         """The links that can be cut and dialled again without anybody having died."""
-        return [(hub, name) for hub in (SEQUENCER, OWNERSHIP) for name in self.machines
-                if ("." in name) or (hub == SEQUENCER and name != SEQUENCER)]  # fmt: skip
+        hubs = [name for name in self.machines if is_sequencer(name) or name == OWNERSHIP]
+        return [(hub, name) for hub in hubs for name in self.machines
+                if ("." in name) or (is_sequencer(hub) and not is_sequencer(name))]  # fmt: skip
 
     def cut_link(self, a: str, b: str, down_us: int) -> None:
         """Lose what is on its way between two machines; dial again after `down_us`."""
-        if (a, b) in self._down or (b, a) in self._down:
+        if (a, b) in self._down or (b, a) in self._down or a not in self.machines or b not in self.machines:
             return
         for pair in ((a, b), (b, a)):
             self._down.add(pair)
@@ -152,7 +272,17 @@ class World:
             self.give(pair[0], PeerDown(pair[1]))
         self.after(down_us, lambda: self.link(a, b))
 
+    def partition(self, brokers: list[str], others: list[str], down_us: int) -> None:
+        """Cut these brokers, with their replicas and the `others` named, off from everything else."""
+        inside = {name for name in self.machines if name.partition(".")[0] in brokers or name in others}
+        for a in sorted(inside):
+            for b in [name for name in self.machines if name not in inside]:
+                if frozenset((a, b)) in self._links:
+                    self.cut_link(a, b, down_us + self.rng.randrange(20_000))
+
     def connect(self, client: Any, name: str, broker: str) -> None:
+        if broker not in self.machines:
+            return  # refused: nobody listens there
         self.clients[name] = client
         self.give(broker, PeerUp(name))
 
@@ -190,7 +320,8 @@ class World:
     # ---- frames
 
     def post(self, source: str, target: str, frame: Frame) -> None:
-        self.posted += 1
+        if type(frame) not in (Beat, Beating):
+            self.posted += 1
         self.trace.append((self.now_us, source, target, frame))
         data = encode_frame(frame)
         self.digest = zlib.crc32(f"{self.now_us} {source} {target} ".encode() + data, self.digest)
@@ -228,6 +359,8 @@ class World:
             self.give(target, Received(source, frame))
 
     def give(self, name: str, input: Any) -> None:
+        if name not in self.machines:
+            return
         held = self._paused.get(name)
         if held is not None and type(input) in (Received, PeerDown) and input.peer not in self.machines:
             held.append((name, input))
@@ -242,12 +375,16 @@ class World:
 
     def _process(self, name: str) -> None:
         self._due.discard(name)
+        if name not in self.machines or name in self._frozen:
+            return
         inbox = self._inbox.setdefault(name, deque())
         whole = self._fixed or self.rng.random() < 0.7
         count = len(inbox) if whole else self.rng.randrange(len(inbox) + 1)
         machine = self.machines[name]
         self._carry_out(name, machine.step(Tick(self.now_us // 1000)))
         for _ in range(count):
+            if self.machines.get(name) is not machine:
+                return  # it has retired
             input = inbox.popleft()
             if type(input) is Received:
                 for tap in self.arrivals:
@@ -255,6 +392,8 @@ class World:
             elif type(input) is PeerUp:
                 self._down.discard((name, input.peer))
             self._carry_out(name, machine.step(input))
+        if self.machines.get(name) is not machine:
+            return
         self._carry_out(name, machine.step(Flush()))
         for seen in self.steps:
             seen(name)
@@ -279,6 +418,9 @@ class World:
                 self.closed[effect.peer] = (effect.code, effect.text)
                 self.clients.pop(effect.peer, None)
                 self.give(name, PeerDown(effect.peer))
+            elif kind is Retire:
+                self.crash(name)
+                return
             elif kind is WantSpare:
                 if not self._fixed and sum(other.startswith(name + ".") for other in self.machines) < 4:
                     self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))

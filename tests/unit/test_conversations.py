@@ -14,6 +14,8 @@ from mantamq.protocol.frames import (
     Attached,
     AttachReceiver,
     AttachSender,
+    Beat,
+    Beating,
     Completed,
     Delivery,
     Detach,
@@ -265,7 +267,7 @@ def test_an_empty_contended_queue_has_no_traffic():
     cluster.pass_time(100)
     before = len(cluster.traffic)
     cluster.pass_time(10_000)
-    assert len(cluster.traffic) == before
+    assert [frame for _, _, frame in cluster.traffic[before:] if not isinstance(frame, Beat | Beating)] == []
 
 
 def test_an_owner_without_credit_hands_over_at_once():

@@ -27,7 +27,9 @@ BY_TYPE = {
     "dict[str, Any]": st.dictionaries(text, free, max_size=3), "dict[str, str]": st.dictionaries(text, text, max_size=3),
     "list[str] | None": st.none() | st.lists(text, max_size=3), "list[tuple[str, bytes]]": st.lists(st.tuples(text, blob), max_size=3),
     "list[dict[str, Any]] | None": st.none() | st.lists(st.dictionaries(text, free, max_size=2), max_size=2),
-    "list[Entry]": st.lists(ENTRY, max_size=3),
+    "list[Entry]": st.lists(ENTRY, max_size=3), "list[str]": st.lists(text, max_size=3),
+    "Numbers": st.dictionaries(text, st.tuples(numbers, numbers, numbers), max_size=3),
+    "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
 }  # fmt: skip
 
 

@@ -250,7 +250,7 @@ BAD = {
     "wrong version": (HEADER.pack(9, 1, 96) + b"\x90", "wrong-version"),
     "oversized": (HEADER.pack(1, 1 << 31, 111), "too-large"),
     "not msgpack": (HEADER.pack(1, 3, 111) + b"\xc1\xc1\xc1", "bad-frame"),
-    "a cluster frame": (encode_frame(Results([1])), "bad-frame"),
+    "a cluster frame": (encode_frame(Results(1, [1])), "bad-frame"),
     "a handshake frame": (encode_frame(Hello("toy", "b1.r0", b"n" * 32)), "bad-frame"),
     "deep nesting": (HEADER.pack(1, 3 + 200, 111) + b"\x93\x01\xa0" + b"\x91" * 200, "bad-frame"),
 }

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from mantamq.protocol import sequencer as sequencer_module
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
-from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Send, SetTimer, Tick
-from mantamq.protocol.events import CLUSTER, ZERO, Ballot, Entry, Start, decode_event
+from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
+from mantamq.protocol.events import CLUSTER, ZERO, Ballot, Entry, Rejoin, Start, decode_event, encode_event
 from mantamq.protocol.frames import (
     Ack,
     Append,
-    Busy,
+    Fetch,
+    Fetched,
     Frame,
     Gap,
     Nack,
-    Prepare,
-    Promise,
     Request,
     Results,
     Subscribe,
@@ -69,7 +68,7 @@ def keeper(end: int = 0, commit: int = 0) -> Keeper:
 
 def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     one = Keeper("q#1", "b1")
-    assert one.subscribe() == Subscribe("q#1", "b1", 0, ZERO)
+    assert one.subscribe() == Subscribe("q#1", "b1", 0, ZERO, ZERO)
     assert one.append(append(0, entries(1, 3), 0)) == ([], None)
     assert one.ack(0) == Ack(ONE, "q#1", "b1", 3, 0)
     assert one.append(append(3, [entry(4)], 2)) == (entries(1, 2), None)
@@ -77,7 +76,8 @@ def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     assert one.append(append(4, [], 4)) == ([], None)
     assert one.append(append(4, [], 3)) == ([], None), "commit does not go back"
     assert (one.end, one.commit, one.end_ballot) == (4, 4, ONE)
-    assert one.subscribe() == Subscribe("q#1", "b1", 4, ONE)
+    numbers = {"b1": (1, 4, 1)}
+    assert one.subscribe() == Subscribe("q#1", "b1", 4, ONE, ONE, seq=4, commit=4, numbers=numbers)
 
 
 def test_the_same_entries_again_change_nothing():
@@ -127,8 +127,6 @@ def test_an_entry_before_that_does_not_match_is_a_gap_from_the_commit_on():
 def test_what_is_committed_is_never_dropped():
     one = keeper(3, 2)
     assert one.append(append(0, entries(1, 3, TWO), 3, ballot=TWO)) == ([entry(3, TWO)], None)
-    promise = keeper(3, 2).prepare(Prepare(TWO))
-    assert isinstance(promise, Promise) and promise.suffix == [entry(3)]
 
 
 def test_trimmed_entries_are_forgotten_and_the_rest_goes_on():
@@ -141,14 +139,35 @@ def test_trimmed_entries_are_forgotten_and_the_rest_goes_on():
     assert (one.end, one.commit) == (8, 8)
 
 
-def test_a_promise_carries_what_is_not_known_to_be_committed():
+def test_a_promise_tells_all_that_a_sequencer_must_know_to_adopt_the_log():
     one = keeper(4, 2)
-    assert one.prepare(Prepare(TWO)) == Promise(TWO, "q#1", "b1", 4, ONE, 2, entries(3, 4))
-    assert one.prepare(Prepare(TWO)) == Nack(TWO), "one promise for each ballot"
-    assert one.prepare(Prepare(ONE)) == Nack(TWO)
+    one.promise(TWO)
+    told = one.subscribe()
+    assert (told.promised, told.have, told.ballot, told.commit, told.numbers) == (TWO, 4, ONE, 2, {"b1": (1, 2, 1)})
+    assert one.fetch(Fetch(TWO, "q#1", 3, 4)) == Fetched(TWO, "q#1", 3, ONE, entries(3, 4))
+    assert one.fetch(Fetch(ONE, "q#1", 3, 4)) is None, "to the one it follows only"
+    one.promise(ONE)
+    assert one.promised == TWO, "a promise never goes back (K1)"
     assert one.append(append(4, [entry(5)], 5)) == ([], Nack(TWO)), "the older one has lost it"
     taken = append(4, [entry(5, TWO)], 5, ballot=TWO, previous_ballot=ONE)
     assert one.append(taken) == ([*entries(3, 4), entry(5, TWO)], None)
+
+
+def test_what_an_older_sequencer_left_is_not_acknowledged_to_a_newer_one():
+    one = keeper(4, 2)
+    assert one.append(append(3, [], 2, ballot=TWO, previous_ballot=ONE)) == ([], None)
+    assert one.ack(2).match == 3, "entry 4 is not the newer one's yet"
+
+
+def test_a_blank_keeper_votes_again_when_its_return_is_committed():
+    one = Keeper("q#1", "b1", inc=9, blank=True)
+    old, new = (encode_event(Rejoin("b1", inc)) for inc in (8, 9))
+    rejoins = [Entry(ONE, index, "", 0, 0, event) for index, event in enumerate((old, new), 1)]
+    one.append(append(0, rejoins, 1))
+    assert one.blank, "that was an incarnation before it"
+    assert one.subscribe().incs == {"b1": 9}, "a newer sequencer must know of it, committed or not"
+    one.append(append(2, [], 2))
+    assert not one.blank
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.integers(0, 14), st.integers(0, 12)), max_size=30))
@@ -195,7 +214,7 @@ class Order:
         """Deliver to the keepers; returns the keepers' answers."""
         answers: list[tuple[str, Frame]] = []
         for effect in effects:
-            if isinstance(effect, SetTimer):
+            if isinstance(effect, SetTimer | Retire):
                 continue
             peers = effect.peers if isinstance(effect, Multicast) else [effect.peer]
             for peer in peers:
@@ -233,7 +252,7 @@ class Order:
 def test_a_stream_begins_with_the_start_of_the_term():
     order = Order()
     order.request(1, b"a", b"b")
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
     start, first, second = order.applied["b2"]
     assert decode_event(start.event) == Start((1, 7)) and start.origin == ""
     assert first == Entry((1, 7), 2, "o", 1, 1, b"a") and second == Entry((1, 7), 3, "o", 1, 1, b"b")
@@ -248,7 +267,7 @@ def test_an_answer_waits_for_a_majority():
     assert order.events("b1") == [], "one of three is no majority"
     order.tell("b2", Gap((1, 7), "q#1", "b2", 1))  # it missed that one, and is back
     order.away = {"b3"}
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
     assert order.events("b1") == order.events("b2") == [b"a"]
 
 
@@ -277,16 +296,16 @@ def test_acknowledgements_of_another_term_stream_or_stranger_do_not_count():
     order.tell("b1", Ack((1, 7), "q#1", "b1", 2, 1))
     assert order.settle() == []
     order.tell("b2", Ack((1, 7), "q#1", "b2", 2, 1))
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
 
 
 def test_a_repeat_is_answered_again_and_ordered_once():
     order = Order()
     order.request(1, b"a")
     order.request(1, b"a")
-    assert order.settle() == [("o", Results([1]))], "while it is on its way, a repeat has no answer of its own"
+    assert order.settle() == [("o", Results(1, [1]))], "while it is on its way, a repeat has no answer of its own"
     order.request(1, b"a")
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
     assert order.events("b1") == order.events("b3") == [b"a"]
 
 
@@ -294,27 +313,25 @@ def test_a_repeat_from_elsewhere_is_answered_there():
     order = Order()
     order.tell("first link", Request("o", 1, 1, [("q#1", b"a")]))
     order.tell("second link", Request("o", 1, 1, [("q#1", b"a")]))
-    assert order.settle() == [("second link", Results([1]))]
+    assert order.settle() == [("second link", Results(1, [1]))]
     assert order.events("b1") == [b"a"]
 
 
-def test_a_gap_in_the_numbers_is_busy_and_nothing_is_taken():
+def test_numbers_that_an_earlier_sequencer_has_answered_are_left_out():
     order = Order()
-    order.request(1, b"a")
     order.request(3, b"c")
-    order.request(4, b"d")
-    assert order.settle() == [("o", Busy(2)), ("o", Busy(2)), ("o", Results([1]))]
-    order.request(2, b"b")
+    order.request(7, b"g")
+    assert order.settle() == [("o", Results(1, [3, 7]))]
     order.request(3, b"c")
-    assert order.settle() == [("o", Results([2, 3]))]
-    assert order.events("b1") == [b"a", b"b", b"c"]
+    assert order.settle() == [("o", Results(1, [3]))]
+    assert order.events("b1") == [b"c", b"g"]
 
 
 def test_each_origin_has_its_own_numbers():
     order = Order()
     order.request(1, b"a", origin="o")
     order.request(1, b"b", origin="p")
-    assert order.settle() == [("o", Results([1])), ("p", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1])), ("p", Results(1, [1]))]
 
 
 def test_an_older_incarnation_is_ignored_and_a_newer_one_begins_at_one():
@@ -322,10 +339,10 @@ def test_an_older_incarnation_is_ignored_and_a_newer_one_begins_at_one():
     order.request(1, b"a", inc=2)
     order.request(2, b"old", inc=1)
     order.request(1, b"old", inc=1)
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(2, [1]))]
     order.request(1, b"b", inc=3)
     order.request(2, b"old", inc=2)
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(3, [1]))]
     assert order.events("b1") == [b"a", b"b"]
 
 
@@ -337,13 +354,13 @@ def test_one_answer_for_all_parts():
     for name in ("b1", "b3"):
         order.tell(name, Subscribe("r#2", name, 0, ZERO))
         order.tell(name, Ack((1, 7), "r#2", name, 2, 2))
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
 
 
 def test_a_request_of_nothing_is_answered():
     order = Order()
     order.request(1)
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
 
 
 def test_a_keeper_that_was_away_catches_up():
@@ -353,7 +370,7 @@ def test_a_keeper_that_was_away_catches_up():
     order.leave("b3")
     for number in range(2, 30):
         order.request(number, b"%d" % number)
-        assert order.settle() == [("o", Results([number]))]
+        assert order.settle() == [("o", Results(1, [number]))]
     assert order.events("b3") == [b"a"]
     order.away = set()
     order.tell("b3", order.keepers["b3"].subscribe())
@@ -361,7 +378,7 @@ def test_a_keeper_that_was_away_catches_up():
     assert order.events("b3") == order.events("b1") and len(order.events("b3")) == 29
     order.leave("b1")
     order.request(30, b"last")
-    assert order.settle() == [("o", Results([30]))], "and it counts again"
+    assert order.settle() == [("o", Results(1, [30]))], "and it counts again"
 
 
 def test_what_an_absent_keeper_lacks_is_not_forgotten_and_what_all_hold_is():
@@ -369,12 +386,13 @@ def test_what_an_absent_keeper_lacks_is_not_forgotten_and_what_all_hold_is():
     order.leave("b3")
     order.request(1, b"a")
     order.settle()
-    assert sorted(order.machine._streams["q#1"].log) == [1, 2]
+    assert sorted(order.machine.streams["q#1"].log) == [1, 2]
     order.away = set()
     order.tell("b3", order.keepers["b3"].subscribe())
     order.request(2, b"b")
     order.settle()
-    assert sorted(order.machine._streams["q#1"].log) == [3], "one stays for the next append's previous ballot"
+    stream = order.machine.streams["q#1"]
+    assert (stream.log, stream.base, stream.ballot_at(3)) == ({}, 3, (1, 7)), "its ballot, for the next append"
     order.request(3, b"c")
     order.settle()
     assert order.events("b1") == order.events("b3") == [b"a", b"b", b"c"]
@@ -439,13 +457,13 @@ def test_wiring_is_answered_when_every_member_that_is_here_shows_it():
         return [effect for effect in machine.step(Flush()) if isinstance(effect, Send)]
 
     assert ack("b1", 2) == ack("b2", 2) == ack("b3", 1) == []
-    assert ack("b3", 2) == [Send("o", Results([1]))]
+    assert ack("b3", 2) == [Send("o", Results(1, [1]))]
     machine.step(Received("o", Request("o", 1, 2, [(CLUSTER, b"declare more")])))
     for name in ("b1", "b2"):
         machine.step(Received(name, Ack((1, 7), CLUSTER, name, 3, 3)))
     assert [effect for effect in machine.step(Flush()) if isinstance(effect, Send)] == []
     machine.step(PeerDown("b3"))
-    assert Send("o", Results([2])) in machine.step(Flush()), "one whose link broke is not waited for"
+    assert Send("o", Results(1, [2])) in machine.step(Flush()), "one whose link broke is not waited for"
 
 
 def test_a_stream_that_all_have_left_is_forgotten_and_its_requests_are_answered():
@@ -456,9 +474,9 @@ def test_a_stream_that_all_have_left_is_forgotten_and_its_requests_are_answered(
     for name in MEMBERS:
         assert order.settle() == []
         order.tell(name, Unsubscribe("q#1", name))
-    assert order.settle() == [("o", Results([1]))]
+    assert order.settle() == [("o", Results(1, [1]))]
     order.request(2, b"too late")
-    assert order.settle() == [("o", Results([2]))]
+    assert order.settle() == [("o", Results(1, [2]))]
     assert order.machine.report()["streams"] == {}
 
 

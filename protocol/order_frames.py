@@ -1,0 +1,253 @@
+"""The frames of order: requests, logs, promises, heartbeats, and bringing a keeper up to date. See `frames.py`."""
+
+# pyright: reportGeneralTypeIssues=false
+# msgspec hands `frozen` down to subclasses, which the type checker does not know.
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .events import Ballot, Entry
+
+Numbers = dict[str, tuple[int, int, int]]
+"""Origin -> incarnation and number of its last request in a stream, and how many parts of that are in it (S5)."""
+
+
+class Frame(msgspec.Struct, array_like=True, frozen=True):
+    """Base of all frames. `KIND` is in each class's registry entry below."""
+
+
+# ---- order: 32 to 47 (`sequencer.md` section 2)
+
+
+class Request(Frame):
+    """Order these events. `number` is the origin's next number; a repeat is answered again, not done again.
+
+    Attributes:
+        parts: (stream, encoded event) pairs; each gets its own place in its stream, all in this order.
+    """
+
+    origin: str
+    inc: int
+    number: int
+    parts: list[tuple[str, bytes]]
+
+
+class Results(Frame):
+    """These requests of your incarnation `inc` are committed (for the cluster stream: and applied by every member)."""
+
+    inc: int
+    numbers: list[int]
+
+
+class Busy(Frame):
+    """Too much of yours is uncommitted; `number` and later were not taken."""
+
+    number: int
+
+
+class Subscribe(Frame):
+    """A keeper of `stream` reports for duty; while a sequencer prepares, this is its promise too (K1, S1).
+
+    Attributes:
+        have, ballot, seq: index, ballot and seq of the last entry it holds.
+        promised: the ballot it follows; nothing below it will be accepted.
+        commit, base: what it knows to be committed, and up to where it has forgotten the entries.
+        inc: incarnation of the process.
+        blank: it has lost its log and does not vote (K4).
+        numbers: as of `commit` (S5).
+        incs: voter -> incarnation that has rejoined last: nothing older may speak for that voter.
+    """
+
+    stream: str
+    voter: str
+    have: int
+    ballot: Ballot
+    promised: Ballot = (0, 0)
+    seq: int = 0
+    commit: int = 0
+    base: int = 0
+    inc: int = 0
+    blank: bool = False
+    numbers: Numbers = {}
+    incs: dict[str, int] = {}
+
+
+class Unsubscribe(Frame):
+    stream: str
+    voter: str
+
+
+class Append(Frame):
+    """Entries after `previous`; empty, it carries the commit index (and is the heartbeat).
+
+    Attributes:
+        commit: every index up to here is committed.
+        trim: every voter holds the log up to here: older entries may be forgotten.
+        learner: peer name of the one keeper that acts on commits, if there is just one. Other keepers acknowledge to
+            it at once, and to the sequencer a little later: so it learns of a commit one hop earlier.
+        need: how many of their acknowledgements, with the learner's own, are a majority.
+    """
+
+    ballot: Ballot
+    stream: str
+    previous: int
+    previous_ballot: Ballot
+    commit: int
+    trim: int
+    entries: list[Entry]
+    learner: str = ""
+    need: int = 0
+
+
+class Ack(Frame):
+    """The voter holds the stream's log up to `match` and has applied it, so knows it committed, up to `applied`.
+
+    Attributes:
+        eager: it acts on commits (it has consumers, or waits for events of its own), so they must reach it at once.
+            Another hears of them with the next entries, or a little later.
+    """
+
+    ballot: Ballot
+    stream: str
+    voter: str
+    match: int
+    applied: int
+    eager: bool = True
+
+
+class Gap(Frame):
+    """The entry before an `Append` is missing here; the log is good up to `have`."""
+
+    ballot: Ballot
+    stream: str
+    voter: str
+    have: int
+
+
+class Nack(Frame):
+    """A higher ballot was promised."""
+
+    promised: Ballot
+
+
+class Prepare(Frame):
+    ballot: Ballot
+
+
+class Promised(Frame):
+    """A broker's word that it and its replicas follow `ballot`: their logs come as `Subscribe`.
+
+    Attributes:
+        hosting: ids of the queues it keeps. Of any other queue it has an empty log, and cannot have voted.
+        blank: it has lost its log: its word counts for nothing (K4).
+    """
+
+    ballot: Ballot
+    broker: str
+    inc: int
+    blank: bool
+    hosting: list[str]
+
+
+class Fetch(Frame):
+    """Send entries `first` to `last` of `stream`: the new sequencer adopts them (S2)."""
+
+    ballot: Ballot
+    stream: str
+    first: int
+    last: int
+
+
+class Fetched(Frame):
+    """`previous_ballot` is that of the entry before `first`."""
+
+    ballot: Ballot
+    stream: str
+    first: int
+    previous_ballot: Ballot
+    entries: list[Entry]
+
+
+class Beat(Frame):
+    """The sequencer of `ballot` leads and lives. `sure`: the last beat that a majority of the brokers has answered,
+    which renews the lease of whoever got that one (B4)."""
+
+    ballot: Ballot
+    number: int
+    sure: int
+
+
+class Beating(Frame):
+    """A broker's answer to a `Beat`."""
+
+    ballot: Ballot
+    number: int
+    broker: str
+
+
+class Suspect(Frame):
+    """To a standby: the sequencer of `ballot` has been silent for too long, says `broker`."""
+
+    ballot: Ballot
+    broker: str
+
+
+class Evicted(Frame):
+    """This incarnation is out, or too far behind: end the process and come back as a new one, blank."""
+
+    reason: str
+
+
+# ---- bringing a keeper up to date: 80 to 87 (`design.md` section 8)
+
+
+class Update(Frame):
+    """From the sequencer: bring the blank keeper of `stream` at the peer `updatee` up to date."""
+
+    stream: str
+    updatee: str
+
+
+class UpdateStart(Frame):
+    """The sync point: all but the messages. What is committed behind `index` comes from the sequencer.
+
+    Attributes:
+        ballot, seq: of entry `index`.
+        numbers, incs: as in `Subscribe`.
+        state: `QueueState.outline`, or the wiring's snapshot.
+    """
+
+    stream: str
+    updater: str
+    updatee: str
+    index: int
+    ballot: Ballot
+    seq: int
+    numbers: Numbers
+    incs: dict[str, int]
+    state: Any
+
+
+class UpdateFront(Frame):
+    """Messages of the sync point that are still there, from the back to the front.
+
+    Attributes:
+        chunk: counts from 1.
+        last: the end (`update_done`). What was not sent has been dequeued by event `index` or before.
+    """
+
+    stream: str
+    chunk: int
+    ranges: list[int]
+    blobs: list[bytes]
+    last: bool
+    index: int
+
+
+class UpdateTaken(Frame):
+    """The updatee has `chunk`: more may come."""
+
+    stream: str
+    chunk: int

@@ -1,0 +1,74 @@
+"""Who lives, as the leading sequencer sees it: heartbeats to the brokers, and whom to evict (`sequencer.md` 4, B4).
+
+A broken link is a hint, silence is the proof: a broker is out when its link has been gone for `BROKEN_MS` or when it
+has answered no beat for `EVICT_MS`, but only while a majority does answer. Otherwise it is this sequencer that is cut
+off, and it can order nothing anyway.
+"""
+
+from __future__ import annotations
+
+BEAT_MS = 250
+BROKEN_MS = 600
+"""Without a link for so long: enough to dial again a few times when only the link broke."""
+EVICT_MS = 3000
+SUSPECT_MS = 2000
+"""A leader silent for so long is suspected; one without a link for `BROKEN_MS`."""
+LEASE_MS = 2000
+"""How long a broker may serve clients after a beat that a majority has answered; less than `EVICT_MS`."""
+
+
+class Pulse:
+    """The beats of one term.
+
+    Args:
+        members: the brokers.
+        since_ms: when the term began; None for the cluster's first term, in which a broker is expected from its first
+            sign of life on.
+
+    Attributes:
+        number: of the last beat.
+        sure: the last beat a majority has answered.
+        due_ms: when the next beat is due.
+    """
+
+    def __init__(self, members: list[str], since_ms: int | None) -> None:
+        self.members = members
+        self.number = 0
+        self.sure = 0
+        self.due_ms = 0
+        self._majority = len(members) // 2 + 1
+        self._answered: dict[str, int] = dict.fromkeys(members, 0)
+        self._seen_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
+        self._parted_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
+
+    def up(self, broker: str, now_ms: int) -> None:
+        self._parted_ms.pop(broker, None)
+        self._seen_ms[broker] = now_ms
+
+    def down(self, broker: str, now_ms: int) -> None:
+        self._parted_ms[broker] = now_ms
+
+    def answered(self, broker: str, number: int, now_ms: int) -> None:
+        if number > self._answered.get(broker, number):
+            self._answered[broker] = number
+            self.sure = sorted(self._answered.values(), reverse=True)[self._majority - 1]
+        self._seen_ms[broker] = now_ms
+
+    def beat(self, now_ms: int) -> int:
+        """Begin the next beat; returns its number."""
+        self.number += 1
+        self.due_ms = now_ms + BEAT_MS
+        return self.number
+
+    def dead(self, now_ms: int, absent: set[str]) -> list[str]:
+        """Brokers to evict now, of those that are not `absent` already."""
+        alive = [b for b, at in self._seen_ms.items() if b not in self._parted_ms and now_ms - at < SUSPECT_MS]
+        if len(alive) < self._majority:
+            return []
+        return [
+            broker
+            for broker in self.members
+            if broker not in absent
+            and broker in self._seen_ms
+            and (now_ms - self._parted_ms.get(broker, now_ms) > BROKEN_MS or now_ms - self._seen_ms[broker] > EVICT_MS)
+        ]

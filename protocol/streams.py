@@ -1,0 +1,158 @@
+"""What a sequencer knows of each stream, each keeper and each submitter. Nothing of it is durable: a new sequencer
+learns it from the keepers (`sequencer.md` section 1)."""
+
+from __future__ import annotations
+
+from .events import ZERO, Ballot, Entry
+from .frames import Numbers, Request, Subscribe
+from .keeper import note_number
+
+ALL_PARTS = 1 << 30
+
+
+class Origin:
+    """A submitter: the last number taken of its newest incarnation, and where its answers go."""
+
+    __slots__ = ("inc", "last", "peer", "unanswered")
+
+    def __init__(self, peer: str, inc: int) -> None:
+        self.peer = peer
+        self.inc = inc
+        self.last = 0
+        self.unanswered: set[int] = set()
+
+
+class Pending:
+    """A request of which some parts are not committed yet."""
+
+    __slots__ = ("left", "number", "origin")
+
+    def __init__(self, origin: Origin, number: int) -> None:
+        self.origin = origin
+        self.number = number
+        self.left = 0
+
+
+class KeeperView:
+    """What is known of one keeper of a stream.
+
+    Attributes:
+        next, match, applied: the entry to send next; what it holds; what it has applied.
+        voting: False while it is blank: it is sent entries but does not count (K4).
+        updating: it lacks what came before the log: somebody brings it up to date.
+        rejoin: index of the entry that will give it its vote back, 0 for none.
+    """
+
+    __slots__ = ("applied", "eager", "inc", "match", "next", "peer", "rejoin", "sent_commit", "updating", "voting")
+
+    def __init__(self, peer: str, inc: int, have: int, voting: bool) -> None:
+        self.peer = peer
+        self.inc = inc
+        self.next = have + 1
+        self.match = have
+        self.applied = 0
+        self.eager = True
+        self.sent_commit = -1
+        self.voting = voting
+        self.updating = False
+        self.rejoin = 0
+
+
+class StreamView:
+    """One stream.
+
+    Attributes:
+        ready: its log has been adopted (or it began in this term).
+        voices: voter -> (peer, what it said of its log), as long as the stream is not ready.
+        asked: whom its log is being fetched from, "" for nobody.
+        start: index of this term's `Start`: once that is committed, so is all that was adopted.
+    """
+
+    __slots__ = (
+        "asked", "away", "base", "base_ballot", "commit", "end", "gone", "incs", "keepers", "log", "name", "numbers",
+        "ready", "repeats", "size", "start", "total", "updater", "voices", "waiting", "waiting_from",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ready = False
+        self.end = 0
+        self.commit = 0
+        self.base = 0  # entries up to here are forgotten
+        self.base_ballot: Ballot = ZERO
+        self.log: dict[int, Entry] = {}
+        self.total = 0  # bytes of all its events so far
+        self.size: dict[int, int] = {0: 0}  # index -> `total` up to and including it, as far back as the log goes
+        self.keepers: dict[str, KeeperView] = {}
+        self.gone: set[str] = set()  # voters that have unsubscribed for good
+        self.away: set[str] = set()  # voters that were here and whose link broke, or that are not yet back
+        self.waiting: dict[int, Pending] = {}  # index -> request part to answer, in index order
+        self.waiting_from = 1
+        self.start = 0
+        self.repeats: list[Pending] = []  # parts that are in the adopted log already
+        self.numbers: Numbers = {}
+        self.incs: dict[str, int] = {}
+        self.voices: dict[str, tuple[str, Subscribe]] = {}
+        self.asked = ""
+        self.updater = 0  # counts updates, so that each next one has another updater
+
+    def ballot_at(self, index: int) -> Ballot:
+        entry = self.log.get(index)
+        if entry is not None:
+            return entry.ballot
+        return self.base_ballot if index == self.base else ZERO
+
+    def put(self, entry: Entry, noted: bool = False) -> None:
+        """The next entry of the log; `noted`: the table of numbers knows it already."""
+        self.end += 1
+        self.log[self.end] = entry
+        self.total += len(entry.event)
+        self.size[self.end] = self.total
+        if entry.origin and not noted:
+            note_number(self.numbers, entry)
+
+    def forget(self, upto: int) -> None:
+        self.base_ballot = self.ballot_at(upto)
+        for index in range(self.base, upto):
+            self.log.pop(index + 1, None)
+            self.size.pop(index, None)
+        self.base = upto
+
+    def parts_held(self, origin: str, inc: int, number: int) -> int:
+        """How many of that request's parts are in the log already: a request may have been cut in two."""
+        seen = self.numbers.get(origin)
+        if seen is None or (inc, number) > seen[:2]:
+            return 0
+        return seen[2] if (inc, number) == seen[:2] else ALL_PARTS
+
+    def report(self, members: list[str]) -> dict[str, object]:
+        return {
+            "end": self.end,
+            "commit": self.commit,
+            "ready": self.ready,
+            "lag": {voter: self.end - keeper.match for voter, keeper in self.keepers.items()},
+            "blank": [voter for voter, keeper in self.keepers.items() if not keeper.voting],
+            "missing": [member for member in members if member not in self.keepers],
+        }
+
+    def voting(self) -> list[KeeperView]:
+        return [keeper for keeper in self.keepers.values() if keeper.voting]
+
+
+class Held:
+    """Requests that wait until the streams they speak of are ready; in order, so whole submitters wait."""
+
+    __slots__ = ("origins", "requests")
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, Request]] = []
+        self.origins: set[str] = set()
+
+    def add(self, peer: str, request: Request) -> None:
+        self.requests.append((peer, request))
+        self.origins.add(request.origin)
+
+    def take(self) -> list[tuple[str, Request]]:
+        taken, self.requests = self.requests, []
+        self.origins.clear()
+        return taken

@@ -1,0 +1,115 @@
+"""What a sequencer does to come to lead, and to leave: asks, collects promises, adopts streams, retires.
+
+What is decided by it is in `reign.py`; this carries it out on the sequencer's streams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .effects import Retire
+from .events import CLUSTER, Evict, Start, encode_event
+from .frames import Beat, Fetched, Nack, Prepare, Promised, Subscribe, Suspect
+from .pulse import Pulse
+from .reign import GRACE_MS, LEADING, PREPARING, STANDBY, adopt
+from .streams import StreamView
+
+if TYPE_CHECKING:
+    from .sequencer import SequencerMachine
+
+
+class Succession:
+    """Of one sequencer."""
+
+    def __init__(self, machine: SequencerMachine) -> None:
+        self.machine = machine
+
+    def suspect(self, peer: str, frame: Suspect) -> None:
+        if self.machine.reign.suspected(frame, self.machine.now_ms):
+            self.machine.ballot = (self.machine.reign.highest[0] + 1, self.machine.uid)
+            self.machine.reign.role = PREPARING
+            self.ask(list(self.machine.linked))
+            self.machine.wake(self.machine.now_ms + GRACE_MS)
+
+    def ask(self, peers: list[str]) -> None:
+        self.machine.reign.asked_ms = self.machine.now_ms
+        for peer in peers:
+            self.machine.send(peer, Prepare(self.machine.ballot))
+
+    def promised(self, peer: str, frame: Promised) -> None:
+        if frame.ballot == self.machine.ballot and not self.machine.born and frame.broker in self.machine.members:
+            self.machine.reign.markers[frame.broker] = frame
+            self.recover_all()
+
+    def recover_all(self) -> None:
+        if self.machine.reign.role == STANDBY or self.machine.born:
+            return
+        for marker in list(self.machine.reign.markers.values()):
+            for name in marker.hosting:
+                if name not in self.machine.dropped and name not in self.machine.streams:
+                    self.machine.streams[name] = StreamView(name)
+        for stream in [s for s in self.machine.streams.values() if not s.ready]:
+            self.recover(stream)
+
+    def recover(self, stream: StreamView) -> None:
+        """Adopt a stream if that can be done now (S1, S2)."""
+        cluster = self.machine.streams.get(CLUSTER)
+        if stream.asked or (stream.name != CLUSTER and (cluster is None or not cluster.ready)):
+            return
+        floor = self.machine.reign.floor(cluster) if cluster is not None else {}
+        source = self.machine.reign.source(stream, floor, set(self.machine.linked), self.machine.now_ms)
+        if source is None:
+            return
+        peer, best, first = source
+        if best is None or first > best.have:
+            self.adopted(stream, best, None)
+        else:
+            stream.asked = peer
+            self.machine.send(peer, self.machine.reign.fetch(self.machine.ballot, stream, best, first))
+
+    def fetched(self, peer: str, frame: Fetched) -> None:
+        stream = self.machine.streams.get(frame.stream)
+        if stream is None or stream.ready or stream.asked != peer or frame.ballot != self.machine.ballot:
+            return
+        stream.asked = ""
+        best = next((voice for p, voice in stream.voices.values() if p == peer), None)
+        if best is not None and frame.first + len(frame.entries) - 1 == best.have:
+            self.adopted(stream, best, frame)
+
+    def adopted(self, stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -> None:
+        adopt(stream, best, fetched)
+        if best is not None:
+            self.machine.seq = max(self.machine.seq, best.seq)
+        stream.ready = True
+        self.machine.append(stream, encode_event(Start(self.machine.ballot)))
+        stream.start = stream.waiting_from = stream.end
+        for broker, inc in self.machine.out.items():
+            self.machine.append(stream, encode_event(Evict(broker, inc)))
+        voices, stream.voices = stream.voices, {}
+        for peer, frame in voices.values():
+            self.machine.enrol(stream, peer, frame)
+        if stream.name == CLUSTER:
+            stream.away.update(member for member in self.machine.members if member not in stream.keepers)
+            self.machine.reign.role = LEADING
+            self.machine.pulse = Pulse(self.machine.members, self.machine.now_ms)
+            for peer in self.machine.linked:
+                if peer in self.machine.members:
+                    self.machine.pulse.up(peer, self.machine.now_ms)
+                self.machine.send(peer, Beat(self.machine.ballot, 0, 0))
+            self.machine.wake(self.machine.now_ms)
+            self.recover_all()
+        self.machine.drop_if_gone(stream)
+        for peer, request in self.machine.held.take():
+            self.machine.request(peer, request)
+
+    def nack(self, peer: str, nack: Nack) -> None:
+        if nack.promised <= self.machine.ballot:
+            return
+        if self.machine.reign.role == LEADING:
+            self.machine.deposed = nack.promised
+            self.machine.effects.append(
+                Retire(f"a sequencer with the higher ballot {nack.promised} has taken over (S7)")
+            )
+        else:
+            self.machine.reign.give_up(nack.promised)
+            self.machine.streams.clear()

@@ -1,0 +1,102 @@
+"""A replica's part in updates, as updater and as updatee; what they are made of is in `updating.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .events import ZERO
+from .frames import Update, UpdateFront, UpdateStart, UpdateTaken
+from .hosting import Hosting
+from .queue import QueueState
+from .updating import RETRY_MS, Updater
+
+if TYPE_CHECKING:
+    from .replica import ReplicaMachine
+
+
+class Updates:
+    """Of one replica."""
+
+    def __init__(self, machine: ReplicaMachine) -> None:
+        self.machine = machine
+
+    def ask_again(self, id: str, hosted: Hosting) -> None:
+        """A blank replica whose update does not come: begin anew with another updater."""
+        hosted.update = None
+        hosted.unapplied = []
+        hosted.keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
+        hosted.state.restore(QueueState(id).outline())
+        hosted.applied = 0
+        hosted.retry_at = self.machine.now_ms + RETRY_MS
+        self.machine.set_timer(id, hosted.retry_at)
+        if self.machine.following.leader:
+            self.machine.send(self.machine.following.leader, hosted.keeper.subscribe())
+
+    def give_to(self, frame: Update) -> None:
+        """We are the updater."""
+        hosted = self.machine.queues.get(frame.stream)
+        if (
+            hosted is None
+            or hosted.keeper.blank
+            or hosted.update is not None
+            or frame.updatee not in self.machine.fellows
+        ):
+            return  # the updatee will ask again and get another
+        self.machine.apply(hosted)
+        hosted.updates[frame.updatee] = Updater(hosted.state, frame.updatee)
+        self.machine.send(frame.updatee, hosted.keeper.update(self.machine.name, frame.updatee, hosted.state.outline()))
+        self.machine.dirty[frame.stream] = None
+
+    def started(self, frame: UpdateStart) -> None:
+        hosted = self.machine.queues.get(frame.stream)
+        if hosted is None or not hosted.keeper.blank:
+            return
+        if hosted.mine:
+            self.machine.retire(f"{frame.stream} is updated a second time with commands under way")
+            return
+        hosted.restore(frame)
+        if self.machine.following.leader:
+            self.machine.send(self.machine.following.leader, hosted.keeper.subscribe())
+
+    def front(self, frame: UpdateFront) -> None:
+        hosted = self.machine.queues.get(frame.stream)
+        update = hosted.update if hosted is not None else None
+        if hosted is None or update is None or update.updater != self.machine.sender or not update.take(frame):
+            return
+        self.machine.send(self.machine.sender, UpdateTaken(frame.stream, frame.chunk))
+        if update.until:
+            hosted.needs_ack = True
+            self.machine.dirty[frame.stream] = None
+            self.machine.apply(hosted)
+
+    def taken(self, frame: UpdateTaken) -> None:
+        hosted = self.machine.queues.get(frame.stream)
+        update = hosted.updates.get(self.machine.sender) if hosted is not None else None
+        if hosted is not None and update is not None:
+            update.taken = max(update.taken, frame.chunk)
+            if update.done and update.taken == update.sent:
+                del hosted.updates[self.machine.sender]
+            else:
+                self.machine.dirty[frame.stream] = None
+
+    def joining(self, id: str, hosted: Hosting) -> bool:
+        """A blank replica: whether it has its state, so that it may acknowledge and serve."""
+        if hosted.update is not None:
+            return False
+        if hosted.keeper.end:
+            return True
+        if hosted.retry_at and self.machine.now_ms >= hosted.retry_at:
+            self.ask_again(id, hosted)
+        elif hosted.retry_at:
+            self.machine.set_timer(id, hosted.retry_at)
+        return False
+
+    def next_chunks(self, hosted: Hosting) -> bool:
+        """A chunk for each updatee that can take one; whether there is more to send at once."""
+        more = False
+        for update in hosted.updates.values():
+            chunk = update.chunk()
+            if chunk is not None:
+                self.machine.send(update.updatee, chunk)
+                more = True
+        return more

@@ -1,0 +1,99 @@
+"""Bringing a replica that has lost its log up to date (`design.md` section 8): the updater's side and the updatee's.
+
+At a sync point the updater sends all but the messages, which is small; then the messages, from the back to the front,
+in chunks of which few are under way at a time, between its other work. What has been dequeued by the time its chunk
+is due is left out: consumers shrink the update. Meanwhile the updatee gets what is committed behind the sync point from
+the sequencer, keeps it, and applies it when all messages are there; until then it acknowledges and owns nothing.
+"""
+
+from __future__ import annotations
+
+from .frames import UpdateFront, UpdateStart
+from .queue import QueueState
+
+CHUNK_BYTES = 256 * 1024
+CHUNK_MESSAGES = 2048
+IN_FLIGHT = 4
+"""Chunks that may wait to be taken."""
+RETRY_MS = 2000
+"""How long a blank replica waits for a sign of its update before it asks again."""
+
+
+class Updater:
+    """One update that a replica gives.
+
+    Args:
+        stream, state: what is copied, as it is now.
+        updatee: peer name.
+    """
+
+    def __init__(self, state: QueueState, updatee: str) -> None:
+        self.updatee = updatee
+        self.sent = 0
+        self.taken = 0
+        self.messages = 0
+        self.done = False
+        self._state = state
+        self._left = list(state.live())
+
+    def chunk(self) -> UpdateFront | None:
+        """The next chunk, if one may be sent now."""
+        if self.done or self.sent - self.taken >= IN_FLIGHT:
+            return None
+        blobs_of = self._state.blobs
+        left = self._left
+        positions: list[int] = []
+        size = looked = 0
+        while left and size < CHUNK_BYTES and looked < CHUNK_MESSAGES:
+            first, last = left.pop()
+            position = last
+            while position >= first and size < CHUNK_BYTES and looked < CHUNK_MESSAGES:
+                blob = blobs_of.get(position)
+                if blob is not None:
+                    positions.append(position)
+                    size += len(blob)
+                looked += 1
+                position -= 1
+            if position >= first:
+                left.append((first, position))
+        positions.reverse()
+        ranges: list[int] = []
+        for position in positions:
+            if ranges and ranges[-1] == position - 1:
+                ranges[-1] = position
+            else:
+                ranges += (position, position)
+        self.sent += 1
+        self.messages += len(positions)
+        self.done = not left
+        blobs = [blobs_of[position] for position in positions]
+        return UpdateFront(self._state.id, self.sent, ranges, blobs, self.done, self._state.index)
+
+
+class Updatee:
+    """One update that a replica takes.
+
+    Attributes:
+        updater: its peer name.
+        blobs: the messages so far.
+        until: with all messages here, how far the stream must be committed before the state is whole; 0: not all
+            are here.
+    """
+
+    def __init__(self, frame: UpdateStart) -> None:
+        self.updater = frame.updater
+        self.blobs: dict[int, bytes] = {}
+        self.until = 0
+        self._chunk = 0
+
+    def take(self, frame: UpdateFront) -> bool:
+        """Take a chunk; False: it is not the next one (of an update that was given up, say)."""
+        if frame.chunk != self._chunk + 1:
+            return False
+        self._chunk = frame.chunk
+        ranges = frame.ranges
+        positions = (p for i in range(0, len(ranges), 2) for p in range(ranges[i], ranges[i + 1] + 1))
+        self.blobs.update(zip(positions, frame.blobs, strict=True))
+        if frame.last:
+            self.until = frame.index
+        return True
