@@ -1,16 +1,20 @@
-"""A broker node: clients on one listener, its own queue replicas on another, a link to the sequencer."""
+"""A broker node: clients on one listener, its own queue replicas on another, links to the sequencers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..protocol.broker import BrokerMachine
-from ..protocol.effects import SEQUENCER
+from ..protocol.errors import LocalError
+from .deputy import Deputy
 from .handshake import Credentials
 from .member import Member
 
 
 class BrokerNode(Member):
+    _deputy: Deputy | None = None
+
     async def start(
         self,
         own: Credentials,
@@ -19,14 +23,16 @@ class BrokerNode(Member):
         inc: int,
         members: list[str],
         token: str,
-        sequencer: str,
+        sequencers: dict[str, str],
+        blank: bool,
         want_spare: Callable[[str], None],
     ) -> dict[str, str]:
-        """Start listening and dial the sequencer.
+        """Start listening and dial the sequencers.
 
         Args:
             bind: host to listen on.
             client_port: for clients; 0 for any.
+            blank: an earlier incarnation of this broker was there before.
             want_spare: called with this broker's id when a warm queue replica has been used up.
 
         Returns:
@@ -34,14 +40,28 @@ class BrokerNode(Member):
         """
         mine = self.name + "."
         shell = self._run(
-            BrokerMachine(self.name, inc, members, token),
+            BrokerMachine(self.name, inc, members, token, blank=blank),
             own,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),
         )
-        self.addresses = {
-            "peers": await shell.listen_peers(bind),
-            "clients": await shell.listen_clients(bind, client_port),
-        }
-        shell.dial(SEQUENCER, sequencer)
+        try:
+            clients = await shell.listen_clients(bind, client_port)
+        except LocalError:
+            if not blank:
+                raise
+            clients = await shell.listen_clients(bind)  # the port of its predecessor is taken: any other
+        self.addresses = {"peers": await shell.listen_peers(bind), "clients": clients}
+        await self.meet(sequencers)
         return self.addresses
+
+    async def remember(self, deputy: Deputy) -> None:
+        """Keep what a new Supervisor must know, and look from time to time whether one is needed."""
+        if self._deputy is not None:
+            self._deputy.close()
+        self._deputy = deputy
+        deputy.begin()
+
+    async def recall(self) -> dict[str, Any] | None:
+        """What the last Supervisor left here."""
+        return self._deputy.legacy if self._deputy is not None else None

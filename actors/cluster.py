@@ -27,6 +27,7 @@ __all__ = ["Cluster", "find_cluster", "start_cluster", "start_ray_head", "stop_r
 NAMESPACE = "mantamq"
 QUEUE_ACTORS_MAX = 4
 _GONE_S = 10.0
+_REPLACED_S = 20.0
 
 
 class Cluster:
@@ -61,11 +62,23 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         """The whole cluster as plain values: members, and per actor role, pid, node, links, the machine's report."""
-        return self._supervisor.call_now("status", timeout_s=10)
+        return self._ask("status")
 
     def actor_pids(self) -> dict[str, int]:
         """Process id of every actor, by name."""
-        return self._supervisor.call_now("book", timeout_s=10)["pids"]
+        return self._ask("book_now")["pids"]
+
+    def _ask(self, method: str) -> Any:
+        """Ask the Supervisor; when it has died, the one that takes its place."""
+        until = time.monotonic() + _REPLACED_S
+        while True:
+            try:
+                return self._supervisor.call_now(method, timeout_s=10)
+            except ActorGone:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.2)
+            self._supervisor = Placement(self.namespace, False).find(SUPERVISOR) or self._supervisor
 
     def broker_nodes(self) -> dict[str, str]:
         """Ray node id of every broker."""
@@ -143,7 +156,7 @@ def start_cluster(
         supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
         try:
             _follow(supervisor, plan, say)
-            book = supervisor.call_now("book")
+            book = supervisor.call_now("book_now")
         except BaseException:
             _stop(supervisor)
             raise
@@ -169,7 +182,7 @@ def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Clus
     supervisor = Placement(namespace, False).find(SUPERVISOR)
     if supervisor is not None:
         try:
-            book = supervisor.call_now("book", timeout_s=10)
+            book = supervisor.call_now("book_now", timeout_s=10)
             if book["addresses"]:
                 return Cluster(supervisor, book)
         except ActorGone:
@@ -218,7 +231,7 @@ def _follow(supervisor: Handle, plan: Plan, say: Callable[[str], None]) -> None:
 def _stop(supervisor: Handle) -> None:
     pids: dict[str, int] = {}
     try:
-        pids = supervisor.call_now("book", timeout_s=STOP_S)["pids"]
+        pids = supervisor.call_now("book_now", timeout_s=STOP_S)["pids"]
         supervisor.call_now("stop", timeout_s=5 * STOP_S)
     except (ActorGone, LocalError):
         pass

@@ -69,6 +69,20 @@ class Member:
 
         return current_place() | {"loop": type(asyncio.get_running_loop()).__module__}
 
+    async def linger(self) -> None:
+        """Returns never: whoever waits for it hears of this actor's death at once."""
+        await asyncio.get_running_loop().create_future()
+
+    async def meet(self, peers: dict[str, str]) -> None:
+        """Dial peers: name to "host:port"; a new address replaces an old one."""
+        for name, address in peers.items():
+            self._running().dial(name, address)
+
+    async def part(self, names: list[str]) -> None:
+        """Dial these no more."""
+        for name in names:
+            self._running().part(name)
+
     async def until_linked(self, names: Iterable[str], timeout_s: float) -> list[str]:
         """Wait for links to all `names`; returns the missing ones at the time limit."""
         return await self._running().until_up(names, timeout_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..protocol.effects import SEQUENCER
 from ..protocol.ownership import OwnershipMachine
 from .handshake import Credentials
 from .member import Member
@@ -10,10 +9,10 @@ from .member import Member
 
 class Ownership(Member):
     async def start(
-        self, own: Credentials, bind: str, inc: int, members: list[str], slice_ms: int, sequencer: str
+        self, own: Credentials, bind: str, inc: int, members: list[str], slice_ms: int, sequencers: dict[str, str]
     ) -> dict[str, str]:
-        """Start listening and dial the sequencer at "host:port"; returns the addresses."""
+        """Start listening and dial the sequencers (name to "host:port"); returns the addresses."""
         shell = self._run(OwnershipMachine(inc, members, slice_ms), own, admits=lambda name: ".r" in name)
         self.addresses = {"peers": await shell.listen_peers(bind)}
-        shell.dial(SEQUENCER, sequencer)
+        await self.meet(sequencers)
         return self.addresses

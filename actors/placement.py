@@ -10,6 +10,7 @@ Never restarted by Ray, never retried: a restart is an empty constructor (amnesi
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ SUPERVISOR = "supervisor"
 BROKER_RESOURCE = "manta_broker"
 """Nodes that offer this custom resource carry the brokers; if none does, all nodes do."""
 ACTOR_CPUS = 0.01
+KILL_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -102,16 +104,32 @@ class Placement:
         except ValueError:
             return None
 
-    def sweep(self) -> list[str]:
-        """Kill what an earlier cluster of this namespace left behind, except supervisors; returns the names."""
+    def names(self) -> list[str]:
+        """Peer names of this cluster's actors, as Ray knows them."""
         named: list[Any] = list_named_actors(all_namespaces=True)
-        names = [
+        return [
             entry["name"][len(PREFIX) :]
             for entry in named
             if entry["namespace"] == self.namespace and entry["name"].startswith(PREFIX)
         ]
-        left = [name for name in names if name != SUPERVISOR]
+
+    def sweep(self) -> list[str]:
+        """Kill what an earlier cluster of this namespace left behind, except supervisors; returns the names."""
+        left = [name for name in self.names() if name != SUPERVISOR]
         for name in left:
             if (handle := self.find(name)) is not None:
                 handle.kill()
         return left
+
+    def kill_process(self, node: str, pid: int) -> None:
+        """End a process on another node for good: one that stands still does not hear Ray. Waits a little at most."""
+        strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+        done: Any = ray.remote(_kill).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy).remote(pid)
+        ray.wait([done], timeout=KILL_S)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 import ray
 from ray.actor import ActorHandle
@@ -37,7 +37,8 @@ class Handle:
         """Call from an event loop."""
         reference = getattr(self._actor, method).remote(*args)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(reference.future()), timeout_s)
+            limit_s = None if timeout_s == float("inf") else timeout_s
+            return await asyncio.wait_for(asyncio.wrap_future(reference.future()), limit_s)
         except Exception as error:
             raise self._translated(error, method, timeout_s) from error
 
@@ -81,12 +82,22 @@ class Handle:
         return error
 
 
-class Teller:
-    """A picklable callable: tells a named actor something, one argument."""
+class Finder(Protocol):
+    def find(self, name: str) -> Handle | None: ...
 
-    def __init__(self, handle: Handle, method: str) -> None:
-        self._handle = handle
+
+class Teller:
+    """A picklable callable: tells the actor that has a name now something, one argument."""
+
+    def __init__(self, finder: Finder, name: str, method: str) -> None:
+        self._finder = finder
+        self._name = name
         self._method = method
 
     def __call__(self, argument: Any) -> None:
-        self._handle.tell(self._method, argument)
+        asyncio.get_running_loop().run_in_executor(None, self._tell, argument)
+
+    def _tell(self, argument: Any) -> None:
+        handle = self._finder.find(self._name)
+        if handle is not None:
+            handle.tell(self._method, argument)

@@ -5,31 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.replica import ReplicaMachine
 from .handshake import Credentials
 from .member import Member
 
 
 class QueueReplica(Member):
-    async def start(
-        self, own: Credentials, bind: str, broker: str, inc: int, sequencer: str, ownership: str, broker_peers: str
-    ) -> dict[str, str]:
-        """Listen at `bind`, dial the sequencer, Ownership and the broker at their "host:port".
+    async def start(self, own: Credentials, bind: str, broker: str, inc: int, peers: dict[str, str]) -> dict[str, str]:
+        """Listen at `bind`, dial `peers`: the sequencers, Ownership, the broker, and replicas of other brokers.
 
         Returns:
             ``{"peers": "host:port"}`` for other replicas.
         """
         shell = self._run(ReplicaMachine(self.name, broker, inc), own)
-        shell.dial(SEQUENCER, sequencer)
-        shell.dial(OWNERSHIP, ownership)
-        shell.dial(broker, broker_peers)
-        return {"peers": await shell.listen_peers(bind)}
-
-    async def meet(self, fellows: dict[str, str]) -> None:
-        """Dial replicas of other brokers: peer name to "host:port"."""
-        for name, address in fellows.items():
-            self._running().dial(name, address)
+        self.addresses = {"peers": await shell.listen_peers(bind)}
+        await self.meet(peers)
+        return self.addresses
 
     def _report(self, machine: ReplicaMachine) -> dict[str, Any]:
         return {queue: machine.report(queue) for queue in machine.queues}

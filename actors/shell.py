@@ -31,6 +31,7 @@ from ..protocol.effects import (
     PeerDown,
     PeerUp,
     Received,
+    Retire,
     Send,
     SetTimer,
     Tick,
@@ -54,6 +55,10 @@ class Machine(Protocol):
     def step(self, input: Input) -> list[Effect]: ...
 
 
+class Retired(LocalError):
+    """A machine's part is over (deposed, evicted, or cut off from what it belongs to); not a defect."""
+
+
 class Shell:
     """Runs one machine on the running event loop.
 
@@ -69,6 +74,7 @@ class Shell:
     Attributes:
         links: open links by peer name.
         failure: the exception that stopped this shell, if one has.
+        retired: why its part is over, "" while it is not.
     """
 
     def __init__(
@@ -86,6 +92,7 @@ class Shell:
         self.own = own
         self.links: dict[str, Link] = {}
         self.failure: BaseException | None = None
+        self.retired = ""
         self._limits = limits
         self._admits = admits
         self._on_want_spare = on_want_spare
@@ -124,6 +131,12 @@ class Shell:
             raise LocalError(f"{self.own.name} cannot listen on {host}:{port}: {error}; choose another port") from None
         self._servers.append(server)
         return f"{host}:{server.sockets[0].getsockname()[1]}"
+
+    def part(self, name: str) -> None:
+        """Dial `name` no more: it is gone for good."""
+        dialler = self._diallers.pop(name, None)
+        if dialler is not None:
+            dialler.close()
 
     def dial(self, name: str, address: str) -> None:
         """Keep a link to the peer `name` at `address`; a new address replaces an old one."""
@@ -344,6 +357,9 @@ class Shell:
                     link.heartbeat(effect.interval_ms, effect.patience_ms)  # type: ignore[union-attr]
             elif kind is WantSpare:
                 self._on_want_spare()
+            elif kind is Retire:
+                self._retire(effect.reason)  # type: ignore[union-attr]
+                return
             else:
                 raise LocalError(f"there is no way to carry out {effect!r}: add a branch to Shell._carry_out")
 
@@ -358,13 +374,22 @@ class Shell:
             if link.is_client:
                 link.hold(reason, held)
 
-    # ---- failure
+    # ---- the end
+
+    def _retire(self, reason: str) -> None:
+        """The machine's part is over: what it has said still leaves, then this process ends."""
+        log.warning("%s retires: %s", self.own.name, reason)
+        self.retired = reason
+        for link in self.links.values():
+            link.flush()
+        self._fail(Retired(reason))
 
     def _fail(self, error: BaseException) -> None:
         """Stop for good: nothing more is stepped, sent or accepted."""
         if self._stopped:
             return
-        log.critical("%s: the machine broke and stops", self.own.name, exc_info=error)
+        if not isinstance(error, Retired):
+            log.critical("%s: the machine broke and stops", self.own.name, exc_info=error)
         self.failure = error
         self._stopped = True
         self._step = _nothing

@@ -1,10 +1,11 @@
 """The Supervisor: starts a cluster's actors on their nodes, introduces them to each other, keeps the address book.
 
-    choose nodes -> start every process at once -> Sequencer listens -> Ownership and brokers listen and dial it
-                 -> warm queue replicas dial all three -> brokers learn each other's client address -> all links up
+    choose nodes -> start every process at once -> Sequencers listen -> Ownership and brokers listen and dial them
+                 -> warm queue replicas dial all of these -> brokers learn each other's client address -> all links up
 
 It makes the cluster's secret, and gives it to the actors in calls only: constructor arguments would be kept by Ray's
-control store. When a broker has used up a warm queue replica it asks here for another. The data plane never comes here.
+control store. When a broker has used up a warm queue replica it asks here for another; what dies is replaced by
+`healing.py`. The data plane never comes here.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import logging
 import os
 import secrets
 import time
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.errors import LocalError
+from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
+from .deputy import Deputy
 from .handshake import Credentials
+from .healing import Healer
+from .health import complaints
 from .member import fence
 from .ownership_actor import Ownership
 from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes
@@ -28,78 +32,39 @@ from .ray_handles import ActorGone, Handle, Teller
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
 
+__all__ = ["START_S", "STOP_S", "Plan", "Supervisor"]
+
 log = logging.getLogger(__name__)
 
 START_S = 90.0
 STOP_S = 5.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to start.
-
-    Attributes:
-        brokers: how many; ids b1 .. bn.
-        token: what clients must present; "" admits everybody.
-        slice_ms: an owner's time on a contended queue.
-        spares: warm queue replicas per broker at the start.
-        queue_actors_max: most queue replicas per broker.
-        client_port: brokers' client ports count up from here; 0 for any port.
-        bind: host every listener binds; "" for the address Ray knows the node by.
-    """
-
-    brokers: int = 3
-    token: str = ""
-    slice_ms: int = 20
-    spares: int = 2
-    queue_actors_max: int = 4
-    client_port: int = 0
-    bind: str = ""
-
-    def __post_init__(self) -> None:
-        if self.brokers < 1:
-            raise LocalError(f"a cluster has at least one broker, not {self.brokers}")
-        if not 1 <= self.spares <= self.queue_actors_max:
-            raise LocalError(
-                f"warm queue replicas per broker must be 1 to {self.queue_actors_max} (queue_actors_max), "
-                f"not {self.spares}"
-            )
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of the address book."""
-
-    handle: Handle
-    role: str
-    node: str
-    host: str
-    pid: int = 0
-    loop: str = ""
-    peers: str = ""
-    clients: str = ""
+STANDBY = SEQUENCER + "2"
 
 
 class Supervisor:
-    """One per cluster, an ordinary class that `cluster.py` makes an actor."""
+    """One per cluster, an ordinary class that `cluster.py` makes an actor.
+
+    Attributes:
+        book: the actors.
+        stage: what it is doing: "running" once the cluster is complete, "stopped" at the end.
+    """
 
     def __init__(self, name: str, placement: Placement, fenced: bool = False) -> None:
         self.name = name
         self.cluster = secrets.token_hex(6)
-        self._placement = placement
-        self._plan = Plan()
+        self.placement = placement
+        self.plan = Plan()
+        self.book = Book()
+        self.stage_now = "starting"
         self._secret = secrets.token_bytes(32)
-        self._book: dict[str, Entry] = {}
-        self._nodes: dict[str, Node] = {}
-        self._incs: dict[str, int] = {}
-        self._stage = "starting"
-        self._refilling = asyncio.Lock()
+        self.starting = asyncio.Lock()
         self._began = time.time()
+        self._healer = Healer(self)
         if fenced:
             fence(os.getppid())
 
     def __repr__(self) -> str:
-        return f"Supervisor({self.cluster}, {self._stage})"
+        return f"Supervisor({self.cluster}, {self.stage_now})"
 
     # ---- starting
 
@@ -109,176 +74,210 @@ class Supervisor:
         Raises:
             LocalError: something is missing at the time limit, and what; what was started has been killed.
         """
-        if self._book:
+        if self.book:
             raise LocalError("this cluster has been started already")
-        self._plan = plan
+        self.plan = plan
         try:
             await self._start(time.monotonic() + START_S)
         except BaseException:
             await self.stop()
             raise
-        self._stage = "running"
+        self.stage_now = "running"
+        await self.tell_members()
+        self._healer.begin()
 
     async def _start(self, deadline: float) -> None:
         def left() -> float:
             return max(0.1, deadline - time.monotonic())
 
-        plan = self._plan
-        swept = self._placement.sweep()
+        plan, book = self.plan, self.book
+        swept = self.placement.sweep()
         if swept:
             log.warning("killed what an earlier cluster left behind: %s", ", ".join(swept))
             await self._names_free(left())
-        ids = [f"b{number}" for number in range(1, plan.brokers + 1)]
-        self._launch(ids)
-        self._stage = "waiting for processes"
-        await asyncio.gather(*(self._verify(name, left()) for name in self._book))
+        self._launch()
+        self.stage_now = "waiting for processes"
+        await asyncio.gather(*(self.verify(name, left()) for name in book))
 
-        self._stage = "listening"
-        await self._start_actor(SEQUENCER, _fresh(), ids)
-        sequencer = self._book[SEQUENCER].peers
-        starts = [self._start_actor(OWNERSHIP, _fresh(), ids, plan.slice_ms, sequencer)]
-        me = self._placement.find(SUPERVISOR)
-        assert me is not None
-        for index, broker in enumerate(ids):
-            port = plan.client_port + index if plan.client_port else 0
-            inc = self._incs[broker] = _fresh()
-            starts.append(self._start_actor(broker, port, inc, ids, plan.token, sequencer, Teller(me, "want_spare")))
-        await asyncio.gather(*starts)
-        await asyncio.gather(*(self._start_replica(name) for name in self._replicas()))
-        await asyncio.gather(*(self._introduce(name) for name in self._replicas()))
+        self.stage_now = "listening"
+        await self.start_actor(SEQUENCER, fresh(), plan.members, True)
+        await self.start_actor(STANDBY, fresh(), plan.members, False)
+        brokers = (self.start_broker(broker, self._port(broker), blank=False) for broker in plan.members)
+        await asyncio.gather(self.start_ownership(), *brokers)
+        for broker in plan.members:
+            book.change(broker, serving=True)
+        # One after the other: each dials those that listen already, so every two are linked once.
+        for name in book.replicas():
+            await self.start_replica(name)
 
-        self._stage = "linking"
-        addresses = self.addresses_now()
-        await asyncio.gather(*(self._book[broker].handle.call("members", addresses) for broker in ids))
-        missing = await asyncio.gather(*(self._missing(name, left()) for name in self._book))
+        self.stage_now = "linking"
+        missing = await asyncio.gather(*(self._missing(name, left()) for name in book))
         lines = [line for lines in missing for line in lines]
         if lines:
             raise LocalError(
                 f"these links did not come up within {START_S:g} s: {'; '.join(lines)}; see the actors' logs"
             )
 
-    def _launch(self, ids: list[str]) -> None:
+    def _launch(self) -> None:
         """Begin every process at once: starting them is what takes the time."""
-        nodes = alive_nodes()
-        carriers = broker_nodes(nodes)
-        where = {broker: carriers[index % len(carriers)] for index, broker in enumerate(ids)}
-        # Sequencer and Ownership live beside the Supervisor if that is a node for brokers, else with the first broker.
-        home = where[ids[0]]
-        self._nodes = where
-        self._book = {
-            SEQUENCER: self._new(Sequencer, SEQUENCER, home),
-            OWNERSHIP: self._new(Ownership, OWNERSHIP, home),
-        }
-        for broker in ids:
-            self._book[broker] = self._new(BrokerNode, broker, where[broker])
-        for broker in ids:
-            for number in range(self._plan.spares):
-                name = f"{broker}.r{number}"
-                self._book[name] = self._new(QueueReplica, name, where[broker])
+        carriers = broker_nodes(alive_nodes())
+        members = self.plan.members
+        where = {broker: carriers[index % len(carriers)] for index, broker in enumerate(members)}
+        # Sequencer and Ownership live beside the first broker, the standby beside the last.
+        home, away = where[members[0]], where[members[-1]]
+        self.new(Sequencer, SEQUENCER, home)
+        self.new(Sequencer, STANDBY, away)
+        self.new(Ownership, OWNERSHIP, home)
+        for broker in members:
+            self.new(BrokerNode, broker, where[broker])
+        for broker in members:
+            for number in range(self.plan.spares):
+                self.new(QueueReplica, f"{broker}.r{number}", where[broker])
 
-    def _new(self, cls: type, name: str, node: Node) -> Entry:
-        return Entry(self._placement.actor(cls, name, node.id, True), cls.__name__, node.id, node.host)
+    def new(self, cls: type, name: str, node: Node) -> None:
+        """Begin a process; `verify` waits for it."""
+        handle = self.placement.actor(cls, name, node.id, True)
+        self.book[name] = Entry(handle, cls.__name__, node.id, node.host)
 
-    async def _verify(self, name: str, timeout_s: float) -> None:
-        entry = self._book[name]
-        place = await self._placement.verify(entry.handle, entry.node, timeout_s)
-        self._book[name] = replace(entry, pid=place["pid"], loop=place["loop"])
-        up = sum(entry.pid > 0 for entry in self._book.values())
-        self._stage = f"{up} of {len(self._book)} processes are up"
+    async def verify(self, name: str, timeout_s: float) -> None:
+        entry = self.book[name]
+        place = await self.placement.verify(entry.handle, entry.node, timeout_s)
+        self.book.change(name, pid=place["pid"], loop=place["loop"])
+        if self.stage_now != "running":
+            up = sum(entry.pid > 0 for entry in self.book.values())
+            self.stage_now = f"{up} of {len(self.book)} processes are up"
 
-    async def _start_actor(self, name: str, *args: Any) -> None:
-        entry = self._book[name]
-        addresses = await entry.handle.call("start", self._credentials(name), self._plan.bind or entry.host, *args)
-        self._book[name] = replace(entry, peers=addresses.get("peers", ""), clients=addresses.get("clients", ""))
+    async def start_actor(self, name: str, *args: Any) -> None:
+        entry = self.book[name]
+        credentials = Credentials(self.cluster, self._secret, name)
+        addresses = await entry.handle.call("start", credentials, self.plan.bind or entry.host, *args)
+        self.book.change(name, peers=addresses.get("peers", ""), clients=addresses.get("clients", ""))
 
-    async def _start_replica(self, name: str) -> None:
-        broker = _broker_of(name)
-        peers = [self._book[other].peers for other in (SEQUENCER, OWNERSHIP, broker)]
-        await self._start_actor(name, broker, self._incs[broker], *peers)
+    async def start_ownership(self) -> None:
+        plan = self.plan
+        await self.start_actor(OWNERSHIP, fresh(), plan.members, plan.slice_ms, self.book.sequencers())
 
-    async def _introduce(self, name: str) -> None:
-        """A replica dials those of other brokers that stand before it in the book."""
-        fellows = self._fellows_before(name)
-        await self._book[name].handle.call("meet", {other: self._book[other].peers for other in fellows})
+    async def start_broker(self, broker: str, port: int, blank: bool) -> None:
+        want_spare = Teller(self.placement, SUPERVISOR, "want_spare")
+        plan = self.plan
+        await self.start_actor(
+            broker, port, fresh(), plan.members, plan.token, self.book.sequencers(), blank, want_spare
+        )  # fmt: skip
 
-    def _fellows_before(self, name: str) -> list[str]:
-        names = self._replicas()
-        before = names[: names.index(name)]
-        return [other for other in before if _broker_of(other) != _broker_of(name) and self._book[other].peers]
+    async def start_replica(self, name: str) -> None:
+        await self.start_actor(name, broker_of(name), fresh(), self.book.peers_of_replica(name))
 
-    def _credentials(self, name: str) -> Credentials:
-        return Credentials(self.cluster, self._secret, name)
+    def _port(self, broker: str) -> int:
+        return self.plan.client_port + self.plan.members.index(broker) if self.plan.client_port else 0
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:
         """The links of `name` that are not up in time."""
         wanted = self._links_of(name)
         if not wanted:
             return []
-        missing = await self._book[name].handle.call("until_linked", wanted, timeout_s, timeout_s=timeout_s + 5)
+        missing = await self.book[name].handle.call("until_linked", wanted, timeout_s, timeout_s=timeout_s + 5)
         return [f"{name} to {other}" for other in missing]
 
     def _links_of(self, name: str) -> list[str]:
         """Links counted at one end: the one that is needed first."""
-        role = self._book[name].role
+        sequencers = list(self.book.sequencers())
+        role = self.book[name].role
         if role == "QueueReplica":
-            return [SEQUENCER, OWNERSHIP, _broker_of(name), *self._fellows_before(name)]
+            fellows = [other for other in self.book.replicas() if broker_of(other) != broker_of(name)]
+            return [*sequencers, OWNERSHIP, broker_of(name), *fellows]
         if role == "BrokerNode":
-            return [SEQUENCER, *(other for other in self._replicas() if _broker_of(other) == name)]
-        return [SEQUENCER] if role == "Ownership" else []
-
-    def _replicas(self) -> list[str]:
-        return [name for name, entry in self._book.items() if entry.role == "QueueReplica"]
+            return [*sequencers, *self.book.replicas(name)]
+        return sequencers if role == "Ownership" else []
 
     async def _names_free(self, timeout_s: float) -> None:
         """Killed actors keep their names for a moment."""
         until = time.monotonic() + min(timeout_s, 10)
-        while self._placement.sweep() and time.monotonic() < until:
+        while self.placement.sweep() and time.monotonic() < until:
             await asyncio.sleep(0.05)
 
     # ---- running
 
     async def want_spare(self, broker: str) -> bool:
         """Start another warm queue replica for `broker` if the limit allows; whether one was started."""
-        async with self._refilling:
-            mine = [name for name in self._replicas() if _broker_of(name) == broker]
-            if self._stage != "running" or len(mine) >= self._plan.queue_actors_max:
+        async with self.starting:
+            mine = self.book.replicas(broker)
+            full = len(mine) >= self.plan.queue_actors_max
+            if self.stage_now != "running" or full or broker not in self.book:
                 return False
-            name = f"{broker}.r{1 + max(int(name.rsplit('r', 1)[1]) for name in mine)}"
-            self._book[name] = self._new(QueueReplica, name, self._nodes[broker])
-            try:
-                await self._verify(name, START_S)
-                await self._start_replica(name)
-                await self._introduce(name)
-            except Exception:
-                log.exception("no warm queue replica %s for broker %s", name, broker)
-                self._book.pop(name).handle.kill()
-                return False
-            finally:
-                if self._stage != "stopped":
-                    self._stage = "running"
-            return True
+            return await self.add_replica(broker)
 
-    def addresses_now(self) -> dict[str, str]:
-        return {name: entry.clients for name, entry in self._book.items() if entry.clients}
+    async def add_replica(self, broker: str) -> bool:
+        """Start a queue replica for `broker`, under a name that was never used before."""
+        name = f"{broker}.r{self._healer.number(broker)}"
+        entry = self.book[broker]
+        try:
+            self.new(QueueReplica, name, Node(entry.node, entry.host, {}))
+            await self.verify(name, START_S)
+            await self.start_replica(name)
+        except Exception:
+            log.exception("no queue replica %s for broker %s", name, broker)
+            if name in self.book:
+                self.book.pop(name).handle.kill()
+            return False
+        self._healer.mind(name)
+        return True
+
+    async def tell_members(self) -> None:
+        """Tell every broker where clients find the others, and what a new Supervisor would have to know."""
+        addresses, legacy = self.book.serving(), self._legacy()
+        brokers = self.book.of("BrokerNode")
+        calls = [self.book[broker].handle.call("members", addresses, timeout_s=STOP_S) for broker in brokers]
+        for rank, broker in enumerate(brokers):
+            deputy = Deputy(self.placement, legacy, rank)
+            calls.append(self.book[broker].handle.call("remember", deputy, timeout_s=STOP_S))
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    def _legacy(self) -> dict[str, Any]:
+        return {
+            "cluster": self.cluster,
+            "secret": self._secret,
+            "plan": self.plan,
+            "began": self._began,
+            "book": dict(self.book),
+            "numbers": dict(self._healer.numbers),
+        }
+
+    async def resume(self, legacy: dict[str, Any]) -> None:
+        """Take over from a Supervisor that has died: what it knew, then what has died since is replaced."""
+        self.cluster, self._secret = legacy["cluster"], legacy["secret"]
+        self.plan, self._began = legacy["plan"], legacy["began"]
+        self.book = Book(legacy["book"])
+        self._healer.numbers.update(legacy["numbers"])
+        await self._find_unknown()
+        self.stage_now = "running"
+        await self.tell_members()
+        self._healer.begin()
+
+    async def _find_unknown(self) -> None:
+        """Actors that were started after the legacy was written: known to Ray by name, but not to us. End them."""
+        for name in self.placement.names():
+            if name != SUPERVISOR and name not in self.book and (handle := self.placement.find(name)) is not None:
+                handle.kill()
 
     async def stage(self) -> str:
         """What the start is doing now, for a progress display."""
-        return self._stage
+        return self.stage_now
 
-    async def book(self) -> dict[str, Any]:
+    async def book_now(self) -> dict[str, Any]:
         """What a client or the command line needs to know: addresses, token, where each broker is, pids."""
+        book = self.book
         return {
             "cluster": self.cluster,
-            "namespace": self._placement.namespace,
-            "token": self._plan.token,
-            "addresses": self.addresses_now(),
-            "nodes": {name: entry.node for name, entry in self._book.items() if entry.clients},
-            "pids": {SUPERVISOR: os.getpid()} | {name: entry.pid for name, entry in self._book.items() if entry.pid},
+            "namespace": self.placement.namespace,
+            "token": self.plan.token,
+            "addresses": book.serving(),
+            "nodes": {name: entry.node for name, entry in book.items() if entry.clients},
+            "pids": {SUPERVISOR: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         }
 
     async def status(self, timeout_s: float = 3.0) -> dict[str, Any]:
         """The whole cluster as plain values; an actor that does not answer is reported as not alive."""
-        book = {name: entry for name, entry in self._book.items() if entry.pid}
+        book = {name: entry for name, entry in self.book.items() if entry.pid}
         reports = await asyncio.gather(*(self._report(entry.handle, timeout_s) for entry in book.values()))
         actors = [
             {
@@ -293,14 +292,17 @@ class Supervisor:
             }
             for (name, entry), report in zip(book.items(), reports, strict=True)
         ]
+        wrong = complaints(self.plan, actors) + self._healer.under_way()
         return {
             "cluster": self.cluster,
-            "namespace": self._placement.namespace,
-            "stage": self._stage,
+            "namespace": self.placement.namespace,
+            "stage": self.stage_now,
             "uptime_s": round(time.time() - self._began, 1),
-            "members": self.addresses_now(),
-            "authenticated": bool(self._plan.token),
+            "members": self.book.serving(),
+            "authenticated": bool(self.plan.token),
             "supervisor": {"pid": os.getpid()},
+            "healthy": not wrong,
+            "unhealthy": wrong,
             "actors": actors,
         }
 
@@ -321,22 +323,13 @@ class Supervisor:
 
     async def stop(self) -> dict[str, int]:
         """Close all links, clients' first, then kill every actor but this one; returns the pids by name."""
-        self._stage = "stopped"
-        order = ["BrokerNode", "QueueReplica", "Ownership", "Sequencer"]
-        for role in order:
-            handles = [entry.handle for entry in self._book.values() if entry.role == role]
+        self.stage_now = "stopped"
+        self._healer.close()
+        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer"):
+            handles = [self.book[name].handle for name in self.book.of(role)]
             await asyncio.gather(*(h.call("stop", timeout_s=STOP_S) for h in handles), return_exceptions=True)
-        pids = {name: entry.pid for name, entry in self._book.items()}
-        for entry in self._book.values():
+        pids = {name: entry.pid for name, entry in self.book.items()}
+        for entry in self.book.values():
             entry.handle.kill()
-        self._book = {}
+        self.book = Book()
         return pids
-
-
-def _broker_of(replica: str) -> str:
-    return replica.split(".", 1)[0]
-
-
-def _fresh() -> int:
-    """A number for an incarnation: 48 bits, rising with time (a newer one wins), the last seven random."""
-    return (int(time.time() * 1000) << 7 | secrets.randbits(7)) & ((1 << 48) - 1)

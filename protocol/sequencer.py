@@ -574,6 +574,7 @@ class SequencerMachine:
             "ballot": list(self.ballot),
             "standing": self.reign.role,
             "out": self.out,
+            "absent": sorted(self.absent),
             "seq": self.seq,
             "streams": {name: stream.report(self.members) for name, stream in self.streams.items()},
         }

@@ -1,0 +1,114 @@
+"""The address book of a cluster: which actors there are, where, and how they are reached."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..protocol.effects import OWNERSHIP, is_sequencer
+from ..protocol.errors import LocalError
+from .ray_handles import Handle
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to start.
+
+    Attributes:
+        brokers: how many; ids b1 .. bn.
+        token: what clients must present; "" admits everybody.
+        slice_ms: an owner's time on a contended queue.
+        spares: warm queue replicas per broker at the start.
+        queue_actors_max: most queue replicas per broker.
+        client_port: brokers' client ports count up from here; 0 for any port.
+        bind: host every listener binds; "" for the address Ray knows the node by.
+    """
+
+    brokers: int = 3
+    token: str = ""
+    slice_ms: int = 20
+    spares: int = 2
+    queue_actors_max: int = 4
+    client_port: int = 0
+    bind: str = ""
+
+    def __post_init__(self) -> None:
+        if self.brokers < 1:
+            raise LocalError(f"a cluster has at least one broker, not {self.brokers}")
+        if not 1 <= self.spares <= self.queue_actors_max:
+            raise LocalError(
+                f"warm queue replicas per broker must be 1 to {self.queue_actors_max} (queue_actors_max), "
+                f"not {self.spares}"
+            )
+
+    @property
+    def members(self) -> list[str]:
+        return [f"b{number}" for number in range(1, self.brokers + 1)]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the address book.
+
+    Attributes:
+        serving: a broker that takes clients; one that has come back does so when it has rejoined.
+    """
+
+    handle: Handle
+    role: str
+    node: str
+    host: str
+    pid: int = 0
+    loop: str = ""
+    peers: str = ""
+    clients: str = ""
+    serving: bool = False
+
+
+class Book(dict[str, Entry]):
+    """Entries by peer name."""
+
+    def change(self, name: str, **values: Any) -> None:
+        self[name] = replace(self[name], **values)
+
+    def of(self, role: str) -> list[str]:
+        return [name for name, entry in self.items() if entry.role == role]
+
+    def replicas(self, broker: str = "") -> list[str]:
+        """Queue replicas, all or one broker's."""
+        return [name for name in self.of("QueueReplica") if broker in ("", broker_of(name))]
+
+    def sequencers(self) -> dict[str, str]:
+        """Peer addresses of those that listen."""
+        return {name: entry.peers for name, entry in self.items() if is_sequencer(name) and entry.peers}
+
+    def group(self, broker: str) -> list[str]:
+        """A broker and its replicas: they live and end together."""
+        return [name for name in self if broker_of(name) == broker]
+
+    def peers_of_replica(self, name: str) -> dict[str, str]:
+        """Whom a new replica dials: the sequencers, Ownership, its broker, and all replicas of other brokers."""
+        broker = broker_of(name)
+        found = self.sequencers()
+        for other in (OWNERSHIP, broker):
+            if other in self and self[other].peers:
+                found[other] = self[other].peers
+        for other in self.replicas():
+            if broker_of(other) != broker and self[other].peers:
+                found[other] = self[other].peers
+        return found
+
+    def serving(self) -> dict[str, str]:
+        """Client addresses of the brokers that take clients."""
+        return {name: entry.clients for name, entry in self.items() if entry.serving}
+
+
+def broker_of(name: str) -> str:
+    return name.split(".", 1)[0]
+
+
+def fresh() -> int:
+    """A number for an incarnation: 48 bits, rising with time (a newer one wins), the last seven random."""
+    return (int(time.time() * 1000) << 7 | secrets.randbits(7)) & ((1 << 48) - 1)
