@@ -15,11 +15,13 @@ from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
 
 @dataclass
 class Held:
-    """A message fetched and not settled. Attributes: count: deliveries before; generation: of the connection, then."""
+    """A message fetched and not settled. Attributes: count: deliveries before; generation: of the connection, then;
+    unsure: another broker took over while it was fetched, so it may be from that one."""
 
     message: Message
     count: int
     generation: int
+    unsure: bool = False
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Hand:
             "deliver", link=self.link, id=id, position=message.position, producer=found.producer, number=found.number,
             count=count, since=round(self._since, 6), **more,
         )  # fmt: skip
-        self.held[id] = Held(message, count, self._generation)
+        self.held[id] = Held(message, count, self._generation, self._now() != self._generation)
 
     def _nothing_before(self, moment: float) -> None:
         """Ask the cluster itself: once it says that there is nothing, all that was sent to us until then is here."""
@@ -132,7 +134,12 @@ class Hand:
         stale = [id for id in ids if self.held[id].generation != generation]
         self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=SENT)
         held = [(id, self.held.pop(id)) for id in ids]
-        self._asked += [Asked(id, kind, one.message.position, one.generation) for id, one in held if id not in stale]
+        asked = [(id, one) for id, one in held if id not in stale]
+        self._asked += [Asked(id, kind, one.message.position, one.generation) for id, one in asked]
+        unsure = [id for id, one in held if id in stale and one.unsure]
+        if unsure:  # of the new broker perhaps: then it counts
+            self._answer(kind, unsure, UNKNOWN)
+            stale = [id for id in stale if id not in unsure]
         if stale:  # back in the queue since the broker was lost: the client does not even ask
             self._answer(kind, stale, LOST)
             self._stale.update(one.message.position for id, one in held if id in stale)
