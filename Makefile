@@ -2,7 +2,7 @@
 PYTHON ?= python3
 SEEDS ?= 300
 MINUTES ?= 1
-FAULTS ?= none
+FAULTS ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp

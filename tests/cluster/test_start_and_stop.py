@@ -22,7 +22,13 @@ def test_it_starts_works_and_leaves_no_process() -> None:
         assert cluster.nearest() in cluster.addresses.values()
         pids = cluster.actor_pids()
         assert sorted(pids) == sorted(
-            ["supervisor", "sequencer", "ownership", *(f"b{b}{r}" for b in (1, 2, 3) for r in ("", ".r0", ".r1"))]
+            [
+                "supervisor",
+                "sequencer",
+                "sequencer2",
+                "ownership",
+                *(f"b{b}{r}" for b in (1, 2, 3) for r in ("", ".r0", ".r1")),
+            ]
         )
         assert all(psutil.Process(pid).nice() == 0 for pid in pids.values())
 
@@ -66,7 +72,15 @@ def test_a_spare_is_refilled_up_to_the_limit() -> None:
         client.send("late", [b"x"], handle=9)
         [broker] = [actor for actor in cluster.status()["actors"] if actor["name"] == "b1"]
         assert [id.split("#")[0] for id in broker["machine"]["replicas"]["b1.r1"]] == ["late"]
-        assert sorted(cluster.actor_pids()) == ["b1", "b1.r0", "b1.r1", "ownership", "sequencer", "supervisor"]
+        assert sorted(cluster.actor_pids()) == [
+            "b1",
+            "b1.r0",
+            "b1.r1",
+            "ownership",
+            "sequencer",
+            "sequencer2",
+            "supervisor",
+        ]
 
 
 def test_wrong_wishes_are_named(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
