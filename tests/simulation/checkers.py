@@ -48,6 +48,7 @@ class Watcher:
         self._seqs: dict[int, tuple[str, int]] = {}
         self._terms: dict[tuple[str, events.Ballot, int], events.Entry] = {}
         self._begun: set[tuple[str, events.Ballot]] = set()
+        self._newest: dict[str, events.Ballot] = {}  # stream -> the highest ballot under which anything was sent
         self._leaders: dict[events.Ballot, str] = {}
         self._acked: dict[tuple[str, events.Ballot], dict[str, int]] = {}  # (stream, ballot) -> voter -> up to where
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
@@ -158,6 +159,8 @@ class Watcher:
         if (frame.stream, frame.ballot) not in self._begun:
             self._begun.add((frame.stream, frame.ballot))
             self._adopted(source, frame, log)
+            self._newest[frame.stream] = max(frame.ballot, self._newest.get(frame.stream, events.ZERO))
+        deposed = frame.ballot < self._newest[frame.stream]
         committed = self.commits.get(frame.stream, 0)
         for index, entry in enumerate(frame.entries, frame.previous + 1):
             if self._terms.setdefault((frame.stream, entry.ballot, index), entry) != entry:
@@ -165,8 +168,8 @@ class Watcher:
             known = log.get(index)
             if known == entry:
                 continue
-            if known is not None and frame.ballot < known.ballot:
-                continue  # a deposed one still talks; nobody may listen
+            if deposed and (index > committed or (known is not None and frame.ballot < known.ballot)):
+                continue  # a deposed one still talks, and may have the longer log; nobody may listen
             if index <= committed:
                 raise Violation(f"I5: {frame.stream} had {known} committed at {index}; {frame.ballot} says {entry}")
             if known is None and index != len(log) + 1:
