@@ -273,7 +273,8 @@ class Watcher:
             event = events.decode_event(entry.event)
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
                 others = sum(m >= index for name, m in held.items() if name.partition(" ")[0] != voter)
-                return index <= self.commits.get(stream, 0) or others >= needed
+                if index <= self.commits.get(stream, 0) or others >= needed:
+                    return True  # otherwise an earlier one may be: a term that begins may ask for the same again
         return False
 
     def _commit_to(self, stream: str, commit: int, why: str, ballot: events.Ballot | None = None) -> None:

@@ -99,6 +99,7 @@ class World:
         self.arrivals: list[Callable[[str, str, Frame], None]] = []
         self.steps: list[Callable[[str], None]] = []
         self.clients: dict[str, Any] = {}
+        self._guests: set[str] = set()  # every client there ever was
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
         self.trace: deque[tuple[int, str, str, Frame]] = deque(maxlen=TRACE_KEPT)
@@ -284,6 +285,7 @@ class World:
         if broker not in self.machines:
             return  # refused: nobody listens there
         self.clients[name] = client
+        self._guests.add(name)
         self.give(broker, PeerUp(name))
 
     def cut_client(self, name: str, broker: str, lose: bool = False) -> None:
@@ -362,7 +364,7 @@ class World:
         if name not in self.machines:
             return
         held = self._paused.get(name)
-        if held is not None and type(input) in (Received, PeerDown) and input.peer not in self.machines:
+        if held is not None and type(input) in (Received, PeerDown) and input.peer in self._guests:
             held.append((name, input))
             return
         self._inbox.setdefault(name, deque()).append(input)
