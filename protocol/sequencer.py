@@ -204,7 +204,11 @@ class SequencerMachine:
         self.effects.append(Multicast([peer for peer in self.linked if peer in self.members], beat))
 
     def _beating(self, peer: str, frame: Beating) -> None:
-        if frame.ballot == self.ballot:
+        if frame.ballot != self.ballot:
+            return
+        if self._is_out(frame.broker, frame.inc):  # it stood still, and its link did not break
+            self.send(peer, Evicted("this broker was silent for too long: another incarnation takes over"))
+        else:
             self.pulse.answered(frame.broker, frame.number, self.now_ms)
 
     def _evict(self, broker: str) -> None:
