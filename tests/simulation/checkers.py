@@ -57,6 +57,7 @@ class Watcher:
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
         self._digests: dict[tuple[str, int], int] = {}
         self._wirings: dict[int, int] = {}
+        self._tables: dict[tuple[str, int], tuple[Any, Any]] = {}  # (stream, index) -> numbers and incs of its keepers
         self._sent_rules = {Append: self._append, Request: self._request, Results: self._results, Ack: self._says_ack,
                             Subscribe: self._promises, Beat: self._beat, Deliver: self._owns}  # fmt: skip
         self._arrival_rules = {Ack: self._ack, Subscribe: self._subscribed, Results: self._answered,
@@ -102,6 +103,10 @@ class Watcher:
     def _says_ack(self, source: str, target: str, frame: Ack) -> None:
         if frame.ballot < self._promised.get(source, events.ZERO):
             raise Violation(f"I1: {source} promised {self._promised[source]} and acknowledges under {frame.ballot}")
+        if "." in source:
+            hosted = self.world.machines[source].queues.get(frame.stream)
+            if hosted is not None and hosted.update is not None:
+                raise Violation(f"I19: {source} acknowledges {frame.stream} before its update is done")
 
     def _owns(self, source: str, target: str, frame: Deliver) -> None:
         hosted = self.world.machines[source].queues.get(frame.queue)
@@ -336,6 +341,7 @@ class Watcher:
             return
         if hosted.applied > self.commits.get(id, 0):  # a learner knows first
             self._commit_to(id, hosted.applied, f"K3: {name} by applying it")
+        self._compare_keeper(name, hosted.keeper)
         committed = self.commits.get(id, 0)
         digest = hosted.state.digest()
         if self._digests.setdefault((id, hosted.applied), digest) != digest:
@@ -344,7 +350,16 @@ class Watcher:
         if model is not None and hosted.applied == committed:
             same_state(name, hosted.state, model)
 
+    def _compare_keeper(self, name: str, keeper: Any) -> None:
+        """What a sequencer will adopt from this log is what every other one would tell it (S5)."""
+        told = (dict(keeper.numbers), dict(keeper.incs))
+        if keeper.commit and self._tables.setdefault((keeper.stream, keeper.commit), told) != told:
+            raise Violation(
+                f"I16: {name} has other numbers or incarnations of {keeper.stream} at {keeper.commit}: {told}"
+            )
+
     def _compare_broker(self, name: str, machine: Any) -> None:
+        self._compare_keeper(name, machine.keeper)
         digest = machine.wiring.digest()
         if self._wirings.setdefault(machine.keeper.commit, digest) != digest:
             raise Violation(f"I16: {name} and another broker have different wirings at {machine.keeper.commit}")
@@ -354,6 +369,9 @@ class Watcher:
             wanted = (self.wiring.ids, self.wiring.exchanges, self.wiring.bindings)
             if found != wanted:
                 raise Violation(f"I16: the wiring of {name} is {found}, the model's is {wanted}")
+        for origin, number in self.unanswered:
+            if origin == name and number not in machine._requests:
+                raise Violation(f"B1: {name} has forgotten its request {number}, which has no answer")
         under_way = sum(len(event) for request in machine._requests.values() for _, event in request.parts)
         if not 0 <= machine.uncommitted_bytes <= under_way:
             raise Violation(
@@ -372,7 +390,7 @@ class Watcher:
                 for name, machine in self.world.machines.items()
                 if "." in name and id in machine.queues
             ]
-            if applied != [self.commits[id]] * len(self.world.brokers):
+            if applied != [self.commits[id]] * sum(broker in self.world.machines for broker in self.world.brokers):
                 raise Violation(f"I17 {id}: at rest its replicas are at {applied}, committed is {self.commits[id]}")
 
 

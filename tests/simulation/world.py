@@ -93,6 +93,7 @@ class World:
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
         self._links: set[frozenset[str]] = set()
+        self._gone: set[str] = set()  # died for good
         self._frozen: dict[str, int] = {}  # paused process -> until when
         self.now_us = START_US
         self.taps: list[Callable[[str, str, Frame], None]] = []
@@ -142,7 +143,8 @@ class World:
             for _ in range(self._replicas or self.rng.choice([1, 2, 3])):
                 self.add_replica(broker)
         if self.standby:
-            self._start_sequencer()
+            for _ in range(self.rng.choice([1, 1, 2])):
+                self._start_sequencer()
 
     def sequencers(self) -> list[str]:
         return [name for name in self.machines if is_sequencer(name)]
@@ -170,6 +172,8 @@ class World:
                 self.link(name, other)
 
     def _start_broker(self, broker: str) -> None:
+        if broker in self._gone:
+            return
         for replica in [name for name in self.machines if name.startswith(broker + ".")]:
             self.crash(replica)
         self._incs[broker] += 1000
@@ -216,7 +220,11 @@ class World:
                 self.at(at, lambda other=other, machine=machine: self._tell_dead(other, name))
         for client in [c for c, at in self.clients.items() if getattr(at, "broker", "") == name]:
             del self.clients[client]
-        if not back or not self.standby:
+        if not back:
+            self._gone.add(name)
+            for replica in [other for other in self.machines if other.startswith(name + ".")]:
+                self.crash(replica, back=False)
+        if not back or not self.standby or name.partition(".")[0] in self._gone:
             return
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
         if is_sequencer(name):
@@ -237,6 +245,20 @@ class World:
         if name in self.machines:
             self._frozen[name] = self.now_us + us
             self.after(us, lambda: self._thaw(name))
+
+    def give_up(self, replica: str, us: int) -> None:
+        """A replica stands still; its broker loses the link to it, which it learns only behind all else."""
+        broker = replica.partition(".")[0]
+        machine = self.machines[replica]
+        self.pause(replica, us)
+        for pair in ((broker, replica), (replica, broker)):
+            self._down.add(pair)
+            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+        self.give(broker, PeerDown(replica))
+        end_us = us + self.rng.choice([0, 1_000, 50_000])
+        self.after(
+            end_us, lambda: self.give(replica, PeerDown(broker)) if self.machines.get(replica) is machine else None
+        )
 
     def _thaw(self, name: str) -> None:
         if self._frozen.get(name, self.now_us + 1) <= self.now_us:
