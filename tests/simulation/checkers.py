@@ -353,10 +353,9 @@ class Watcher:
     def _compare_keeper(self, name: str, keeper: Any) -> None:
         """What a sequencer will adopt from this log is what every other one would tell it (S5)."""
         told = (dict(keeper.numbers), dict(keeper.incs))
-        if keeper.commit and self._tables.setdefault((keeper.stream, keeper.commit), told) != told:
-            raise Violation(
-                f"I16: {name} has other numbers or incarnations of {keeper.stream} at {keeper.commit}: {told}"
-            )
+        known = self._tables.setdefault((keeper.stream, keeper.commit), told)
+        if keeper.commit and known != told:
+            raise Violation(f"I16: {name} has numbers and incarnations of {keeper.stream} {told}, another {known}")
 
     def _compare_broker(self, name: str, machine: Any) -> None:
         self._compare_keeper(name, machine.keeper)
