@@ -46,6 +46,7 @@ from .frames import (
     Unsubscribe,
     UpdateStart,
 )
+from .hosts import LIVES
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
 from .rejoining import Rejoining, patience
@@ -217,7 +218,8 @@ class SequencerMachine:
         for stream in self.streams.values():
             incs += (keeper.inc for voter, keeper in stream.keepers.items() if voter == broker)
             incs += (inc for origin, (inc, _, _) in stream.numbers.items() if _broker_of(origin) == broker)
-        inc = self.out[broker] = max(incs)
+        # Under later ones it may have kept queues of which nothing is known here (`hosts.py`).
+        inc = self.out[broker] = max(incs) + LIVES
         self.absent.add(broker)
         for stream in self.streams.values():
             stream.keepers.pop(broker, None)

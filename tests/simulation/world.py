@@ -176,7 +176,7 @@ class World:
             return
         for replica in [name for name in self.machines if name.startswith(broker + ".")]:
             self.crash(replica)
-        self._incs[broker] += 1000
+        self._incs[broker] += 10_000
         self.machines[broker] = self._classes["broker"](
             broker, self._incs[broker], list(self.brokers), limits=self._limits, blank=True
         )
