@@ -51,9 +51,9 @@ class Rejoining:
 
     def vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """It votes again once so many others hold the entry which says so that every quorum it was ever in has one of
-        them."""
+        them; if it is committed, so many did."""
         others = sum(k.match >= keeper.rejoin for k in stream.keepers.values() if k.voting)
-        if others >= self.machine.recovery:
+        if others >= self.machine.recovery or keeper.rejoin <= stream.commit:
             keeper.voting = True
             stream.incs[voter] = keeper.inc
             stream.away.discard(voter)
