@@ -52,6 +52,7 @@ class Watcher:
         self._leaders: dict[events.Ballot, str] = {}
         self._acked: dict[tuple[str, events.Ballot], dict[str, int]] = {}  # (stream, ballot) -> voter -> up to where
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
+        self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has acknowledged
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
@@ -104,6 +105,8 @@ class Watcher:
         if frame.ballot < self._promised.get(source, events.ZERO):
             raise Violation(f"I1: {source} promised {self._promised[source]} and acknowledges under {frame.ballot}")
         if "." in source:
+            key = (source, frame.stream, frame.ballot)
+            self._said[key] = max(frame.match, self._said.get(key, 0))
             hosted = self.world.machines[source].queues.get(frame.stream)
             if hosted is not None and hosted.update is not None:
                 raise Violation(f"I19: {source} acknowledges {frame.stream} before its update is done")
@@ -238,6 +241,10 @@ class Watcher:
         """A replica that others acknowledge to may take as committed what a majority holds, itself among it."""
         told = self._learned.setdefault((learner, stream, ballot), {})
         told[voter] = max(told.get(voter, 0), match)
+        itself, said = learner.partition(".")[0], self._said.get((learner, stream, ballot), 0)
+        if itself in told and said > told[itself]:
+            told[itself] = said  # from before it was told of the others' acknowledgements
+            self._acks(learner, stream, itself, ballot, said)
         held = sorted(told.values(), reverse=True)
         if len(held) >= self.majority and learner.partition(".")[0] in told:
             index = held[self.majority - 1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import random
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +30,10 @@ from .model import Violation
 from .small import NODES, Node, Space, sequencer_name
 
 CHUNK = 20_000
+ELSEWHERE = 0.03
+"""How often not the deepest world is next, but any: the deepest ones are all alike for a long time."""
+GONE = -1
+"""In place of a frame: the link ends here, its sequencer is dead."""
 Action = tuple[Any, ...]
 
 
@@ -96,6 +101,7 @@ class Explorer:
         self.recovery = bounds.nodes - self.majority + 1
         self.exhausted = False
         self._seen: set[int] = set()
+        self._rng = random.Random(1)
         self._stack: list[tuple[State, tuple[Any, ...]]] = []
 
     @property
@@ -114,8 +120,11 @@ class Explorer:
         self._push(*self._begin())
         told = 0
         while self._stack and len(self._seen) < states:
-            state, path = self._stack.pop()
-            for action in self.actions(state):
+            state, path = self._next()
+            alone = self._alone(state)
+            actions = list(self.actions(state)) if alone is None else [alone]
+            self._rng.shuffle(actions)
+            for action in actions:
                 way = (path, action)
                 try:
                     self._push(self.act(state, action), way)
@@ -128,6 +137,14 @@ class Explorer:
                 yield told
         self.exhausted = not self._stack
         yield len(self._seen)
+
+    def _next(self) -> tuple[State, tuple[Any, ...]]:
+        """The deepest world, or now and then any other: the deepest ones alone are all alike for a long time."""
+        stack = self._stack
+        if self._rng.random() < ELSEWHERE:
+            other = self._rng.randrange(len(stack))
+            stack[other], stack[-1] = stack[-1], stack[other]
+        return stack.pop()
 
     def _push(self, state: State, path: tuple[Any, ...]) -> None:
         key = hash(state)
@@ -204,6 +221,34 @@ class Explorer:
             if state.deaths or self.space.views[state.nodes[n]].out:
                 yield ("death", self.names[n])
 
+    def _alone(self, state: State) -> Action | None:
+        """An action whose order among the others makes no difference, so that it alone need be looked at: the end of a
+        dead sequencer's link; anything said to one that has stopped; and, where no link can break and no node die, a
+        frame without entries for a node to which nobody else has or will have anything to say. (With entries it does
+        make a difference: to what a quorum could adopt.)"""
+        count = len(self.names)
+        speaks = [self._speaks(state, s) for s in range(len(self.leaders))]
+        calm = not state.cuts and not state.deaths
+        for n in range(count):
+            links = [state.links[s * count + n] for s in range(len(self.leaders))]
+            for s, (to, back) in enumerate(links):
+                if to and to[0] == GONE:
+                    return ("to", self.leaders[s], self.names[n])
+                if back and state.alive[s] and self.space.views[state.sequencers[s]].stopped:
+                    return ("from", self.leaders[s], self.names[n])
+            sources = [s for s, (to, _) in enumerate(links) if to or speaks[s]]
+            if not calm or len(sources) != 1 or self.space.views[state.nodes[n]].out:
+                continue
+            to, _ = links[sources[0]]
+            if to and not getattr(self.space.frames[to[0]], "entries", ()):
+                return ("to", self.leaders[sources[0]], self.names[n])
+        return None
+
+    def _speaks(self, state: State, s: int) -> bool:
+        """Whether a sequencer may still say something."""
+        view = self.space.views[state.sequencers[s]]
+        return state.alive[s] and not view.stopped and not (view.role == "standby" and state.suspected[s])
+
     def act(self, state: State, action: Action) -> State:
         """The world after `action`, checked."""
         kind, *who = action
@@ -213,7 +258,7 @@ class Explorer:
         if kind == "to":
             to, back = state.links[s * count + n]
             state = self._linked(state, s, n, to[1:], back)
-            return self._node(state, n, ("got", self.leaders[s], to[0]) if to[0] >= 0 else ("down", self.leaders[s]))
+            return self._node(state, n, ("got", self.leaders[s], to[0]) if to[0] != GONE else ("down", self.leaders[s]))
         if kind == "from":
             to, back = state.links[s * count + n]
             state = self._linked(state, s, n, to, back[1:])
@@ -235,7 +280,7 @@ class Explorer:
             state = state._replace(alive=_set(state.alive, s, False), ends=state.ends - 1)
             for n in range(count):
                 to, _ = state.links[s * count + n]
-                state = self._linked(state, s, n, (*to, -1), ())  # what it has sent may still arrive
+                state = self._linked(state, s, n, (*to, GONE), ())  # what it has sent may still arrive
             return state
         return self._death(state, n)
 
@@ -402,23 +447,37 @@ def _same_prefix(one: Any, other: Any) -> None:
             differs = True
 
 
-FIGURE_8: tuple[Action, ...] = (
+_TWO_TERMS: tuple[Action, ...] = (
     ("ask", "sequencer"), ("to", "sequencer", "b1"), ("end", "sequencer"),
+    ("cut", "sequencer", "b2"), ("cut", "sequencer", "b3"), ("to", "sequencer", "b1"),
     ("suspect", "sequencer2"), ("to", "sequencer2", "b2"), ("to", "sequencer2", "b3"),
     ("from", "sequencer2", "b2"), ("from", "sequencer2", "b2"), ("from", "sequencer2", "b3"),
     ("from", "sequencer2", "b3"), ("wait", "sequencer2"), ("to", "sequencer2", "b2"), ("from", "sequencer2", "b2"),
     ("to", "sequencer2", "b3"), ("to", "sequencer2", "b3"),
-    ("end", "sequencer2"),
 )  # fmt: skip
-"""One node has entries of the first term, another has the second term's start, nobody has both."""
+FIGURE_8: tuple[Action, ...] = (
+    *_TWO_TERMS, ("end", "sequencer2"), ("cut", "sequencer2", "b1"), ("cut", "sequencer2", "b2"),
+    ("suspect", "sequencer3"), ("to", "sequencer3", "b1"), ("to", "sequencer3", "b2"),
+    *[("from", "sequencer3", "b1")] * 2, *[("from", "sequencer3", "b2")] * 2, ("wait", "sequencer3"),
+    ("to", "sequencer3", "b1"), ("from", "sequencer3", "b1"),
+)  # fmt: skip
+"""One node had entries of the first term, another has the second term's start; the third term has adopted the former."""
+LONG_AND_OLD: tuple[Action, ...] = (
+    *_TWO_TERMS, ("to", "sequencer2", "b2"), ("to", "sequencer2", "b2"), *[("from", "sequencer2", "b2")] * 4,
+    *[("from", "sequencer2", "b3")] * 4, ("end", "sequencer2"), ("cut", "sequencer2", "b1"),
+    ("cut", "sequencer2", "b2"), ("cut", "sequencer2", "b3"),
+)  # fmt: skip
+"""The second term's start is committed, and a node that has not seen it has a longer log."""
 
 STORIES = (
+    Bounds(nodes=2, sequencers=2, requests=1, cuts=0, deaths=0, ends=1),
+    Bounds(nodes=3, sequencers=2, requests=1, cuts=0, deaths=0, ends=0),
     Bounds(nodes=3, sequencers=2, requests=2, cuts=1, deaths=1, ends=1),
     Bounds(nodes=2, sequencers=2, requests=4, cuts=2, deaths=0, ends=1),
-    Bounds(nodes=3, sequencers=3, requests=2, cuts=1, deaths=0, ends=2, append_bytes=1, prefix=FIGURE_8),
     Bounds(nodes=3, sequencers=2, requests=4, cuts=0, deaths=0, ends=1, append_bytes=1),
+    Bounds(nodes=3, sequencers=3, requests=1, cuts=4, deaths=0, ends=2, append_bytes=1, prefix=FIGURE_8),
+    Bounds(nodes=3, sequencers=3, requests=1, cuts=5, deaths=0, ends=2, prefix=LONG_AND_OLD),
     Bounds(nodes=3, sequencers=3, requests=1, cuts=0, deaths=1, ends=2),
-    Bounds(nodes=2, sequencers=3, requests=2, cuts=1, deaths=0, ends=2),
 )
 
 

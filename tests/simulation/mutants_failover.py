@@ -549,6 +549,55 @@ def evicted_broker_is_not_told(patch: Patch) -> None:
     patch.setitem(sequencer._RULES, frames.Beating, SequencerMachine._beating)
 
 
+def deleted_stream_waits_for_the_dead(patch: Patch) -> None:
+    """A stream whose last keeper dies before it has heard of the deletion stays, and what waits in it too."""
+    down = SequencerMachine._peer_down
+
+    def patient(self: Any, peer: str) -> None:
+        with pytest.MonkeyPatch.context() as now:
+            now.setattr(SequencerMachine, "drop_if_gone", lambda self, stream: None)
+            down(self, peer)
+
+    patch.setattr(SequencerMachine, "_peer_down", patient)
+
+
+def free_lock_is_not_told(patch: Patch) -> None:
+    """Who gave a lock up has died, and nobody else tells Ownership."""
+    expelled = ReplicaMachine._expelled
+
+    def silent(self: Any, hosted: Any, event: Any, done: Any) -> None:
+        before, grant = len(self.effects), hosted.lock.grant
+        expelled(self, hosted, event, done)
+        if hosted.state.grant == grant:
+            self.effects[before:] = [
+                e for e in self.effects[before:] if type(getattr(e, "frame", 0)) is not frames.Held
+            ]
+
+    patch.setattr(ReplicaMachine, "_expelled", silent)
+
+
+def vote_waits_for_the_dead(patch: Patch) -> None:
+    """A committed `Rejoin` gives no vote if those who committed it are gone."""
+    vote = Rejoining.vote
+
+    def strict(self: Any, stream: Any, voter: str, keeper: Any) -> None:
+        commit, stream.commit = stream.commit, 0
+        vote(self, stream, voter, keeper)
+        stream.commit = commit
+
+    patch.setattr(Rejoining, "vote", strict)
+
+
+def eviction_of_one_incarnation(patch: Patch) -> None:
+    """A queue kept under a later incarnation of the broker is left as it is."""
+    patch.setattr(sequencer, "LIVES", 0)
+
+
+def frames_share_the_tables(patch: Patch) -> None:
+    """An update's first word says what the updater knows when it arrives."""
+    _altered(patch, Keeper, "update", lambda self, frame: msgspec.structs.replace(frame, numbers=self.numbers))
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     name: function
     for name, function in list(globals().items())

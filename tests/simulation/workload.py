@@ -19,7 +19,7 @@ from .leases import Leases
 from .model import Violation
 from .world import BROKERS, START_US, Machines, World
 
-OPERATIONS = 300
+OPERATIONS = 500
 REST_US = 20_000_000
 HEAL_US = 60_000_000
 QUIET_US = 1_000_000
