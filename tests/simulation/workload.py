@@ -172,7 +172,7 @@ class Story:
     def _replace_the_cut_off(self) -> None:
         """For each client that lost its broker another comes, at another member."""
         for client in self.clients:
-            if not client.alive and not client.replaced:
+            if not client.replaced and not client.alive:
                 client.replaced = True
                 senders = any(not link.mode for link in client.links.values())
                 (self._new_sender if senders else self._new_receivers)()
