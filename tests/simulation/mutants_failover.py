@@ -16,7 +16,7 @@ from mantamq.protocol.following import Following
 from mantamq.protocol.hosting import Hosting
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
-from mantamq.protocol.pulse import Pulse
+from mantamq.protocol.pulse import LEASE_MS, Pulse
 from mantamq.protocol.queue import Applied, QueueState
 from mantamq.protocol.reign import Reign
 from mantamq.protocol.rejoining import Rejoining
@@ -591,6 +591,18 @@ def vote_waits_for_the_dead(patch: Patch) -> None:
 def eviction_of_one_incarnation(patch: Patch) -> None:
     """A queue kept under a later incarnation of the broker is left as it is."""
     patch.setattr(sequencer, "LIVES", 0)
+
+
+def lease_begins_with_its_renewal(patch: Patch) -> None:
+    """A broker that is cut off before a majority was sure of it serves for ever."""
+
+    def heard(self: Any, number: int, sure: int, now_ms: int) -> None:
+        self._heard_ms[number] = now_ms
+        at_ms = self._heard_ms.get(sure)
+        if at_ms is not None and sure:
+            self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
+
+    patch.setattr(Lease, "heard", heard)
 
 
 def frames_share_the_tables(patch: Patch) -> None:
