@@ -18,7 +18,7 @@ LONG_US = 300_000
 its copies are lost."""
 
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
-         "zombie", "needless"]  # fmt: skip
+         "zombie", "needless", "split", "split"]  # fmt: skip
 
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
@@ -112,6 +112,18 @@ class Faults:
         if us >= LONG_US:
             self._lasts(us)
         self.world.partition(brokers, others, us)
+
+    def _split(self, rng: random.Random) -> None:
+        """Cut the leader off with one broker, long enough for others to take over; they meet again in the midst of yet
+        another takeover. So logs part, and are compared by somebody else."""
+        world = self.world
+        leaders = [name for name in world.sequencers() if world.machines[name].reign.role == "leading"]
+        if len(world.brokers) < 3 or not leaders or not self._may_lose():
+            return
+        us = rng.randrange(700_000, 1_300_000)
+        self._lasts(us)
+        world.partition([rng.choice(world.brokers)], [rng.choice(leaders)], us)
+        world.after(us + rng.randrange(-5_000, 25_000), lambda: self._needless(rng))
 
     def _link(self, rng: random.Random) -> None:
         links = self.world.links_of_order()

@@ -188,18 +188,6 @@ def count_old_ballot(patch: Patch) -> None:
     patch.setattr(SequencerMachine, "_advance", counting)
 
 
-def learner_counts_old_ballot(patch: Patch) -> None:
-    """The same at a replica that acts on commits."""
-
-    def learned(self: Any) -> int:
-        if self.need is None or len(self._heard) < self.need:
-            return 0
-        held = sorted(self._heard.values(), reverse=True)[self.need - 1] if self.need else self.end
-        return min(self.end, held)
-
-    patch.setattr(Keeper, "_learned", learned)
-
-
 def recover_from_one(patch: Patch) -> None:
     def change(self: Any) -> None:
         self.recovery = self.reign.recovery = 1

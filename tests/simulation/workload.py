@@ -156,7 +156,7 @@ class Story:
     def _live(self) -> None:
         rng, world = self.rng, self.world
         batch = rng.choice([1, 4, 64])
-        pace_us = rng.choice([200, 1000, 4000])
+        pace_us = rng.choice([1000, 4000, 4000] if self.faults is not None else [200, 1000, 4000])
         while self.operations < OPERATIONS:
             world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):

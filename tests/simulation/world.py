@@ -143,7 +143,7 @@ class World:
             for _ in range(self._replicas or self.rng.choice([1, 2, 3])):
                 self.add_replica(broker)
         if self.standby:
-            for _ in range(self.rng.choice([1, 1, 2])):
+            for _ in range(self.rng.choice([1, 2, 2])):
                 self._start_sequencer()
 
     def sequencers(self) -> list[str]:
@@ -211,9 +211,14 @@ class World:
         for other in [*self.machines, *self.clients]:
             for pair in ((name, other), (other, name)):
                 self._down.add(pair)
-                # What a process had handed to its link before it died may still arrive, or not.
-                if pair[1] == name or self.rng.random() < 0.5:
-                    self._epoch[pair] = self._epoch.get(pair, 0) + 1
+                if pair[1] == name:
+                    self._break(pair)
+                else:  # what it had handed to its link before it died may still arrive, or only the first of it
+                    behind = min(self._last.get(pair, 0), self.now_us + 40_000)
+                    self.at(
+                        self.rng.randrange(self.now_us, max(behind, self.now_us) + 2),
+                        lambda pair=pair: self._break(pair),
+                    )
             if other in self.machines:
                 # Behind what may still arrive from it.
                 at = max(self._last.get((name, other), 0), self.now_us + self.rng.randrange(10, 3000))
@@ -235,6 +240,10 @@ class World:
             self.after(delay_us, lambda: self._start_broker(name))
         else:
             self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
+
+    def _break(self, pair: Pair) -> None:
+        """What is on its way is lost."""
+        self._epoch[pair] = self._epoch.get(pair, 0) + 1
 
     def _tell_dead(self, other: str, name: str) -> None:
         if (other, name) in self._down:  # not if another of that name has come meanwhile

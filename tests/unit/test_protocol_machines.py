@@ -28,7 +28,9 @@ from mantamq.protocol.frames import (
 )
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lock import IDLE_MS, Lock
+from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
+from mantamq.protocol.streams import StreamView
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -686,3 +688,24 @@ def test_stop_takes_the_messages_back():
     assert not credit.allows(1) and credit.messages == 0
     credit.grant(1, 0)
     assert credit.allows(100)
+
+
+# ---- taking over: what stories meet too rarely
+
+
+def test_a_learner_commits_nothing_of_an_older_term_by_counting():
+    follower = keeper(2)
+    follower.append(append(0, entries(1, 2), ballot=TWO))
+    follower.need = 1
+    assert follower.hear(Ack(TWO, "q#1", "b2", 2, 0)) == []
+    follower.append(append(2, entries(3, 3, TWO), ballot=TWO, previous_ballot=ONE))
+    assert [entry.seq for entry in follower.hear(Ack(TWO, "q#1", "b2", 3, 0))] == [1, 2, 3]
+
+
+def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
+    reign = Reign(["b1", "b2", "b3"], 2, PREPARING)
+    stream = StreamView("q#1")
+    stream.voices["b1"] = ("b1.r0", Subscribe("q#1", "b1", 9, ONE, TWO, inc=1))
+    stream.voices["b2"] = ("b2.r0", Subscribe("q#1", "b2", 5, ONE, TWO, inc=1, incs={"b1": 2}))
+    logs, empty = reign.voters(stream, {})
+    assert (list(logs), empty) == (["b2"], 0)
