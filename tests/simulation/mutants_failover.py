@@ -271,11 +271,6 @@ def unlisted_queue_is_empty(patch: Patch) -> None:
     patch.setattr(BrokerMachine, "pledge", modest)
 
 
-def older_incarnation_speaks(patch: Patch) -> None:
-    """A log counts though a newer incarnation of its voter has rejoined."""
-    patch.setattr(Reign, "floor", lambda self, stream: {})
-
-
 def one_asks_for_a_new_sequencer(patch: Patch) -> None:
     """The same ballot for every standby that takes over."""
     suspect = Succession.suspect
@@ -344,11 +339,6 @@ def no_fence_in_the_queue(patch: Patch) -> None:
     before = QueueState._evict
     patch.setattr(QueueState, "_evict", evict)
     _born(patch, QueueState, lambda self: self._apply.update({events.Evict: self._evict}))
-
-
-def no_fence_at_the_sequencer(patch: Patch) -> None:
-    """Requests of an evicted incarnation are ordered."""
-    patch.setattr(SequencerMachine, "_is_out", lambda self, peer, inc: False)
 
 
 def evicted_keep_the_lock(patch: Patch) -> None:
