@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from mantamq.protocol.effects import OWNERSHIP, Received
-from mantamq.protocol.frames import Suspect
+from mantamq.protocol.frames import Append, Suspect
 
 from .world import World
 
@@ -31,6 +31,8 @@ class Faults:
         self.world = world
         self.counts: dict[str, int] = {}
         self.lame = ""
+        self._doomed = ""  # a sequencer that is to die in the midst of its work
+        world.taps.append(self._sent)
         self._until_us = 0  # when the longest pause or cut will be over
 
     def maybe(self, rng: random.Random) -> None:
@@ -42,9 +44,17 @@ class Faults:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def _sequencer(self, rng: random.Random) -> None:
+        """Half the time when it has just said what is to be appended: some hear it and some do not."""
         names = self.world.sequencers()
-        if names:
+        if names and rng.random() < 0.5:
             self.world.crash(rng.choice(names))
+        elif names:
+            self._doomed = rng.choice(names)
+
+    def _sent(self, source: str, target: str, frame: object) -> None:
+        if source == self._doomed and isinstance(frame, Append) and len(frame.entries) > 1:
+            self._doomed = ""
+            self.world.after(self.world.rng.randrange(1, 500), lambda: self.world.crash(source))
 
     def _ownership(self, rng: random.Random) -> None:
         self.world.crash(OWNERSHIP)
@@ -157,6 +167,7 @@ class Faults:
 
     def heal(self) -> None:
         """No more faults; what is under way ends."""
+        self._doomed = ""
         self.world.run(max(self.world.now_us, self._until_us))
         self.world.run_for(SETTLE_US)
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import broker, events, frames, ownership, reign, replica, sequencer, succession
+from mantamq.protocol import events, frames, ownership, reign, replica, sequencer, succession
 from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.effects import Received
-from mantamq.protocol.events import ZERO
 from mantamq.protocol.following import Following
 from mantamq.protocol.hosting import Hosting
 from mantamq.protocol.keeper import Keeper
@@ -299,29 +297,6 @@ def ownership_does_not_repeat(patch: Patch) -> None:
         return []
 
     patch.setattr(ownership.OwnershipMachine, "_beat", beat)
-
-
-def results_of_another_incarnation(patch: Patch) -> None:
-    """An answer to a dead process completes a request of the one that has its name now."""
-    step = ownership.OwnershipMachine.step
-
-    def trusting(self: Any, input: Any) -> Any:
-        if type(input) is Received and type(input.frame) is frames.Results:
-            input = Received(input.peer, msgspec.structs.replace(input.frame, inc=self.inc))
-        return step(self, input)
-
-    patch.setattr(ownership.OwnershipMachine, "step", trusting)
-    results = broker._CLUSTER_RULES[frames.Results]
-    patch.setitem(
-        broker._CLUSTER_RULES,
-        frames.Results,
-        lambda self, peer, frame: results(self, peer, msgspec.structs.replace(frame, inc=self.inc)),
-    )
-
-
-def host_without_the_ballot(patch: Patch) -> None:
-    """A queue's keeper begins without its broker's promise."""
-    _told(patch, frames.Host, lambda self, frame: msgspec.structs.replace(frame, ballot=ZERO))
 
 
 # ---- eviction

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mantamq.protocol import sequencer as sequencer_module
+from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
 from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
@@ -20,6 +21,7 @@ from mantamq.protocol.frames import (
     Fetched,
     Frame,
     Gap,
+    Host,
     Nack,
     Request,
     Results,
@@ -29,6 +31,7 @@ from mantamq.protocol.frames import (
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lock import IDLE_MS, Lock
 from mantamq.protocol.reign import PREPARING, Reign
+from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
 from mantamq.protocol.streams import StreamView
 
@@ -709,3 +712,22 @@ def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
     stream.voices["b2"] = ("b2.r0", Subscribe("q#1", "b2", 5, ONE, TWO, inc=1, incs={"b1": 2}))
     logs, empty = reign.voters(stream, {})
     assert (list(logs), empty) == (["b2"], 0)
+
+
+@pytest.mark.parametrize("inc", [4, 6])
+def test_an_answer_to_another_incarnation_completes_nothing(inc):
+    done: list[int] = []
+    broker = BrokerMachine("b1", 5, ["b1"])
+    broker.request([("q#1", b"")], lambda: done.append(1))
+    broker.step(Received("sequencer", Results(inc, [1])))
+    assert not done
+    broker.step(Received("sequencer", Results(5, [1])))
+    assert done == [1]
+
+
+def test_a_replica_begins_with_its_brokers_promise():
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, TWO, False, 1)))
+    told = replica.step(Received("sequencer", append(0, entries(1, 1))))
+    assert told == [Send("sequencer", Nack(TWO))]
+    assert replica.queues["q#1"].keeper.end == 0
