@@ -223,12 +223,12 @@ class Watcher:
         self._last_placed[last] = entry.number
 
     def _ack(self, source: str, target: str, frame: Ack) -> None:
-        if frame.applied > self.commits.get(frame.stream, 0):
-            # A learner may know of a commit before anybody has said so: by the acknowledgements it has been told.
-            self._commit_to(frame.stream, frame.applied, f"{frame.voter} by applying it", frame.ballot)
         self._acks(source, frame.stream, frame.voter, frame.ballot, frame.match)
         if "." in target:
             self._learn(target, frame.stream, frame.ballot, frame.voter, frame.match)
+        if frame.applied > self.commits.get(frame.stream, 0):
+            # A learner may know of a commit before anybody has said so: by the acknowledgements it has been told.
+            self._commit_to(frame.stream, frame.applied, f"{frame.voter} by applying it", frame.ballot)
 
     def _given(self, source: str, target: str, frame: Append) -> None:
         if frame.learner == target and frame.ballot >= self._promised.get(target, events.ZERO):

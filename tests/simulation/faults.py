@@ -52,9 +52,9 @@ class Faults:
             self._doomed = rng.choice(names)
 
     def _sent(self, source: str, target: str, frame: object) -> None:
-        if source == self._doomed and isinstance(frame, Append) and len(frame.entries) > 1:
+        if source == self._doomed and isinstance(frame, Append) and frame.entries and self.world.rng.random() < 0.2:
             self._doomed = ""
-            self.world.after(self.world.rng.randrange(1, 500), lambda: self.world.crash(source))
+            self.world.doomed.add(source)
 
     def _ownership(self, rng: random.Random) -> None:
         self.world.crash(OWNERSHIP)
@@ -168,6 +168,7 @@ class Faults:
     def heal(self) -> None:
         """No more faults; what is under way ends."""
         self._doomed = ""
+        self.world.doomed.clear()
         self.world.run(max(self.world.now_us, self._until_us))
         self.world.run_for(SETTLE_US)
 

@@ -208,12 +208,6 @@ def number_table_not_adopted(patch: Patch) -> None:
     patch.setattr(StreamView, "parts_held", lambda self, origin, inc, number: 0)
 
 
-def half_placed_request_is_done(patch: Patch) -> None:
-    """Of a request that was cut in two only what is there is remembered, not how much of it."""
-    held = StreamView.parts_held
-    patch.setattr(StreamView, "parts_held", lambda self, *a: 1 << 30 if held(self, *a) else 0)
-
-
 def repeats_answered_early(patch: Patch) -> None:
     """A request that is in the adopted log is answered before that is committed (S6)."""
     request = SequencerMachine.request

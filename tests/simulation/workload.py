@@ -46,7 +46,7 @@ class Story:
         brokers = BROKERS
         if faulty:
             brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
-        self.append_bytes = rng.choice([sequencer.APPEND_BYTES, 100]) if faulty else sequencer.APPEND_BYTES
+        self.append_bytes = rng.choice([sequencer.APPEND_BYTES, 1]) if faulty else sequencer.APPEND_BYTES
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
         self.world = World(
             rng,

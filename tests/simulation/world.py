@@ -93,6 +93,7 @@ class World:
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
         self._links: set[frozenset[str]] = set()
+        self.doomed: set[str] = set()  # die behind the frame they are just saying
         self._gone: set[str] = set()  # died for good
         self._frozen: dict[str, int] = {}  # paused process -> until when
         self.now_us = START_US
@@ -428,6 +429,8 @@ class World:
         if self.machines.get(name) is not machine:
             return
         self._carry_out(name, machine.step(Flush()))
+        if self.machines.get(name) is not machine:
+            return
         for seen in self.steps:
             seen(name)
         if inbox:
@@ -435,12 +438,15 @@ class World:
 
     def _carry_out(self, name: str, effects: list[Any]) -> None:
         for effect in effects:
+            if self._dies(name):
+                return
             kind = type(effect)
             if kind is Send:
                 self.post(name, effect.peer, effect.frame)
             elif kind is Multicast:
                 for peer in effect.peers:
-                    self.post(name, peer, effect.frame)
+                    if not self._dies(name):
+                        self.post(name, peer, effect.frame)
             elif kind is SetTimer:
                 self._set_timer(name, effect.at_ms * 1000)
             elif kind is Again:
@@ -459,6 +465,13 @@ class World:
                     self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))
             else:
                 raise TypeError(f"{name} asks for {effect!r}, which the world cannot do")
+
+    def _dies(self, name: str) -> bool:
+        """Whether the process is dead: in the midst of what it says, if it is doomed."""
+        if name in self.doomed:
+            self.doomed.discard(name)
+            self.crash(name)
+        return name not in self.machines
 
     def _pause(self, name: str, paused: bool) -> None:
         if paused:

@@ -731,3 +731,12 @@ def test_a_replica_begins_with_its_brokers_promise():
     told = replica.step(Received("sequencer", append(0, entries(1, 1))))
     assert told == [Send("sequencer", Nack(TWO))]
     assert replica.queues["q#1"].keeper.end == 0
+
+
+def test_of_a_request_that_was_cut_in_two_the_rest_is_still_to_come():
+    stream = StreamView("q#1")
+    stream.put(Entry(ONE, 1, "b1.r0", 1, 5, b"first"))
+    assert [stream.parts_held("b1.r0", 1, number) for number in (5, 6)] == [1, 0]
+    stream.put(Entry(ONE, 2, "b1.r0", 1, 5, b"second"))
+    assert stream.parts_held("b1.r0", 1, 5) == 2
+    assert stream.parts_held("b1.r0", 1, 4) > 2  # all of it, however many there were
