@@ -1,13 +1,14 @@
 # Everything runs in .venv, which is made here; a fresh machine needs only Python 3.11+, make and the package index.
 PYTHON ?= python3
 SEEDS ?= 300
+STATES ?= 1000000
 MINUTES ?= 1
 FAULTS ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-recovery bench-joining simulate chaos lock format clean
+.PHONY: help setup demo test check bench bench-recovery bench-joining simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,7 +36,7 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/pytest -q -n 2 $(wildcard tests/unit tests/scenarios tests/store tests/simulation)
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --no-gate
 	$(if $(wildcard tests/cluster),$(BIN)/pytest -q tests/cluster)
 
 bench: $(STAMP) ## Ours and the installed peers in one run, with ratios
@@ -50,8 +51,11 @@ bench-joining: $(STAMP) ## What a joining broker costs the publishers, and how l
 chaos: $(STAMP) ## Real processes under FAULTS=names for MINUTES=n: nothing completed is lost
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --faults '$(FAULTS)' $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))
 
-simulate: $(STAMP) ## The whole cluster in one process under SEEDS=n seeds
+simulate: $(STAMP) ## The whole cluster in one process under SEEDS=n seeds, then planted bugs
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+explore: $(STAMP) ## Every order of deliver, drop and crash in small worlds, up to STATES=n of them
+	@$(BIN)/python -m tests.simulation.explore --states $(STATES)
 
 format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .

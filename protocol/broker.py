@@ -233,7 +233,7 @@ class BrokerMachine(Follower):
         super().beat(peer, frame)
         if peer == self.following.leader and frame.ballot == self.following.promised:
             self.lease.heard(frame.number, frame.sure, self.now_ms)
-            self.send(peer, Beating(frame.ballot, frame.number, self.broker))
+            self.send(peer, Beating(frame.ballot, frame.number, self.broker, self.inc))
 
     def _watch(self) -> None:
         """Every beat: is the leader there, and may we serve?"""

@@ -45,6 +45,7 @@ class Hosting:
         state: the replicated state; `applied` is how far into the stream it goes.
         mine: what to do when my own events apply, oldest first: one entry per event submitted.
         inc: incarnation under which this broker keeps the queue.
+        joined: no older incarnation of it has any say: it never had one, or our `Rejoin` has been applied.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Hosting:
         "eager",
         "expiries",
         "interested",
+        "joined",
         "keeper",
         "learner",
         "lock",
@@ -75,6 +77,7 @@ class Hosting:
     def __init__(self, id: str, alternate: str, keeper: Keeper) -> None:
         self.state = QueueState(id, alternate)
         self.keeper = keeper
+        self.joined = not keeper.blank
         self.dispatcher = Dispatcher(self.state)
         self.lock = Lock()
         self.applied = 0

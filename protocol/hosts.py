@@ -13,6 +13,10 @@ from .effects import WantSpare
 from .frames import Host, Unhost
 from .wiring import QueueDefinition
 
+LIVES = 1000
+"""So many incarnations a broker has for its queues, from its own on: a replica that dies takes one. The broker's next
+one is further away."""
+
 if TYPE_CHECKING:
     from .broker import BrokerMachine
 
@@ -47,6 +51,8 @@ class Hosts:
     def lost(self, replica: str) -> list[tuple[str, int]]:
         """A replica has died; returns what it kept, as (queue id, incarnation). `assign` must follow."""
         self._losses += 1
+        if self._losses >= LIVES:
+            self._broker.retire(f"{LIVES} replicas have died under it: it begins anew")
         ids = sorted(self.replicas.pop(replica))
         for id in ids:
             self.of.pop(id, None)

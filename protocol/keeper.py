@@ -63,11 +63,9 @@ class Keeper:
 
     def subscribe(self) -> Subscribe:
         """Report for duty, or promise: all a sequencer must know to adopt this log or to continue it."""
-        incs = self.incs
-        if self.end > self.commit:
-            incs = dict(incs)
-            for index in range(self.commit + 1, self.end + 1):
-                _note_rejoin(incs, self._log[index])
+        incs = dict(self.incs)
+        for index in range(self.commit + 1, self.end + 1):
+            _note_rejoin(incs, self._log[index])
         return Subscribe(
             self.stream,
             self.voter,
@@ -79,7 +77,7 @@ class Keeper:
             self.base,
             self.inc,
             self.blank,
-            self.numbers,
+            dict(self.numbers),
             incs,
         )
 
@@ -183,9 +181,8 @@ class Keeper:
         """The sync point of an update: `state` is what the committed entries have made."""
         last = self._log.get(self.commit)
         ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
-        return UpdateStart(
-            self.stream, updater, updatee, self.commit, ballot, seq, self.numbers, self.incs, state
-        )  # fmt: skip
+        numbers, incs = dict(self.numbers), dict(self.incs)
+        return UpdateStart(self.stream, updater, updatee, self.commit, ballot, seq, numbers, incs, state)
 
     def _ballot_at(self, index: int) -> Ballot:
         return self._log[index].ballot if index > self.base else self._base_ballot

@@ -13,7 +13,7 @@ KEPT = 64
 
 
 class Lease:
-    """Attributes: until_ms: served up to then; 0 before the first: a cluster that is just beginning."""
+    """Attributes: until_ms: served up to then; 0 before the first beat."""
 
     __slots__ = ("_heard_ms", "until_ms")
 
@@ -26,7 +26,8 @@ class Lease:
         self._heard_ms[number] = now_ms
         if len(self._heard_ms) > KEPT:
             del self._heard_ms[next(iter(self._heard_ms))]
-        at_ms = self._heard_ms.get(sure)
+        # The very first beat begins the lease: who is cut off before it can be renewed must not serve for ever.
+        at_ms = self._heard_ms.get(sure) if self.until_ms else now_ms
         if at_ms is not None:
             self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
 

@@ -180,11 +180,12 @@ class Beat(Frame):
 
 
 class Beating(Frame):
-    """A broker's answer to a `Beat`."""
+    """A broker's answer to a `Beat`. `inc`: its incarnation; one that is out may not have been told."""
 
     ballot: Ballot
     number: int
     broker: str
+    inc: int = 0
 
 
 class Suspect(Frame):

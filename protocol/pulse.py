@@ -36,6 +36,7 @@ class Pulse:
         self.number = 0
         self.sure = 0
         self.due_ms = 0
+        self._late = False  # the last beat
         self._majority = len(members) // 2 + 1
         self._answered: dict[str, int] = dict.fromkeys(members, 0)
         self._seen_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
@@ -61,7 +62,14 @@ class Pulse:
         return self.number
 
     def dead(self, now_ms: int, absent: set[str]) -> list[str]:
-        """Brokers to evict now, of those that are not `absent` already."""
+        """Brokers to evict now, of those that are not `absent` already.
+
+        Nobody, if this beat is late and the one before was not: who has stood still must hear first what has come
+        meanwhile.
+        """
+        stood_still, self._late = not self._late, now_ms - self.due_ms > BEAT_MS // 2
+        if self._late and stood_still:
+            return []
         alive = [b for b, at in self._seen_ms.items() if b not in self._parted_ms and now_ms - at < SUSPECT_MS]
         if len(alive) < self._majority:
             return []

@@ -313,14 +313,18 @@ class ReplicaMachine(Follower):
         state = hosted.state
         if type(event) is Evict and event.broker == self.broker and event.inc >= hosted.inc:
             self.retire(f"{self.broker} was evicted from {state.id}: another incarnation takes over")
-        if not done.effective:
-            return
-        hosted.dispatcher.returned(done.positions)
-        if state.grant > hosted.lock.grant:
-            hosted.lock.passed(state.grant)
-            self.send(OWNERSHIP, hosted.held())
-        for index in done.orphans:
-            self._bury(hosted, index)
+        if done.effective:
+            hosted.dispatcher.returned(done.positions)
+            if state.grant > hosted.lock.grant:
+                hosted.lock.passed(state.grant)
+            self.send(OWNERSHIP, hosted.held())  # who has just given the lock up may have died before it said so
+            for index in done.orphans:
+                self._bury(hosted, index)
+        if type(event) is Rejoin and event.voter == self.broker and event.inc == hosted.inc:
+            hosted.joined = True
+            if state.owner == self.broker:  # granted since the older ones are out
+                hosted.lock.granted(state.grant, self.now_ms)
+                self.send(OWNERSHIP, hosted.held())
 
     def _owned(self, hosted: Hosting, event: Own, done: Applied, mine: bool) -> None:
         state = hosted.state
@@ -329,7 +333,8 @@ class ReplicaMachine(Follower):
                 hosted.lock.held = True  # our hand-over was void: we go on
             return
         if event.broker == self.broker:
-            hosted.lock.granted(event.grant, self.now_ms)
+            if hosted.joined:  # otherwise it may be an older incarnation's grant, which our `Rejoin` will void
+                hosted.lock.granted(event.grant, self.now_ms)
             self.send(OWNERSHIP, Held(state.id, self.broker, event.grant))
         else:
             hosted.lock.passed(event.grant)

@@ -26,7 +26,7 @@ from .effects import (
     Tick,
 )
 from .errors import LocalError
-from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Rejoin, Start, encode_event
+from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
 from .frames import (
     Ack,
     Append,
@@ -44,11 +44,12 @@ from .frames import (
     Subscribe,
     Suspect,
     Unsubscribe,
-    Update,
     UpdateStart,
 )
+from .hosts import LIVES
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
+from .rejoining import Rejoining, patience
 from .streams import Held, KeeperView, Origin, Pending, StreamView
 from .succession import Succession
 
@@ -60,10 +61,6 @@ LAZY_MS = 10
 """How long a keeper that does not act on commits may wait for what others are told at once: the commit index, and, if
 the eager ones and it are more than a majority, entries too. Three replicas that work at the same time on two cores only
 keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
-
-
-def _patience(keeper: KeeperView) -> bool:
-    return not keeper.eager
 
 
 def _broker_of(peer: str) -> str:
@@ -102,6 +99,7 @@ class SequencerMachine:
         self.reign = Reign(self.members, self.recovery, LEADING if leading else STANDBY)
         self.pulse = Pulse(self.members, None)
         self.succession = Succession(self)
+        self.rejoining = Rejoining(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -184,11 +182,12 @@ class SequencerMachine:
     def _peer_down(self, peer: str) -> None:
         self.linked.pop(peer, None)
         self.pulse.down(peer, self.now_ms) if peer in self.members else None
-        for stream in self.streams.values():
+        for stream in list(self.streams.values()):
             for voter, keeper in list(stream.keepers.items()):
                 if keeper.peer == peer:
                     del stream.keepers[voter]
                     stream.away.add(voter)
+                    self.drop_if_gone(stream)  # the last one that had not heard of the deletion
             if stream.asked == peer:
                 stream.asked = ""
             for voter in [v for v, (p, _) in stream.voices.items() if p == peer]:
@@ -201,11 +200,16 @@ class SequencerMachine:
     def _beat(self) -> None:
         for broker in self.pulse.dead(self.now_ms, self.absent):
             self._evict(broker)
+        self.rejoining.remind()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
         self.effects.append(Multicast([peer for peer in self.linked if peer in self.members], beat))
 
     def _beating(self, peer: str, frame: Beating) -> None:
-        if frame.ballot == self.ballot:
+        if frame.ballot != self.ballot:
+            return
+        if self._is_out(frame.broker, frame.inc):  # it stood still, and its link did not break
+            self.send(peer, Evicted("this broker was silent for too long: another incarnation takes over"))
+        else:
             self.pulse.answered(frame.broker, frame.number, self.now_ms)
 
     def _evict(self, broker: str) -> None:
@@ -214,7 +218,8 @@ class SequencerMachine:
         for stream in self.streams.values():
             incs += (keeper.inc for voter, keeper in stream.keepers.items() if voter == broker)
             incs += (inc for origin, (inc, _, _) in stream.numbers.items() if _broker_of(origin) == broker)
-        inc = self.out[broker] = max(incs)
+        # Under later ones it may have kept queues of which nothing is known here (`hosts.py`).
+        inc = self.out[broker] = max(incs) + LIVES
         self.absent.add(broker)
         for stream in self.streams.values():
             stream.keepers.pop(broker, None)
@@ -351,19 +356,8 @@ class SequencerMachine:
             stream.away.add(voter)
         self._dirty[stream.name] = None
         if keeper.updating:
-            self._update(stream, peer)
+            self.rejoining.update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
-
-    def _update(self, stream: StreamView, updatee: str) -> None:
-        """Name an updater, each time another: the one before may have died."""
-        able = [keeper.peer for keeper in sorted(stream.voting(), key=_patience, reverse=True)]
-        if able:
-            self.send(able[stream.updater % len(able)], Update(stream.name, updatee))
-            stream.updater += 1
-
-    def _forward(self, peer: str, frame: UpdateStart) -> None:
-        """Brokers have no links to each other: the wiring's snapshot goes through here."""
-        self.send(frame.updatee, frame)
 
     def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
         if frame.stream in self.dropped or self.reign.role != LEADING:
@@ -409,9 +403,7 @@ class SequencerMachine:
             keeper.match = min(ack.match, stream.end)
             keeper.next = max(keeper.next, keeper.match + 1)
             self._advance(stream)
-        if not keeper.voting and not keeper.rejoin and keeper.match >= stream.commit:
-            self.append(stream, encode_event(Rejoin(ack.voter, keeper.inc)))
-            keeper.rejoin = stream.end
+        self.rejoining.propose(stream, ack.voter, keeper)
         # Even where this ack commits nothing: the last member to show a wiring event is what its origin waits for.
         if stream.name == CLUSTER:
             self._answer(stream)
@@ -432,7 +424,7 @@ class SequencerMachine:
         keepers = stream.keepers
         for voter, keeper in keepers.items():
             if keeper.rejoin and not keeper.voting and keeper.match >= keeper.rejoin:
-                self._return_vote(stream, voter, keeper)
+                self.rejoining.vote(stream, voter, keeper)
         voting = [keeper.match for keeper in keepers.values() if keeper.voting]
         if len(voting) >= self.majority:
             voting.sort(reverse=True)
@@ -443,15 +435,6 @@ class SequencerMachine:
             upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
             if upto > stream.base and all(m in keepers or m in self.absent for m in self.members):
                 stream.forget(upto)
-
-    def _return_vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
-        """A blank keeper votes again once so many others hold the entry which says so that every quorum it was ever in
-        has one of them (K4)."""
-        others = sum(k.match >= keeper.rejoin for k in stream.keepers.values() if k.voting)
-        if others >= self.recovery:
-            keeper.voting = True
-            stream.incs[voter] = keeper.inc
-            stream.away.discard(voter)
 
     def _commit(self, stream: StreamView, index: int) -> None:
         stream.commit = index
@@ -508,7 +491,7 @@ class SequencerMachine:
         groups: dict[int, list[KeeperView]] = {}
         due = self._lazy.pop(stream.name, 0) is None and not self._lazy_at_ms
         # Eager ones first: usually the owner is, and a consumer waits for it.
-        ranked = sorted(stream.keepers.values(), key=_patience)
+        ranked = sorted(stream.keepers.values(), key=patience)
         for rank, keeper in enumerate(ranked):
             if keeper.updating:
                 continue
@@ -591,5 +574,6 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     Suspect: lambda machine, peer, frame: machine.succession.suspect(peer, frame),
     Promised: lambda machine, peer, frame: machine.succession.promised(peer, frame),
     Fetched: lambda machine, peer, frame: machine.succession.fetched(peer, frame),
-    UpdateStart: SequencerMachine._forward,
+    # Brokers have no links to each other: the wiring's snapshot goes through here.
+    UpdateStart: lambda machine, peer, frame: machine.send(frame.updatee, frame),
 }  # pyright: ignore[reportPrivateUsage]

@@ -39,11 +39,23 @@ class KeeperView:
     Attributes:
         next, match, applied: the entry to send next; what it holds; what it has applied.
         voting: False while it is blank: it is sent entries but does not count (K4).
-        updating: it lacks what came before the log: somebody brings it up to date.
+        updating: it lacks what came before the log: somebody brings it up to date; another one from `remind_ms` on.
         rejoin: index of the entry that will give it its vote back, 0 for none.
     """
 
-    __slots__ = ("applied", "eager", "inc", "match", "next", "peer", "rejoin", "sent_commit", "updating", "voting")
+    __slots__ = (
+        "applied",
+        "eager",
+        "inc",
+        "match",
+        "next",
+        "peer",
+        "rejoin",
+        "remind_ms",
+        "sent_commit",
+        "updating",
+        "voting",
+    )
 
     def __init__(self, peer: str, inc: int, have: int, voting: bool) -> None:
         self.peer = peer
@@ -55,6 +67,7 @@ class KeeperView:
         self.sent_commit = -1
         self.voting = voting
         self.updating = False
+        self.remind_ms = 0
         self.rejoin = 0
 
 

@@ -1,4 +1,4 @@
-"""``python -m tests.simulation --seeds 300``: many seeds, two processes, one closing line."""
+"""``python -m tests.simulation --seeds 300``: many seeds, then planted bugs, then one closing line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from . import gate
 from .workload import Played, play
 
 
@@ -20,6 +21,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=1, help="the first")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--verbose", action="store_true", help="with --seed: print every frame")
+    parser.add_argument("--no-gate", action="store_true", help="plant no bugs at the end")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     arguments = parser.parse_args()
     if arguments.verbose and arguments.seed is None:
@@ -35,8 +37,9 @@ def main() -> int:
     operations = sum(result.operations for result in results)
     violations = sum(result.wrong != "" for result in results)
     console.print(f"{len(results) / seconds:.1f} seeds/s")
+    blind = arguments.seed is None and not arguments.no_gate and not gate.run(console, arguments.jobs)
     console.print(f"seeds={len(results)} operations={operations} violations={violations}")
-    return 1 if violations else 0
+    return 1 if violations or blind else 0
 
 
 def play_all(console: Console, seeds: range, jobs: int) -> list[Played]:

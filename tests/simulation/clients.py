@@ -178,10 +178,11 @@ class Client:
         """Settle `items`; those that are not held here are stale and must come back as lost."""
         link = self.links[handle]
         runs = [n for acquisition, position in items for n in (acquisition, position, position)]
-        stale = set(items) - set(link.held)
+        wanted = set(items)
+        stale = wanted - set(link.held)
         link.settles += 1
         self.disposals[handle, link.settles] = (link.target, VERBS[kind], runs, stale)
-        link.held = [item for item in link.held if item not in set(items)]
+        link.held = [item for item in link.held if item not in wanted]
         link.past += [item for item in items if item not in stale]
         self.send(Dispose(handle, link.settles, kind, runs))
 

@@ -251,7 +251,7 @@ class Deliveries:
         for model in self.watch.models.values():
             buried.update(model.buried)
             if model.id in self.watch.gone:
-                dying.update(blob for position, blob in model.live.items() if model.place[position] == "dying")
+                dying.update(model.live.values())  # a replica may apply a reject before it hears of the deletion
         dead = self.watch.model_of("dead")
         copies = Counter(dead.arrived) if dead is not None else Counter()
         if buried - copies or copies - buried - dying:

@@ -7,55 +7,106 @@ from __future__ import annotations
 
 import random
 
-from mantamq.protocol.effects import OWNERSHIP
+from mantamq.protocol.effects import OWNERSHIP, Received
+from mantamq.protocol.frames import Append, Suspect
 
 from .world import World
 
-RATE = 0.04
-LONG_US = 600_000
-"""A process that stands still or is cut off for longer may be evicted, and its copies are lost."""
+RATE = 0.05
+LONG_US = 300_000
+"""A process that stands still or is cut off for so long may be evicted (if its sequencer stands still too), and then
+its copies are lost."""
+
+KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
+         "zombie", "needless", "split", "split"]  # fmt: skip
 
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
 
 
 class Faults:
-    """Attributes: counts (kind of fault -> how often)."""
+    """Attributes: counts (kind of fault -> how often), lame (a broker that died for good, "" for none)."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.counts: dict[str, int] = {}
+        self.lame = ""
+        self._doomed = ""  # a sequencer that is to die in the midst of its work
+        world.taps.append(self._sent)
         self._until_us = 0  # when the longest pause or cut will be over
 
     def maybe(self, rng: random.Random) -> None:
         """Perhaps something happens now."""
         if rng.random() >= RATE:
             return
-        kind = rng.choice(["sequencer", "sequencer", "ownership", "broker", "replica", "pause", "isolate", "link"])
+        kind = rng.choice(KINDS)
         getattr(self, f"_{kind}")(rng)
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def _sequencer(self, rng: random.Random) -> None:
+        """Half the time when it has just said what is to be appended: some hear it and some do not."""
         names = self.world.sequencers()
-        if names:
+        if names and rng.random() < 0.5:
             self.world.crash(rng.choice(names))
+        elif names:
+            self._doomed = rng.choice(names)
+
+    def _sent(self, source: str, target: str, frame: object) -> None:
+        if source == self._doomed and isinstance(frame, Append) and frame.entries and self.world.rng.random() < 0.2:
+            self._doomed = ""
+            self.world.doomed.add(source)
 
     def _ownership(self, rng: random.Random) -> None:
         self.world.crash(OWNERSHIP)
 
     def _broker(self, rng: random.Random) -> None:
+        """Half the time one that is in the midst of something: it buries, or gives or takes an update."""
         if self._may_lose():
-            self.world.crash(rng.choice([b for b in self.world.brokers if b in self.world.machines]))
+            busy = [name.partition(".")[0] for name in self._busy()]
+            every = [b for b in self.world.brokers if b in self.world.machines]
+            self.world.crash(rng.choice(busy if busy and rng.random() < 0.5 else every))
 
     def _replica(self, rng: random.Random) -> None:
         names = [name for name in self.world.machines if "." in name]
         if names and self._may_lose():
-            self.world.crash(rng.choice(names))
+            busy = self._busy()
+            self.world.crash(rng.choice(busy if busy and rng.random() < 0.5 else names))
+
+    def _busy(self) -> list[str]:
+        """Replicas in the midst of something."""
+        return [
+            name
+            for name, machine in self.world.machines.items()
+            if "." in name
+            and any(
+                hosted.updates or hosted.update is not None or any(b == machine.broker for b, _ in hosted.state.batches.values())
+                for hosted in machine.queues.values()
+            )
+        ]  # fmt: skip
+
+    def _zombie(self, rng: random.Random) -> None:
+        """A replica stands still and its broker gives it up; when it wakes, it does not know that yet."""
+        names = [name for name in self.world.machines if "." in name]
+        if names and self._may_lose():
+            us = rng.choice([20_000, 300_000, 2_500_000])
+            self._lasts(us)
+            self.world.give_up(rng.choice(names), us)
+
+    def _needless(self, rng: random.Random) -> None:
+        """A standby is asked to take over though nothing is wrong."""
+        world = self.world
+        standbys = [name for name in world.sequencers() if world.machines[name].reign.role == "standby"]
+        if standbys:
+            standby = rng.choice(standbys)
+            for broker in world.brokers:
+                if broker in world.machines:
+                    promised = world.machines[broker].following.promised
+                    world.give(standby, Received(broker, Suspect(promised, broker)))
 
     def _pause(self, rng: random.Random) -> None:
         name = rng.choice(sorted(self.world.machines))
-        us = rng.choice([20_000, 300_000, 2_500_000, 6_000_000])
-        if us > LONG_US and name != OWNERSHIP and not name.startswith("sequencer"):
+        us = rng.choice([20_000, 200_000, 2_500_000, 6_000_000])
+        if us >= LONG_US and name != OWNERSHIP and not name.startswith("sequencer"):
             if not self._may_lose():
                 return
             self._lasts(us)
@@ -63,19 +114,31 @@ class Faults:
 
     def _isolate(self, rng: random.Random) -> None:
         """Cut a broker off, or a sequencer with fewer than all brokers."""
-        us = rng.choice([20_000, 400_000, 2_000_000, 6_000_000])
-        if us > LONG_US and not self._may_lose():
+        us = rng.choice([20_000, 200_000, 400_000, 900_000, 1_200_000, 2_000_000, 6_000_000])
+        if us >= LONG_US and not self._may_lose():
             return
         brokers = [rng.choice(self.world.brokers)]
         others = [name for name in self.world.sequencers() if rng.random() < 0.5]
-        if us > LONG_US:
+        if us >= LONG_US:
             self._lasts(us)
         self.world.partition(brokers, others, us)
+
+    def _split(self, rng: random.Random) -> None:
+        """Cut the leader off with one broker, long enough for others to take over; they meet again in the midst of yet
+        another takeover. So logs part, and are compared by somebody else."""
+        world = self.world
+        leaders = [name for name in world.sequencers() if world.machines[name].reign.role == "leading"]
+        if len(world.brokers) < 3 or not leaders or not self._may_lose():
+            return
+        us = rng.randrange(700_000, 1_300_000)
+        self._lasts(us)
+        world.partition([rng.choice(world.brokers)], [rng.choice(leaders)], us)
+        world.after(us + rng.randrange(-5_000, 25_000), lambda: self._needless(rng))
 
     def _link(self, rng: random.Random) -> None:
         links = self.world.links_of_order()
         for _ in range(rng.choice([1, 1, 5]) if links else 0):
-            self.world.cut_link(*rng.choice(links), down_us=rng.choice([100, 2_000, 300_000]))
+            self.world.cut_link(*rng.choice(links), down_us=rng.choice([100, 2_000, 200_000]))
 
     def _lasts(self, us: int) -> None:
         self._until_us = max(self._until_us, self.world.now_us + us)
@@ -88,8 +151,8 @@ class Faults:
         return self.missing() < (len(world.brokers) - 1) // 2 or (len(world.brokers) == 2 and not self.missing())
 
     def missing(self) -> int:
-        """Brokers that do not vote in all streams."""
-        return sum(not self._whole(broker) for broker in self.world.brokers)
+        """Brokers that do not vote in all streams, of those that are meant to be there."""
+        return sum(not self._whole(broker) for broker in self.world.brokers if broker != self.lame)
 
     def _whole(self, broker: str) -> bool:
         machine = self.world.machines.get(broker)
@@ -104,13 +167,28 @@ class Faults:
 
     def heal(self) -> None:
         """No more faults; what is under way ends."""
+        self._doomed = ""
+        self.world.doomed.clear()
         self.world.run(max(self.world.now_us, self._until_us))
         self.world.run_for(SETTLE_US)
+
+    def lose_one(self, rng: random.Random) -> None:
+        """A broker dies for good: the others must do without it (I12, I17)."""
+        if len(self.world.brokers) > 2:
+            self.lame = rng.choice(self.world.brokers)
+            self.world.crash(self.lame, back=False)
 
     def healthy(self) -> bool:
         """Everybody is there, votes everywhere, and follows one sequencer that leads."""
         world = self.world
         if self.missing() or OWNERSHIP not in world.machines or len(world.sequencers()) < 2:
             return False
-        leaders = {(world.machines[b].following.leader, world.machines[b].following.promised) for b in world.brokers}
-        return len(leaders) == 1 and all(world.machines[b].following.attached for b in world.brokers)
+        brokers = [world.machines[broker] for broker in world.brokers if broker != self.lame]
+        leaders = {(broker.following.leader, broker.following.promised) for broker in brokers}
+        if len(leaders) > 1 or not all(broker.following.attached for broker in brokers):
+            return False
+        # A queue that nobody holds any more must be free: whoever is out holds nothing.
+        return all(
+            hosted.state.owner != self.lame and all(holder[0] != self.lame for holder in hosted.state.acquired)
+            for name, replica in world.machines.items() if "." in name for hosted in replica.queues.values()
+        ) if self.lame else True  # fmt: skip

@@ -57,6 +57,7 @@ class ModelQueue:
     live: dict[int, bytes] = field(default_factory=dict)  # what is not gone, with its message
     index: int = 0
     batches: dict[int, tuple[str, list[int]]] = field(default_factory=dict)  # index of a reject -> (broker, positions)
+    went: dict[str, int] = field(default_factory=dict)  # how messages went -> how many
     out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
 
     def apply(self, event: events.AnyEvent) -> bool:
@@ -114,6 +115,7 @@ class ModelQueue:
             blob = self.blobs[position]
             self.buried[blob] = self.buried.get(blob, 0) + 1
         self.place[position] = how
+        self.went[how] = self.went.get(how, 0) + 1
         del self.live[position]
 
     def _enqueue(self, event: events.Enqueue) -> bool:
@@ -164,13 +166,6 @@ class ModelQueue:
                 self._go(position, "discarded")
         if dying:
             self.batches[self.index] = event.broker, dying
-
-    def counts(self) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for place in self.place.values():
-            name = place if isinstance(place, str) else "held"
-            found[name] = found.get(name, 0) + 1
-        return found
 
 
 class ModelWiring:

@@ -33,8 +33,8 @@ def patch_rule(patch: Patch, frame: type[frames.Frame], function: Any) -> None:
 def commit_on_one_ack(patch: Patch) -> None:
     born = SequencerMachine.__init__
 
-    def init(self: Any, *arguments: Any) -> None:
-        born(self, *arguments)
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        born(self, *arguments, **named)
         self.majority = 1
 
     patch.setattr(SequencerMachine, "__init__", init)

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mantamq.protocol import sequencer
 from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
 from mantamq.protocol.limits import DEFAULT, Limits
 
@@ -14,10 +15,11 @@ from .checkers import Watcher
 from .clients import Client, Item, Link
 from .deliveries import Deliveries
 from .faults import Faults
+from .leases import Leases
 from .model import Violation
 from .world import BROKERS, START_US, Machines, World
 
-OPERATIONS = 300
+OPERATIONS = 500
 REST_US = 20_000_000
 HEAL_US = 60_000_000
 QUIET_US = 1_000_000
@@ -33,6 +35,7 @@ class Story:
         operations: client operations so far.
         codec: every tenth seed passes its frames through the real codec.
         cuts: on half of the seeds, links to the sequencer and to Ownership break and heal.
+        append_bytes: an `Append` carries no more, so that requests are cut in two.
         faults: on half of the seeds, processes die, stand still and are cut off (`faults.py`).
     """
 
@@ -42,7 +45,8 @@ class Story:
         faulty = seed % 2 == 0 if faulty is None else faulty
         brokers = BROKERS
         if faulty:
-            brokers = tuple(f"b{i}" for i in range(1, rng.choice([2, 3, 3, 3, 3, 5]) + 1))
+            brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
+        self.append_bytes = rng.choice([sequencer.APPEND_BYTES, 1]) if faulty else sequencer.APPEND_BYTES
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
         self.world = World(
             rng,
@@ -56,6 +60,7 @@ class Story:
         self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
         self.deliveries = Deliveries(self.world, self.watch)
+        self.leases = Leases(self.world)
         self.operations = 0
         self.clients: list[Client] = []
         self.queues: list[str] = []
@@ -64,9 +69,14 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        self._set_up()
-        self._live()
-        self._rest()
+        usual = sequencer.APPEND_BYTES
+        sequencer.APPEND_BYTES = self.append_bytes
+        try:
+            self._set_up()
+            self._live()
+            self._rest()
+        finally:
+            sequencer.APPEND_BYTES = usual
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:
@@ -146,12 +156,14 @@ class Story:
     def _live(self) -> None:
         rng, world = self.rng, self.world
         batch = rng.choice([1, 4, 64])
-        pace_us = rng.choice([200, 1000, 4000])
+        pace_us = rng.choice([1000, 4000, 4000] if self.faults is not None else [200, 1000, 4000])
         while self.operations < OPERATIONS:
             world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):
                 self._act(batch)
             if self.faults is not None:
+                if rng.random() < 0.1:  # long enough for somebody to be missed, now and then
+                    world.run_for(rng.choice([10_000, 10_000, 100_000, 700_000, 1_500_000]))
                 self.faults.maybe(rng)
                 self._replace_the_cut_off()
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
@@ -160,7 +172,7 @@ class Story:
     def _replace_the_cut_off(self) -> None:
         """For each client that lost its broker another comes, at another member."""
         for client in self.clients:
-            if not client.alive and not client.replaced:
+            if not client.replaced and not client.alive:
                 client.replaced = True
                 senders = any(not link.mode for link in client.links.values())
                 (self._new_sender if senders else self._new_receivers)()
@@ -279,6 +291,9 @@ class Story:
         if self.faults is not None:
             self.faults.heal()
             self.until(self.faults.healthy, "the cluster is whole again after all faults", HEAL_US)
+            if rng.random() < 0.3:
+                self.faults.lose_one(rng)
+                self.until(self.faults.healthy, "the others do without one that died", HEAL_US)
             self._replace_the_cut_off()
         elif self.cuts:  # what is lost last, no later traffic brings back
             world.run_for(rng.choice([0, 500, 2_000, 5_000, 10_000]))
@@ -350,7 +365,7 @@ class Story:
             raise Violation(f"an idle cluster sent {world.posted - posted} frames in a second (`design.md` 5)")
         self.watch.finish()
         self.deliveries.finish()
-        for broker in self.world.brokers:
+        for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].uncommitted_bytes:
                 raise Violation(
                     f"I18: at rest {broker} counts {world.machines[broker].uncommitted_bytes} bytes uncommitted"

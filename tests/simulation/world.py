@@ -93,12 +93,15 @@ class World:
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
         self._links: set[frozenset[str]] = set()
+        self.doomed: set[str] = set()  # die behind the frame they are just saying
+        self._gone: set[str] = set()  # died for good
         self._frozen: dict[str, int] = {}  # paused process -> until when
         self.now_us = START_US
         self.taps: list[Callable[[str, str, Frame], None]] = []
         self.arrivals: list[Callable[[str, str, Frame], None]] = []
         self.steps: list[Callable[[str], None]] = []
         self.clients: dict[str, Any] = {}
+        self._guests: set[str] = set()  # every client there ever was
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
         self.trace: deque[tuple[int, str, str, Frame]] = deque(maxlen=TRACE_KEPT)
@@ -141,7 +144,8 @@ class World:
             for _ in range(self._replicas or self.rng.choice([1, 2, 3])):
                 self.add_replica(broker)
         if self.standby:
-            self._start_sequencer()
+            for _ in range(self.rng.choice([1, 2, 2])):
+                self._start_sequencer()
 
     def sequencers(self) -> list[str]:
         return [name for name in self.machines if is_sequencer(name)]
@@ -169,9 +173,11 @@ class World:
                 self.link(name, other)
 
     def _start_broker(self, broker: str) -> None:
+        if broker in self._gone:
+            return
         for replica in [name for name in self.machines if name.startswith(broker + ".")]:
             self.crash(replica)
-        self._incs[broker] += 1000
+        self._incs[broker] += 10_000
         self.machines[broker] = self._classes["broker"](
             broker, self._incs[broker], list(self.brokers), limits=self._limits, blank=True
         )
@@ -206,16 +212,25 @@ class World:
         for other in [*self.machines, *self.clients]:
             for pair in ((name, other), (other, name)):
                 self._down.add(pair)
-                # What a process had handed to its link before it died may still arrive, or not.
-                if pair[1] == name or self.rng.random() < 0.5:
-                    self._epoch[pair] = self._epoch.get(pair, 0) + 1
+                if pair[1] == name:
+                    self._break(pair)
+                else:  # what it had handed to its link before it died may still arrive, or only the first of it
+                    behind = min(self._last.get(pair, 0), self.now_us + 40_000)
+                    self.at(
+                        self.rng.randrange(self.now_us, max(behind, self.now_us) + 2),
+                        lambda pair=pair: self._break(pair),
+                    )
             if other in self.machines:
                 # Behind what may still arrive from it.
                 at = max(self._last.get((name, other), 0), self.now_us + self.rng.randrange(10, 3000))
                 self.at(at, lambda other=other, machine=machine: self._tell_dead(other, name))
         for client in [c for c, at in self.clients.items() if getattr(at, "broker", "") == name]:
             del self.clients[client]
-        if not back or not self.standby:
+        if not back:
+            self._gone.add(name)
+            for replica in [other for other in self.machines if other.startswith(name + ".")]:
+                self.crash(replica, back=False)
+        if not back or not self.standby or name.partition(".")[0] in self._gone:
             return
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
         if is_sequencer(name):
@@ -227,6 +242,10 @@ class World:
         else:
             self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
 
+    def _break(self, pair: Pair) -> None:
+        """What is on its way is lost."""
+        self._epoch[pair] = self._epoch.get(pair, 0) + 1
+
     def _tell_dead(self, other: str, name: str) -> None:
         if (other, name) in self._down:  # not if another of that name has come meanwhile
             self.give(other, PeerDown(name))
@@ -236,6 +255,20 @@ class World:
         if name in self.machines:
             self._frozen[name] = self.now_us + us
             self.after(us, lambda: self._thaw(name))
+
+    def give_up(self, replica: str, us: int) -> None:
+        """A replica stands still; its broker loses the link to it, which it learns only behind all else."""
+        broker = replica.partition(".")[0]
+        machine = self.machines[replica]
+        self.pause(replica, us)
+        for pair in ((broker, replica), (replica, broker)):
+            self._down.add(pair)
+            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+        self.give(broker, PeerDown(replica))
+        end_us = us + self.rng.choice([0, 1_000, 50_000])
+        self.after(
+            end_us, lambda: self.give(replica, PeerDown(broker)) if self.machines.get(replica) is machine else None
+        )
 
     def _thaw(self, name: str) -> None:
         if self._frozen.get(name, self.now_us + 1) <= self.now_us:
@@ -284,6 +317,7 @@ class World:
         if broker not in self.machines:
             return  # refused: nobody listens there
         self.clients[name] = client
+        self._guests.add(name)
         self.give(broker, PeerUp(name))
 
     def cut_client(self, name: str, broker: str, lose: bool = False) -> None:
@@ -362,7 +396,7 @@ class World:
         if name not in self.machines:
             return
         held = self._paused.get(name)
-        if held is not None and type(input) in (Received, PeerDown) and input.peer not in self.machines:
+        if held is not None and type(input) in (Received, PeerDown) and input.peer in self._guests:
             held.append((name, input))
             return
         self._inbox.setdefault(name, deque()).append(input)
@@ -395,6 +429,8 @@ class World:
         if self.machines.get(name) is not machine:
             return
         self._carry_out(name, machine.step(Flush()))
+        if self.machines.get(name) is not machine:
+            return
         for seen in self.steps:
             seen(name)
         if inbox:
@@ -402,12 +438,15 @@ class World:
 
     def _carry_out(self, name: str, effects: list[Any]) -> None:
         for effect in effects:
+            if self._dies(name):
+                return
             kind = type(effect)
             if kind is Send:
                 self.post(name, effect.peer, effect.frame)
             elif kind is Multicast:
                 for peer in effect.peers:
-                    self.post(name, peer, effect.frame)
+                    if not self._dies(name):
+                        self.post(name, peer, effect.frame)
             elif kind is SetTimer:
                 self._set_timer(name, effect.at_ms * 1000)
             elif kind is Again:
@@ -426,6 +465,13 @@ class World:
                     self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))
             else:
                 raise TypeError(f"{name} asks for {effect!r}, which the world cannot do")
+
+    def _dies(self, name: str) -> bool:
+        """Whether the process is dead: in the midst of what it says, if it is doomed."""
+        if name in self.doomed:
+            self.doomed.discard(name)
+            self.crash(name)
+        return name not in self.machines
 
     def _pause(self, name: str, paused: bool) -> None:
         if paused:

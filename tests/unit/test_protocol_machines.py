@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mantamq.protocol import sequencer as sequencer_module
+from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
 from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
@@ -20,6 +21,7 @@ from mantamq.protocol.frames import (
     Fetched,
     Frame,
     Gap,
+    Host,
     Nack,
     Request,
     Results,
@@ -28,7 +30,10 @@ from mantamq.protocol.frames import (
 )
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lock import IDLE_MS, Lock
+from mantamq.protocol.reign import PREPARING, Reign
+from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
+from mantamq.protocol.streams import StreamView
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -686,3 +691,52 @@ def test_stop_takes_the_messages_back():
     assert not credit.allows(1) and credit.messages == 0
     credit.grant(1, 0)
     assert credit.allows(100)
+
+
+# ---- taking over: what stories meet too rarely
+
+
+def test_a_learner_commits_nothing_of_an_older_term_by_counting():
+    follower = keeper(2)
+    follower.append(append(0, entries(1, 2), ballot=TWO))
+    follower.need = 1
+    assert follower.hear(Ack(TWO, "q#1", "b2", 2, 0)) == []
+    follower.append(append(2, entries(3, 3, TWO), ballot=TWO, previous_ballot=ONE))
+    assert [entry.seq for entry in follower.hear(Ack(TWO, "q#1", "b2", 3, 0))] == [1, 2, 3]
+
+
+def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
+    reign = Reign(["b1", "b2", "b3"], 2, PREPARING)
+    stream = StreamView("q#1")
+    stream.voices["b1"] = ("b1.r0", Subscribe("q#1", "b1", 9, ONE, TWO, inc=1))
+    stream.voices["b2"] = ("b2.r0", Subscribe("q#1", "b2", 5, ONE, TWO, inc=1, incs={"b1": 2}))
+    logs, empty = reign.voters(stream, {})
+    assert (list(logs), empty) == (["b2"], 0)
+
+
+@pytest.mark.parametrize("inc", [4, 6])
+def test_an_answer_to_another_incarnation_completes_nothing(inc):
+    done: list[int] = []
+    broker = BrokerMachine("b1", 5, ["b1"])
+    broker.request([("q#1", b"")], lambda: done.append(1))
+    broker.step(Received("sequencer", Results(inc, [1])))
+    assert not done
+    broker.step(Received("sequencer", Results(5, [1])))
+    assert done == [1]
+
+
+def test_a_replica_begins_with_its_brokers_promise():
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, TWO, False, 1)))
+    told = replica.step(Received("sequencer", append(0, entries(1, 1))))
+    assert told == [Send("sequencer", Nack(TWO))]
+    assert replica.queues["q#1"].keeper.end == 0
+
+
+def test_of_a_request_that_was_cut_in_two_the_rest_is_still_to_come():
+    stream = StreamView("q#1")
+    stream.put(Entry(ONE, 1, "b1.r0", 1, 5, b"first"))
+    assert [stream.parts_held("b1.r0", 1, number) for number in (5, 6)] == [1, 0]
+    stream.put(Entry(ONE, 2, "b1.r0", 1, 5, b"second"))
+    assert stream.parts_held("b1.r0", 1, 5) == 2
+    assert stream.parts_held("b1.r0", 1, 4) > 2  # all of it, however many there were

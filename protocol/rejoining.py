@@ -1,0 +1,59 @@
+"""How a keeper that has lost its log gets its vote back: the sequencer's part (`sequencer.md` K4).
+
+It is named an updater if the log no longer reaches back to what it lacks, then sent entries without being counted; an
+entry in the log itself says when it votes again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .events import Rejoin, encode_event
+from .frames import Update
+from .streams import KeeperView, StreamView
+from .updating import RETRY_MS
+
+if TYPE_CHECKING:
+    from .sequencer import SequencerMachine
+
+
+def patience(keeper: KeeperView) -> bool:
+    """Sort key: those that act on commits first."""
+    return not keeper.eager
+
+
+class Rejoining:
+    """Of one sequencer."""
+
+    def __init__(self, machine: SequencerMachine) -> None:
+        self.machine = machine
+
+    def update(self, stream: StreamView, keeper: KeeperView) -> None:
+        """Name an updater, each time another: the one before may have died."""
+        keeper.remind_ms = self.machine.now_ms + RETRY_MS
+        able = [other.peer for other in sorted(stream.voting(), key=patience, reverse=True)]
+        if able:
+            self.machine.send(able[stream.updater % len(able)], Update(stream.name, keeper.peer))
+            stream.updater += 1
+
+    def remind(self) -> None:
+        """Updates of which nothing is seen: nobody could give one, or its first word was lost with a link."""
+        for stream in self.machine.streams.values():
+            for keeper in stream.keepers.values():
+                if keeper.updating and self.machine.now_ms >= keeper.remind_ms:
+                    self.update(stream, keeper)
+
+    def propose(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
+        """A blank keeper has acknowledged: once it holds all that is committed, order that it votes again."""
+        if not keeper.voting and not keeper.rejoin and keeper.match >= stream.commit:
+            self.machine.append(stream, encode_event(Rejoin(voter, keeper.inc)))
+            keeper.rejoin = stream.end
+
+    def vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
+        """It votes again once so many others hold the entry which says so that every quorum it was ever in has one of
+        them; if it is committed, so many did."""
+        others = sum(k.match >= keeper.rejoin for k in stream.keepers.values() if k.voting)
+        if others >= self.machine.recovery or keeper.rejoin <= stream.commit:
+            keeper.voting = True
+            stream.incs[voter] = keeper.inc
+            stream.away.discard(voter)

@@ -1,0 +1,564 @@
+"""Bugs of failover planted on purpose, as in `mutants.py`; these are looked for among the stories with faults."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from mantamq.protocol import events, frames, ownership, reign, replica, sequencer, succession
+from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.following import Following
+from mantamq.protocol.hosting import Hosting
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.lease import Lease
+from mantamq.protocol.pulse import LEASE_MS, Pulse
+from mantamq.protocol.queue import Applied, QueueState
+from mantamq.protocol.reign import Reign
+from mantamq.protocol.rejoining import Rejoining
+from mantamq.protocol.replica import ReplicaMachine
+from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.streams import StreamView
+from mantamq.protocol.succession import Succession
+from mantamq.protocol.updates import Updates
+from mantamq.protocol.updating import Updater
+
+from .mutants import patch_rule
+
+Patch = pytest.MonkeyPatch
+
+
+def _born(patch: Patch, kind: Any, change: Callable[[Any], None]) -> None:
+    """Every new object of this class is changed."""
+    born = kind.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        born(self, *arguments, **named)
+        change(self)
+
+    patch.setattr(kind, "__init__", init)
+
+
+def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], Any]) -> None:
+    """What a method returns is changed."""
+    before = getattr(kind, name)
+    patch.setattr(kind, name, lambda self, *arguments: change(self, before(self, *arguments)))
+
+
+def _told(patch: Patch, frame: type[frames.Frame], change: Callable[[Any, Any], Any]) -> None:
+    """A replica sees another frame than was sent."""
+    rule = replica._RULES[frame]
+    patch_rule(patch, frame, lambda self, seen: rule(self, change(self, seen)))
+
+
+# ---- promises and votes
+
+
+def promise_forgotten(patch: Patch) -> None:
+    """Whoever speaks is followed, whatever was promised."""
+
+    def follow(self: Any, peer: str, ballot: Any, now_ms: int) -> bool:
+        if peer != self.leader:
+            self.leader, self.attached = peer, False
+        self.promised, self.heard_ms, self.parted_ms = ballot, now_ms, 0
+        return True
+
+    patch.setattr(Following, "follow", follow)
+    patch.setattr(Keeper, "promise", lambda self, ballot: setattr(self, "promised", ballot))
+    append = Keeper.append
+    patch.setattr(
+        Keeper, "append", lambda self, frame: (setattr(self, "promised", frame.ballot), append(self, frame))[1]
+    )
+
+
+def lower_ballot_appends(patch: Patch) -> None:
+    """The promise is kept in mind, and entries of a deposed sequencer are taken and acknowledged all the same."""
+    append = Keeper.append
+
+    def lenient(self: Any, frame: Any) -> Any:
+        return append(self, msgspec.structs.replace(frame, ballot=max(frame.ballot, self.promised)))
+
+    patch.setattr(Keeper, "append", lenient)
+    follow = Following.follow
+    patch.setattr(Following, "follow", lambda self, *arguments: follow(self, *arguments) or True)
+
+
+def amnesiac_votes(patch: Patch) -> None:
+    _born(patch, Keeper, lambda self: setattr(self, "blank", False))
+
+
+def amnesiac_broker_votes(patch: Patch) -> None:
+    """In the cluster stream only."""
+    _born(patch, BrokerMachine, lambda self: setattr(self.keeper, "blank", False))
+
+
+def rejoin_without_quorum(patch: Patch) -> None:
+    """A blank keeper votes as soon as it holds the entry which says so."""
+
+    def vote(self: Any, stream: Any, voter: str, keeper: Any) -> None:
+        keeper.voting = True
+        stream.incs[voter] = keeper.inc
+        stream.away.discard(voter)
+
+    patch.setattr(Rejoining, "vote", vote)
+
+
+def rejoin_at_once(patch: Patch) -> None:
+    """A blank keeper votes with its next log entry, committed or not."""
+
+    def propose(self: Any, stream: Any, voter: str, keeper: Any) -> None:
+        keeper.voting = True
+
+    patch.setattr(Rejoining, "propose", propose)
+
+
+def suffix_of_an_older_sequencer_is_acknowledged(patch: Patch) -> None:
+    def ack(self: Any, applied: int, eager: bool = True) -> Any:
+        return frames.Ack(self.promised, self.stream, self.voter, self.end, applied, eager)
+
+    patch.setattr(Keeper, "ack", ack)
+
+
+def conflicting_suffix_stays(patch: Patch) -> None:
+    """An entry that is there is not looked at again."""
+    append = Keeper.append
+
+    def stubborn(self: Any, frame: Any) -> Any:
+        mine = {i: self._log[i] for i in range(frame.previous + 1, frame.previous + len(frame.entries) + 1)
+                if i in self._log}  # fmt: skip
+        kept = [mine.get(i, entry) for i, entry in enumerate(frame.entries, frame.previous + 1)]
+        return append(self, msgspec.structs.replace(frame, entries=kept))
+
+    patch.setattr(Keeper, "append", stubborn)
+
+
+def previous_is_not_compared(patch: Patch) -> None:
+    """An `Append` is taken wherever the log is long enough."""
+    append = Keeper.append
+
+    def trusting(self: Any, frame: Any) -> Any:
+        if self.base < frame.previous <= self.end:
+            frame = msgspec.structs.replace(frame, previous_ballot=self._ballot_at(frame.previous))
+        return append(self, frame)
+
+    patch.setattr(Keeper, "append", trusting)
+    patch.setattr(StreamView, "ballot_at", lambda self, index: _Any())
+
+
+class _Any(tuple[int, int]):
+    """Equal to every ballot."""
+
+    def __new__(cls) -> _Any:
+        return super().__new__(cls, (0, 0))
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = tuple.__hash__
+
+
+# ---- taking over
+
+
+def longest_log(patch: Patch) -> None:
+    """The longest log is adopted, not the one whose last entry has the newest ballot."""
+
+    def longest(*arguments: Any, **named: Any) -> Any:
+        if type(arguments[0]) is dict:
+            return builtins.max(arguments[0], key=lambda voter: arguments[0][voter].have)
+        return builtins.max(*arguments, **named)
+
+    patch.setattr(reign, "max", longest, raising=False)
+
+
+def count_old_ballot(patch: Patch) -> None:
+    """Figure 8: an adopted entry is committed by counting who holds it."""
+    advance = SequencerMachine._advance
+
+    def counting(self: Any, stream: Any) -> None:
+        advance(self, stream)
+        held = sorted((keeper.match for keeper in stream.voting()), reverse=True)
+        if len(held) >= self.majority and held[self.majority - 1] > stream.commit:
+            self._commit(stream, held[self.majority - 1])
+
+    patch.setattr(SequencerMachine, "_advance", counting)
+
+
+def recover_from_one(patch: Patch) -> None:
+    def change(self: Any) -> None:
+        self.recovery = self.reign.recovery = 1
+
+    _born(patch, SequencerMachine, change)
+
+
+def adopted_is_committed(patch: Patch) -> None:
+    """All that was adopted counts as committed at once."""
+    adopt = reign.adopt
+
+    def rash(stream: Any, best: Any, fetched: Any) -> None:
+        adopt(stream, best, fetched)
+        stream.commit = stream.end
+
+    patch.setattr(succession, "adopt", rash)
+
+
+def number_table_not_adopted(patch: Patch) -> None:
+    patch.setattr(StreamView, "parts_held", lambda self, origin, inc, number: 0)
+
+
+def repeats_answered_early(patch: Patch) -> None:
+    """A request that is in the adopted log is answered before that is committed (S6)."""
+    request = SequencerMachine.request
+
+    def hasty(self: Any, peer: str, frame: Any) -> None:
+        request(self, peer, frame)
+        for stream in self.streams.values():
+            repeats, stream.repeats = stream.repeats, []
+            for pending in repeats:
+                self._part_done(pending)
+
+    patch.setattr(SequencerMachine, "request", hasty)
+    patch.setitem(sequencer._RULES, frames.Request, hasty)
+
+
+def no_start(patch: Patch) -> None:
+    """A term begins without an entry of its own (S3)."""
+    append = SequencerMachine.append
+
+    def mute(self: Any, stream: Any, event: bytes) -> None:
+        if type(events.decode_event(event)) is not events.Start:
+            append(self, stream, event)
+
+    patch.setattr(SequencerMachine, "append", mute)
+
+
+def empty_marker_of_a_blank_broker_counts(patch: Patch) -> None:
+    """A broker that has lost its log says that it has none of this queue, and that counts as an empty one."""
+    voters = Reign.voters
+
+    def trusting(self: Any, stream: Any, cluster: Any) -> Any:
+        markers, floors = self.markers, dict(cluster)
+        self.markers = {b: msgspec.structs.replace(marker, blank=False) for b, marker in markers.items()}
+        found = voters(self, stream, dict.fromkeys(floors, 0))
+        self.markers = markers
+        return found
+
+    patch.setattr(Reign, "voters", trusting)
+
+
+def unlisted_queue_is_empty(patch: Patch) -> None:
+    """A broker says what it keeps by its replicas that are there, not by what is declared."""
+    pledge = BrokerMachine.pledge
+
+    def modest(self: Any) -> None:
+        pledge(self)
+        marker = self.effects[-1].frame
+        kept = [id for id in marker.hosting if id in self.hosts.of]
+        self.effects[-1] = self.effects[-1].__class__(
+            self.following.leader, msgspec.structs.replace(marker, hosting=kept[::2])
+        )
+
+    patch.setattr(BrokerMachine, "pledge", modest)
+
+
+def one_asks_for_a_new_sequencer(patch: Patch) -> None:
+    """The same ballot for every standby that takes over."""
+    suspect = Succession.suspect
+
+    def same(self: Any, peer: str, frame: Any) -> None:
+        self.machine.uid = 1
+        suspect(self, peer, frame)
+
+    patch.setattr(Succession, "suspect", same)
+
+
+def requests_are_not_repeated(patch: Patch) -> None:
+    """What has no answer is not asked again of the next sequencer (B1)."""
+
+    def attached(self: Any) -> None:
+        self.lease.renew()
+        self._needs_ack = True
+
+    patch.setattr(BrokerMachine, "attached", attached)
+
+
+def ownership_does_not_repeat(patch: Patch) -> None:
+    def beat(self: Any, peer: str, frame: Any) -> list[Any]:
+        if self.following.follow(peer, frame.ballot, 0):
+            self.following.attached = True
+        return []
+
+    patch.setattr(ownership.OwnershipMachine, "_beat", beat)
+
+
+# ---- eviction
+
+
+def no_fence_in_the_queue(patch: Patch) -> None:
+    """An acquire counts though its incarnation is out, and the lock's number is not raised."""
+
+    def evict(self: Any, event: Any) -> Applied:
+        grant = self.grant
+        done = before(self, event)
+        self.grant = grant
+        return done
+
+    before = QueueState._evict
+    patch.setattr(QueueState, "_evict", evict)
+    _born(patch, QueueState, lambda self: self._apply.update({events.Evict: self._evict}))
+
+
+def evicted_keep_the_lock(patch: Patch) -> None:
+    def evict(self: Any, event: Any) -> Applied:
+        owner, grant = self.owner, self.grant
+        done = before(self, event)
+        self.owner, self.grant = owner, grant
+        return done
+
+    before = QueueState._evict
+    patch.setattr(QueueState, "_evict", evict)
+    _born(patch, QueueState, lambda self: self._apply.update({events.Evict: self._evict}))
+
+
+def evict_keeps_messages(patch: Patch) -> None:
+    def evict(self: Any, event: Any) -> Applied:
+        held, self.acquired = self.acquired, {}
+        done = before(self, event)
+        self.acquired = held
+        return done
+
+    before = QueueState._evict
+    patch.setattr(QueueState, "_evict", evict)
+    _born(patch, QueueState, lambda self: self._apply.update({events.Evict: self._evict}))
+
+
+def evict_returns_to_the_back(patch: Patch) -> None:
+    """What the dead held is not seen again by who consumes now."""
+
+    def expelled(self: Any, hosted: Any, event: Any, done: Any) -> None:
+        before(self, hosted, event, Applied(done.effective, done.lost, [], done.orphans))
+
+    before = ReplicaMachine._expelled
+    patch.setattr(ReplicaMachine, "_expelled", expelled)
+
+
+def unflagged_after_eviction(patch: Patch) -> None:
+    """What was available in a queue when its owner was evicted is not flagged redelivered (B3)."""
+
+    def evict(self: Any, event: Any) -> Applied:
+        deliveries = dict(self.deliveries)
+        waiting = [p for first, last in self.available for p in range(first, last + 1)]
+        done = before(self, event)
+        for position in waiting:
+            if position not in deliveries:
+                self.deliveries.pop(position, None)
+        return done
+
+    before = QueueState._evict
+    patch.setattr(QueueState, "_evict", evict)
+    _born(patch, QueueState, lambda self: self._apply.update({events.Evict: self._evict}))
+
+
+def orphans_stay(patch: Patch) -> None:
+    """What a dead broker began to bury is finished by nobody."""
+    patch.setattr(ReplicaMachine, "_bury", _bury_own)
+
+
+def _bury_own(self: Any, hosted: Any, index: int) -> None:
+    if hosted.state.batches[index][0] == self.broker:
+        _BURY(self, hosted, index)
+
+
+_BURY = ReplicaMachine._bury
+
+
+def evicted_in_the_cluster_stream_only(patch: Patch) -> None:
+    def evict(self: Any, broker_: str) -> None:
+        streams, self.streams = self.streams, {name: s for name, s in self.streams.items() if name == events.CLUSTER}
+        before(self, broker_)
+        self.streams = streams
+
+    before = SequencerMachine._evict
+    patch.setattr(SequencerMachine, "_evict", evict)
+
+
+def nobody_is_evicted(patch: Patch) -> None:
+    patch.setattr(Pulse, "dead", lambda self, now_ms, absent: [])
+
+
+def evicted_goes_on(patch: Patch) -> None:
+    """A process that learns of its own eviction carries on."""
+    patch.setattr(BrokerMachine, "retire", lambda self, reason: None)
+    patch.setattr(ReplicaMachine, "retire", lambda self, reason: None)
+
+
+def lease_never_expires(patch: Patch) -> None:
+    patch.setattr(Lease, "expired", lambda self, now_ms: False)
+
+
+def any_beat_renews_the_lease(patch: Patch) -> None:
+    """A beat renews the lease though no majority has answered it."""
+    heard = Lease.heard
+    patch.setattr(Lease, "heard", lambda self, number, sure, now_ms: heard(self, number, number, now_ms))
+
+
+# ---- updates
+
+
+def updatee_owns_early(patch: Patch) -> None:
+    """An updatee serves before its update is whole."""
+    patch.setattr(Updates, "joining", lambda self, id, hosted: True)
+    patch.setattr(Hosting, "whole", lambda self: bool(setattr(self, "update", None)) or True)
+
+
+def updatee_votes_early(patch: Patch) -> None:
+    """An updatee acknowledges before its update is whole."""
+    joining = Updates.joining
+
+    def hasty(self: Any, id: str, hosted: Any) -> bool:
+        if hosted.update is not None and hosted.needs_ack:
+            self.machine._acknowledge(id, hosted, True)
+        return joining(self, id, hosted)
+
+    patch.setattr(Updates, "joining", hasty)
+
+
+def update_without_its_number_table(patch: Patch) -> None:
+    """What an updatee is given lacks the last numbers of the origins."""
+    _altered(patch, Keeper, "update", lambda self, frame: msgspec.structs.replace(frame, numbers={}))
+
+
+def update_without_the_clients_numbers(patch: Patch) -> None:
+    restore = QueueState.restore
+
+    def forgetful(self: Any, outline: list[Any]) -> None:
+        restore(self, [*outline[:10], [], *outline[11:]])
+
+    patch.setattr(QueueState, "restore", forgetful)
+
+
+def update_forgets_the_dying(patch: Patch) -> None:
+    restore = QueueState.restore
+
+    def forgetful(self: Any, outline: list[Any]) -> None:
+        restore(self, [*outline[:4], [], [], *outline[6:]])
+
+    patch.setattr(QueueState, "restore", forgetful)
+
+
+def update_loses_a_chunk(patch: Patch) -> None:
+    """The last message of every chunk but the first is left out."""
+
+    def lossy(self: Any, chunk: Any) -> Any:
+        if chunk is None or not chunk.blobs:
+            return chunk
+        return msgspec.structs.replace(chunk, blobs=[*chunk.blobs[:-1], b""])
+
+    _altered(patch, Updater, "chunk", lossy)
+
+
+# ---- what the simulator has found in failover itself, planted again
+
+
+def update_is_not_repeated(patch: Patch) -> None:
+    patch.setattr(Rejoining, "remind", lambda self: None)
+
+
+def lock_of_the_dead_incarnation(patch: Patch) -> None:
+    """A replica that has just come up to date takes the lock its dead incarnation held."""
+    owned = ReplicaMachine._owned
+
+    def greedy(self: Any, hosted: Any, *arguments: Any) -> None:
+        hosted.joined = True
+        owned(self, hosted, *arguments)
+
+    patch.setattr(ReplicaMachine, "_owned", greedy)
+
+
+def woken_sequencer_evicts(patch: Patch) -> None:
+    dead = Pulse.dead
+
+    def rash(self: Any, now_ms: int, absent: Any) -> Any:
+        self._late = True
+        return dead(self, now_ms, absent)
+
+    patch.setattr(Pulse, "dead", rash)
+
+
+def evicted_broker_is_not_told(patch: Patch) -> None:
+    patch.setattr(
+        SequencerMachine,
+        "_beating",
+        lambda self, peer, frame: self.pulse.answered(frame.broker, frame.number, self.now_ms),
+    )
+    patch.setitem(sequencer._RULES, frames.Beating, SequencerMachine._beating)
+
+
+def deleted_stream_waits_for_the_dead(patch: Patch) -> None:
+    """A stream whose last keeper dies before it has heard of the deletion stays, and what waits in it too."""
+    down = SequencerMachine._peer_down
+
+    def patient(self: Any, peer: str) -> None:
+        with pytest.MonkeyPatch.context() as now:
+            now.setattr(SequencerMachine, "drop_if_gone", lambda self, stream: None)
+            down(self, peer)
+
+    patch.setattr(SequencerMachine, "_peer_down", patient)
+
+
+def free_lock_is_not_told(patch: Patch) -> None:
+    """Who gave a lock up has died, and nobody else tells Ownership."""
+    expelled = ReplicaMachine._expelled
+
+    def silent(self: Any, hosted: Any, event: Any, done: Any) -> None:
+        before, grant = len(self.effects), hosted.lock.grant
+        expelled(self, hosted, event, done)
+        if hosted.state.grant == grant:
+            self.effects[before:] = [
+                e for e in self.effects[before:] if type(getattr(e, "frame", 0)) is not frames.Held
+            ]
+
+    patch.setattr(ReplicaMachine, "_expelled", silent)
+
+
+def vote_waits_for_the_dead(patch: Patch) -> None:
+    """A committed `Rejoin` gives no vote if those who committed it are gone."""
+    vote = Rejoining.vote
+
+    def strict(self: Any, stream: Any, voter: str, keeper: Any) -> None:
+        commit, stream.commit = stream.commit, 0
+        vote(self, stream, voter, keeper)
+        stream.commit = commit
+
+    patch.setattr(Rejoining, "vote", strict)
+
+
+def eviction_of_one_incarnation(patch: Patch) -> None:
+    """A queue kept under a later incarnation of the broker is left as it is."""
+    patch.setattr(sequencer, "LIVES", 0)
+
+
+def lease_begins_with_its_renewal(patch: Patch) -> None:
+    """A broker that is cut off before a majority was sure of it serves for ever."""
+
+    def heard(self: Any, number: int, sure: int, now_ms: int) -> None:
+        self._heard_ms[number] = now_ms
+        at_ms = self._heard_ms.get(sure)
+        if at_ms is not None and sure:
+            self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
+
+    patch.setattr(Lease, "heard", heard)
+
+
+def frames_share_the_tables(patch: Patch) -> None:
+    """An update's first word says what the updater knows when it arrives."""
+    _altered(patch, Keeper, "update", lambda self, frame: msgspec.structs.replace(frame, numbers=self.numbers))
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}

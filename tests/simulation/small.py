@@ -1,0 +1,222 @@
+"""Small worlds for `explore.py`: two or three keepers of one stream, a few sequencers, and every link's frames in order.
+
+A machine's state is pickled and numbered, and what it does with an input is computed once: a step is a pure function.
+So a world is a tuple of small numbers, and a million of them can be visited.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from mantamq.protocol.effects import SEQUENCER, Flush, Input, Multicast, PeerDown, PeerUp, Received, Retire, Send, Tick
+from mantamq.protocol.events import CLUSTER
+from mantamq.protocol.follower import Follower
+from mantamq.protocol.frames import (
+    Append,
+    Beat,
+    Evicted,
+    Fetch,
+    Frame,
+    Prepare,
+    Promised,
+    Suspect,
+    Update,
+    UpdateStart,
+)
+from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.sequencer import SequencerMachine
+
+GRACE_MS = 100
+NODES = ("b1", "b2", "b3")
+Output = tuple[str, int]
+"""(peer, number of the frame)"""
+
+
+class Node(Follower):
+    """A broker with nothing but its keeper of the cluster stream."""
+
+    def __init__(self, name: str, inc: int, blank: bool) -> None:
+        super().__init__()
+        self.name = name
+        self.inc = inc
+        self.out = False
+        self.keeper = Keeper(CLUSTER, name, inc, blank)
+
+    def keepers(self) -> Iterable[Keeper]:
+        return [self.keeper]
+
+    def keeper_of(self, stream: str) -> Keeper | None:
+        return self.keeper
+
+    def pledge(self) -> None:
+        leader = self.following.leader
+        self.send(leader, self.keeper.subscribe())
+        self.send(leader, Promised(self.following.promised, self.name, self.inc, self.keeper.blank, []))
+
+    def attached(self) -> None:
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        if not self.keeper.blank or self.keeper.end:
+            self.lead(self.keeper.ack(self.keeper.commit))
+
+    def step(self, input: Input) -> list[Any]:
+        match input:
+            case PeerUp(peer):
+                self.following.up(peer)
+            case PeerDown(peer):
+                self.following.down(peer, 0)
+            case Received(peer, Append() as frame):
+                if self.follow(peer, frame.ballot):
+                    _, refusal = self.keeper.append(frame)
+                    if refusal is not None:
+                        self.send(peer, refusal)
+                    else:
+                        self._acknowledge()
+            case Received(peer, Prepare() as frame):
+                self.prepare(peer, frame)
+            case Received(peer, Beat() as frame):
+                self.beat(peer, frame)
+            case Received(peer, Fetch() as frame):
+                self.fetch(peer, frame)
+            case Received(peer, Update() as frame) if not self.keeper.blank:
+                self.send(peer, self.keeper.update(self.name, frame.updatee, None))
+            case Received(peer, UpdateStart() as frame) if self.keeper.blank:
+                self.keeper.restore(frame)
+                self.send(self.following.leader, self.keeper.subscribe())
+            case Received(peer, Evicted()) if peer == self.following.leader:
+                self.out = True
+            case _:
+                pass
+        return self.take()
+
+
+class NodeView:
+    """What the checks look at in a node: `log` is index -> entry, behind `base`."""
+
+    __slots__ = ("base", "best", "blank", "commit", "end", "inc", "log", "out", "promised")
+
+    def __init__(self, node: Node) -> None:
+        keeper = node.keeper
+        self.promised = keeper.promised
+        self.log = dict(keeper._log)
+        self.base, self.end, self.commit = keeper.base, keeper.end, keeper.commit
+        self.best = (keeper.end_ballot, keeper.end)
+        self.blank, self.inc, self.out = keeper.blank, node.inc, node.out
+
+
+class SequencerView:
+    """What the checks look at in a sequencer. `votes`: voter -> (incarnation, whether an entry gave it its vote)."""
+
+    __slots__ = ("ballot", "base", "commit", "end", "log", "ready", "role", "stopped", "votes")
+
+    def __init__(self, machine: SequencerMachine) -> None:
+        stream = machine.streams.get(CLUSTER)
+        self.ballot, self.role = machine.ballot, machine.reign.role
+        self.stopped = machine.deposed is not None
+        self.ready = stream is not None and stream.ready
+        self.log = dict(stream.log) if stream is not None and self.ready else {}
+        self.base = stream.base if stream is not None and self.ready else 0
+        self.end = stream.end if stream is not None and self.ready else 0
+        self.commit = stream.commit if stream is not None and self.ready else 0
+        self.votes: dict[str, tuple[int, bool]] = {}
+        if stream is not None:
+            for voter, keeper in stream.keepers.items():
+                if keeper.voting and keeper.inc > 1:
+                    self.votes[voter] = (keeper.inc, stream.incs.get(voter, 0) >= keeper.inc)
+
+
+class Space:
+    """All machine states and frames met so far, by number.
+
+    Attributes:
+        views: what the checks look at, by number of the machine's state.
+    """
+
+    def __init__(self) -> None:
+        self._number_of: dict[Any, int] = {}
+        self._pickles: list[bytes] = []
+        self.views: list[Any] = []
+        self._frame_of: dict[bytes, int] = {}
+        self.frames: list[Frame] = []
+        self._steps: dict[tuple[int, Any], tuple[int, tuple[Output, ...]]] = {}
+
+    def put(self, machine: Any) -> int:
+        key = canonical(machine)
+        number = self._number_of.get(key)
+        if number is None:
+            number = self._number_of[key] = len(self._pickles)
+            self._pickles.append(pickle.dumps(machine))
+            self.views.append(NodeView(machine) if isinstance(machine, Node) else SequencerView(machine))
+        return number
+
+    def machine(self, number: int) -> Any:
+        return pickle.loads(self._pickles[number])
+
+    def frame(self, frame: Frame) -> int:
+        data = encode_frame(frame)
+        number = self._frame_of.get(data)
+        if number is None:
+            number = self._frame_of[data] = len(self.frames)
+            (frame,) = FrameBuffer().feed(data)
+            self.frames.append(frame)
+        return number
+
+    def step(self, machine: int, input: tuple[Any, ...]) -> tuple[int, tuple[Output, ...]]:
+        """One batch of one input. Input: ("got", peer, frame number), ("up" or "down", peer), ("grace",), ("suspect",
+        broker, ballot)."""
+        known = self._steps.get((machine, input))
+        if known is None:
+            known = self._steps[machine, input] = self._step(machine, input)
+        return known
+
+    def _step(self, number: int, input: tuple[Any, ...]) -> tuple[int, tuple[Output, ...]]:
+        machine = self.machine(number)
+        match input:
+            case ("got", peer, frame):
+                given: Input = Received(peer, self.frames[frame])
+            case ("up", peer):
+                given = PeerUp(peer)
+            case ("down", peer):
+                given = PeerDown(peer)
+            case ("suspect", broker, ballot):
+                given = Received(broker, Suspect(ballot, broker))
+            case _:
+                given = Tick(GRACE_MS)
+        effects = machine.step(given) + machine.step(Flush())
+        said: list[Output] = []
+        for effect in effects:
+            if type(effect) is Send:
+                said.append((effect.peer, self.frame(effect.frame)))
+            elif type(effect) is Multicast:
+                said += ((peer, self.frame(effect.frame)) for peer in effect.peers)
+            elif type(effect) is Retire and isinstance(machine, Node):
+                machine.out = True
+        return self.put(machine), tuple(said)
+
+
+def canonical(value: Any, above: tuple[int, ...] = ()) -> Any:
+    """A value that is equal for equal machines, whatever they share inside."""
+    kind = type(value)
+    if kind in (int, str, bytes, bool, float) or value is None:
+        return value
+    if kind is dict:
+        return ("d", tuple((key, canonical(item, above)) for key, item in value.items()))
+    if kind in (list, tuple):
+        return ("l", tuple(canonical(item, above) for item in value))
+    if kind is set:
+        return ("s", tuple(sorted(value)))
+    if id(value) in above:
+        return "above"  # a part that knows its whole
+    above = (*above, id(value))
+    names = getattr(value, "__struct_fields__", None) or getattr(value, "__dict__", None)
+    if names is None:
+        names = [name for cls in kind.__mro__ for name in getattr(cls, "__slots__", ())]
+    return (kind.__name__, tuple(canonical(getattr(value, name), above) for name in names))
+
+
+def sequencer_name(number: int) -> str:
+    return SEQUENCER if number == 0 else f"{SEQUENCER}{number + 1}"
