@@ -11,6 +11,9 @@ from .book import Plan, broker_of
 
 Actor = dict[str, Any]
 
+NAMED = 5
+"""Queues that one reason names; the rest are counted."""
+
 
 def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     """Reasons why the cluster is not whole; none when it is.
@@ -18,9 +21,13 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     Args:
         actors: as in `Supervisor.status`.
     """
-    wrong = [f"{actor['name']} does not answer" for actor in actors if not actor.get("alive")]
-    mute = [actor for actor in actors if actor.get("alive") and "machine" not in actor]
-    wrong += [f"{actor['name']} does not say how it is{_because(actor)}" for actor in mute]
+    wrong = _silent(actors)
+    for actor in actors:
+        if actor.get("alive") and "machine" not in actor:
+            error = actor.get("error")
+            wrong.append(
+                f"{actor['name']} does not say how it is: {error}" if error else f"{actor['name']} is starting"
+            )
     brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
     missing = [broker for broker in plan.members if broker not in brokers]
     known = {actor["name"] for actor in actors}
@@ -70,15 +77,18 @@ def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]
     if len(up) < majority:
         return [f"{_only(up)}, and a majority of the brokers is {majority}: nothing would complete"]
     silent = _silent_replicas(actors)
-    wrong: list[str] = []
+    unready: list[str] = []
+    short: dict[tuple[str, ...], list[str]] = {}  # who would be left -> streams
     for name, stream in leading["machine"]["streams"].items():
-        if not stream["ready"]:
-            wrong.append(f"{_called(name)}: its log has not been recovered yet: wait until it is")
-            continue
         gone = {*stream["blank"], *stream["missing"], *silent.get(name, ())}
-        left = [member for member in up if member not in gone]
-        if len(left) < majority:
-            wrong.append(f"{_called(name)}: {_only(left)}, and a majority of its replicas is {majority}")
+        left = tuple(member for member in up if member not in gone)
+        if not stream["ready"]:
+            unready.append(name)
+        elif len(left) < majority:
+            short.setdefault(left, []).append(name)
+    wrong = [f"{_called(unready)}: not recovered yet, wait until that is done"] if unready else []
+    for left, names in short.items():
+        wrong.append(f"{_called(names)}: {_only(left)}, and a majority of the replicas is {majority}")
     return wrong
 
 
@@ -93,17 +103,28 @@ def _of(actors: list[Actor], role: str) -> list[Actor]:
     return [actor for actor in actors if actor["role"] == role and actor.get("alive") and "machine" in actor]
 
 
+def _silent(actors: list[Actor]) -> list[str]:
+    """Who does not answer: a broker and its replicas in one line, since they mostly go together."""
+    groups: dict[str, list[str]] = {}
+    for actor in actors:
+        if not actor.get("alive"):
+            groups.setdefault(broker_of(actor["name"]), []).append(actor["name"])
+    return [f"{', '.join(sorted(names))} {'does' if len(names) == 1 else 'do'} not answer" for names in groups.values()]
+
+
 def _streams(machine: dict[str, Any]) -> list[str]:
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
+    found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
         if not stream["ready"]:
-            wrong.append(f"{_called(name)}: its log has not been recovered yet")
+            found.setdefault("not recovered yet since a sequencer took over", []).append(name)
             continue
         if stream["blank"]:
-            wrong.append(f"{_called(name)}: the replica at {', '.join(stream['blank'])} is being brought up to date")
+            what = f"being brought up to date at {', '.join(sorted(stream['blank']))}"
+            found.setdefault(what, []).append(name)
         if stream["missing"]:
-            wrong.append(f"{_called(name)}: no replica at {', '.join(stream['missing'])}")
-    return wrong
+            found.setdefault(f"no replica at {', '.join(sorted(stream['missing']))}", []).append(name)
+    return wrong + [f"{_called(names)}: {what}" for what, names in found.items()]
 
 
 def _not_serving(plan: Plan, actors: list[Actor]) -> set[str]:
@@ -124,19 +145,19 @@ def _silent_replicas(actors: list[Actor]) -> dict[str, set[str]]:
     return found
 
 
-def _called(stream: str) -> str:
-    """A stream in words: queue ids are the name, "#", and where it was declared."""
-    name, sharp, _ = stream.rpartition("#")
-    return f"queue {name}" if sharp else "the wiring"
+def _called(streams: list[str]) -> str:
+    """Streams in words: a queue's id is its name, "#", and where it was declared."""
+    queues = [name.rpartition("#")[0] for name in streams if "#" in name]
+    words = [] if len(queues) == len(streams) else ["the wiring"]
+    if queues:
+        more = f" and {len(queues) - NAMED} more" if len(queues) > NAMED else ""
+        words.append(f"{'queue' if len(queues) == 1 else 'queues'} {', '.join(queues[:NAMED])}{more}")
+    return ", ".join(words)
 
 
-def _only(left: list[str]) -> str:
+def _only(left: tuple[str, ...] | list[str]) -> str:
     return f"only {', '.join(left)} would be left" if left else "nobody would be left"
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _because(actor: Actor) -> str:
-    return f": {actor['error']}" if actor.get("error") else ""

@@ -135,7 +135,7 @@ def _word(actor: Report, leading: Report | None) -> tuple[str, str]:
     if standing == "standby":
         return "standby", GOOD
     if standing == "preparing":
-        return f"is taking over under ballot {machine['ballot'][0]}", SOON
+        return f"{'prepares' if leading else 'is taking over'} under ballot {machine['ballot'][0]}", SOON
     if machine is leading:
         return f"leads under ballot {machine['ballot'][0]}", GOOD
     return f"was deposed (ballot {machine['ballot'][0]})", BAD

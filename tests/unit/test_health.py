@@ -8,7 +8,7 @@ import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, silence, stream
 from mantamq.actors.health import complaints, leader, quorum_critical, sharing_node
 
-Harm = Callable[[list[Actor]], None]
+Harm = Callable[[list[Actor]], object]
 
 
 def remove(name: str) -> Harm:
@@ -23,6 +23,17 @@ def change_stream(id: str, **values: object) -> Harm:
     return lambda found: machine(found, "sequencer2")["streams"][id].update(values)
 
 
+def add_queues(found: list[Actor]) -> None:
+    streams = machine(found, "sequencer2")["streams"]
+    streams |= {f"q{n}#{n}": stream([]) for n in range(7)}
+    for one in streams.values():
+        one["missing"] = ["b3"]
+
+
+def starting(found: list[Actor]) -> None:
+    del named(found, "b2.r0")["machine"]
+
+
 def mute(found: list[Actor]) -> None:
     del named(found, "b2.r0")["machine"]
     named(found, "b2.r0")["error"] = "it has no shell"
@@ -31,6 +42,15 @@ def mute(found: list[Actor]) -> None:
 HARMS: list[tuple[Harm, list[str]]] = [
     (lambda found: silence(found, "b2.r1"), ["b2.r1 does not answer"]),
     (lambda found: silence(found, "b2"), ["b2 does not answer"]),
+    (starting, ["b2.r0 is starting"]),
+    (
+        lambda found: [silence(found, name) for name in ("b2", "b2.r1", "b2.r0", "sequencer3")],
+        [
+            "sequencer3 does not answer",
+            "b2, b2.r0, b2.r1 do not answer",
+            "no standby sequencer: the death of the one that leads would take longer to heal",
+        ],
+    ),
     (mute, ["b2.r0 does not say how it is: it has no shell"]),
     (remove("b2"), ["broker b2 is not there"]),
     (change("b2", blank=True), ["broker b2 is joining: it has no wiring yet"]),
@@ -46,12 +66,13 @@ HARMS: list[tuple[Harm, list[str]]] = [
     (change("sequencer2", standing="preparing"), ["no sequencer leads: nothing completes until one does"]),
     (remove("ownership"), ["no Ownership: consume locks do not move"]),
     (change("sequencer2", absent=["b3"]), ["broker b3 is evicted"]),
-    (change_stream(ORDERS, ready=False, missing=["b1"]), ["queue orders: its log has not been recovered yet"]),
     (
-        change_stream(ORDERS, blank=["b1", "b3"]),
-        ["queue orders: the replica at b1, b3 is being brought up to date"],
+        change_stream(ORDERS, ready=False, missing=["b1"]),
+        ["queue orders: not recovered yet since a sequencer took over"],
     ),
+    (change_stream(ORDERS, blank=["b1", "b3"]), ["queue orders: being brought up to date at b1, b3"]),
     (change_stream("cluster", missing=["b1"]), ["the wiring: no replica at b1"]),
+    (add_queues, ["the wiring, queues orders, q0, q1, q2, q3 and 3 more: no replica at b3"]),
 ]
 
 
@@ -103,7 +124,7 @@ def test_a_majority_must_be_left() -> None:
     ]
 
 
-ONE_QUEUE = ["queue orders: only b2 would be left, and a majority of its replicas is 2"]
+ONE_QUEUE = ["queue orders: only b2 would be left, and a majority of the replicas is 2"]
 ONE_BROKER = ["only b2 would be left, and a majority of the brokers is 2: nothing would complete"]
 
 
@@ -133,11 +154,19 @@ def test_a_silent_spare_stops_nobody() -> None:
     assert quorum_critical(plan(), found, "b3") == []
 
 
+def test_queues_with_one_trouble_share_a_line() -> None:
+    found = actors()
+    add_queues(found)
+    assert quorum_critical(plan(), found, "b1") == [
+        "the wiring, queues orders, q0, q1, q2, q3 and 3 more: only b2 would be left, and a majority of the replicas is 2"
+    ]
+
+
 def test_nothing_is_allowed_while_nobody_knows() -> None:
     found = actors()
     change_stream(ORDERS, ready=False, missing=["b1", "b2", "b3"])(found)
     assert quorum_critical(plan(), found, "b1") == [
-        "queue orders: its log has not been recovered yet: wait until it is"
+        "queue orders: not recovered yet, wait until that is done"
     ]  # fmt: skip
     change("sequencer2", standing="preparing")(found)
     assert quorum_critical(plan(), found, "b1") == ["no sequencer leads now: wait until one does"]
