@@ -53,10 +53,16 @@ class Cluster:
         return f"Cluster({self.id}, {', '.join(f'{broker}={address}' for broker, address in self.addresses.items())})"
 
     def nearest(self) -> str:
-        """Client address of a broker on this process's Ray node, else of the first broker."""
+        """Client address of a broker on this process's Ray node, else of the first broker.
+
+        Raises:
+            LocalError: no broker took clients when this was asked of the cluster.
+        """
+        if not self.addresses:
+            raise LocalError("no broker of the cluster takes clients now: `mantamq status` says why")
         here = ray.get_runtime_context().get_node_id()
         for broker, node in self._nodes.items():
-            if node == here:
+            if node == here and broker in self.addresses:
                 return self.addresses[broker]
         return next(iter(self.addresses.values()))
 
@@ -64,16 +70,35 @@ class Cluster:
         """The whole cluster as plain values: members, and per actor role, pid, node, links, the machine's report."""
         return self._ask("status")
 
+    def health(self) -> dict[str, Any]:
+        """``{"healthy": bool, "unhealthy": [reasons]}``: every way in which the cluster is not whole, named."""
+        return {key: value for key, value in self.status().items() if key in ("healthy", "unhealthy")}
+
+    def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
+        """Whether brokers may be stopped now.
+
+        Args:
+            broker: one of them; "" for each.
+            whole_node: each goes together with the brokers that share its Ray node.
+
+        Returns:
+            broker -> ``{"together": brokers that go with it, "reasons": what would stop, none when it may go}``.
+
+        Raises:
+            LocalError: there is no such broker.
+        """
+        return self._ask("quorum_critical", broker, whole_node)
+
     def actor_pids(self) -> dict[str, int]:
         """Process id of every actor, by name."""
         return self._ask("book_now")["pids"]
 
-    def _ask(self, method: str) -> Any:
+    def _ask(self, method: str, *args: Any) -> Any:
         """Ask the Supervisor; when it has died, the one that takes its place."""
         until = time.monotonic() + _REPLACED_S
         while True:
             try:
-                return self._supervisor.call_now(method, timeout_s=10)
+                return self._supervisor.call_now(method, *args, timeout_s=10)
             except ActorGone:
                 if time.monotonic() > until:
                     raise
@@ -179,14 +204,21 @@ def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Clus
     """
     if not ray.is_initialized():
         local_ray.join(_address(address), namespace)
-    supervisor = Placement(namespace, False).find(SUPERVISOR)
-    if supervisor is not None:
-        try:
-            book = supervisor.call_now("book_now", timeout_s=10)
-            if book["addresses"]:
-                return Cluster(supervisor, book)
-        except ActorGone:
-            pass
+    placement = Placement(namespace, False)
+    until = time.monotonic() + _REPLACED_S
+    while True:
+        supervisor = placement.find(SUPERVISOR)
+        if supervisor is not None:
+            try:
+                book = supervisor.call_now("book_now", timeout_s=10)
+                if book["stage"] == "running":
+                    return Cluster(supervisor, book)
+            except ActorGone:
+                pass
+        # Its members start another Supervisor when it has died; without members there is none to come.
+        if time.monotonic() > until or all(name == SUPERVISOR for name in placement.names()):
+            break
+        time.sleep(0.2)
     raise LocalError(
         f"there is no cluster in the Ray namespace {namespace!r}: start one with `mantamq up` or start_cluster(), or "
         "name the right namespace"

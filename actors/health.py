@@ -1,12 +1,18 @@
-"""What is wrong with a cluster, in words: every degraded state has its reason named."""
+"""What is wrong with a cluster, in words: every degraded state has its reason named; and what one more loss would do.
+
+Pure functions of what `Supervisor.status` has gathered.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .book import Plan
+from .book import Plan, broker_of
 
 Actor = dict[str, Any]
+
+NAMED = 5
+"""Queues that one reason names; the rest are counted."""
 
 
 def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
@@ -15,11 +21,17 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     Args:
         actors: as in `Supervisor.status`.
     """
-    wrong = [f"{actor['name']} does not answer" for actor in actors if not actor.get("alive")]
-    alive = [actor for actor in actors if actor.get("alive") and "machine" in actor]
-    brokers = {actor["name"]: actor["machine"] for actor in alive if actor["role"] == "BrokerNode"}
+    wrong = _silent(actors)
+    for actor in actors:
+        if actor.get("alive") and "machine" not in actor:
+            error = actor.get("error")
+            wrong.append(
+                f"{actor['name']} does not say how it is: {error}" if error else f"{actor['name']} is starting"
+            )
+    brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
     missing = [broker for broker in plan.members if broker not in brokers]
-    wrong += [f"broker {broker} is not there" for broker in missing]
+    known = {actor["name"] for actor in actors}
+    wrong += [f"broker {broker} is not there" for broker in missing if broker not in known]
     if len(missing) > (plan.brokers - 1) // 2:
         wrong.append("no majority: nothing completes until more brokers are back")
     for name, machine in brokers.items():
@@ -29,49 +41,123 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(f"broker {name} is cut off from the majority and serves nobody")
         if not machine["attached"]:
             wrong.append(f"broker {name} has no sequencer to ask")
+        if not machine["replicas"]:
+            wrong.append(f"broker {name} has no queue replica that is connected")
         if machine["homeless"]:
-            wrong.append(f"broker {name} has no replica for {len(machine['homeless'])} queues")
-    leaders = [actor for actor in alive if actor["role"] == "Sequencer" and actor["machine"]["standing"] == "leading"]
-    standbys = [actor for actor in alive if actor["role"] == "Sequencer" and actor["machine"]["standing"] == "standby"]
-    if not leaders:
+            wrong.append(f"broker {name} has no replica for {_count(len(machine['homeless']), 'queue')}")
+    leading = leader(actors)
+    if leading is None:
         wrong.append("no sequencer leads: nothing completes until one does")
-    if not standbys:
+    if not any(actor["machine"]["standing"] == "standby" for actor in _of(actors, "Sequencer")):
         wrong.append("no standby sequencer: the death of the one that leads would take longer to heal")
-    if not any(actor["role"] == "Ownership" for actor in alive):
+    if not _of(actors, "Ownership"):
         wrong.append("no Ownership: consume locks do not move")
-    for leader in leaders[:1]:
-        wrong += _streams(leader["machine"])
+    return wrong + (_streams(leading["machine"]) if leading is not None else [])
+
+
+def leader(actors: list[Actor]) -> Actor | None:
+    """The sequencer that leads. One that was paused may still believe it does: the highest ballot tells."""
+    leading = [actor for actor in _of(actors, "Sequencer") if actor["machine"]["standing"] == "leading"]
+    return max(leading, key=lambda actor: actor["machine"]["ballot"], default=None)
+
+
+def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]:
+    """Why stopping these brokers now, with their queue replicas, would stop something; none when they may be stopped.
+
+    Args:
+        actors: as in `Supervisor.status`.
+        stopped: broker ids: one, or several that go together.
+    """
+    leading = leader(actors)
+    if leading is None:
+        return ["no sequencer leads now: wait until one does"]
+    down = {*stopped, *_not_serving(plan, actors)}
+    majority = plan.brokers // 2 + 1
+    up = [member for member in plan.members if member not in down]
+    if len(up) < majority:
+        return [f"{_only(up)}, and a majority of the brokers is {majority}: nothing would complete"]
+    silent = _silent_replicas(actors)
+    unready: list[str] = []
+    short: dict[tuple[str, ...], list[str]] = {}  # who would be left -> streams
+    for name, stream in leading["machine"]["streams"].items():
+        gone = {*stream["blank"], *stream["missing"], *silent.get(name, ())}
+        left = tuple(member for member in up if member not in gone)
+        if not stream["ready"]:
+            unready.append(name)
+        elif len(left) < majority:
+            short.setdefault(left, []).append(name)
+    wrong = [f"{_called(unready)}: not recovered yet, wait until that is done"] if unready else []
+    for left, names in short.items():
+        wrong.append(f"{_called(names)}: {_only(left)}, and a majority of the replicas is {majority}")
     return wrong
+
+
+def sharing_node(actors: list[Actor], broker: str) -> list[str]:
+    """The brokers on the Ray node of `broker`, itself among them."""
+    nodes = {actor["name"]: actor["node"] for actor in actors if actor["role"] == "BrokerNode"}
+    return [name for name in nodes if nodes[name] == nodes.get(broker)] or [broker]
+
+
+def _of(actors: list[Actor], role: str) -> list[Actor]:
+    """Those of a role that answer and say how they are."""
+    return [actor for actor in actors if actor["role"] == role and actor.get("alive") and "machine" in actor]
+
+
+def _silent(actors: list[Actor]) -> list[str]:
+    """Who does not answer: a broker and its replicas in one line, since they mostly go together."""
+    groups: dict[str, list[str]] = {}
+    for actor in actors:
+        if not actor.get("alive"):
+            groups.setdefault(broker_of(actor["name"]), []).append(actor["name"])
+    return [f"{', '.join(sorted(names))} {'does' if len(names) == 1 else 'do'} not answer" for names in groups.values()]
 
 
 def _streams(machine: dict[str, Any]) -> list[str]:
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
+    found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
         if not stream["ready"]:
-            wrong.append(f"{name}: its log has not been recovered yet")
+            found.setdefault("not recovered yet since a sequencer took over", []).append(name)
+            continue
         if stream["blank"]:
-            wrong.append(f"{name}: the replica at {', '.join(stream['blank'])} is being brought up to date")
+            what = f"being brought up to date at {', '.join(sorted(stream['blank']))}"
+            found.setdefault(what, []).append(name)
         if stream["missing"]:
-            wrong.append(f"{name}: no replica at {', '.join(stream['missing'])}")
-    return wrong
+            found.setdefault(f"no replica at {', '.join(sorted(stream['missing']))}", []).append(name)
+    return wrong + [f"{_called(names)}: {what}" for what, names in found.items()]
 
 
-def quorum_critical(plan: Plan, actors: list[Actor], broker: str) -> list[str]:
-    """Why stopping `broker` now would stop something from completing; none when it may be stopped."""
-    leader = next(
-        (a["machine"] for a in actors if a.get("alive") and a["role"] == "Sequencer" and _leads(a)), None
-    )  # fmt: skip
-    if leader is None:
-        return ["no sequencer leads now: wait until one does"]
-    majority = plan.brokers // 2 + 1
-    wrong: list[str] = []
-    for name, stream in leader["streams"].items():
-        gone = {broker, *stream["blank"], *stream["missing"]}
-        left = [member for member in plan.members if member not in gone]
-        if len(left) < majority:
-            wrong.append(f"{name}: only {', '.join(left) or 'nobody'} would be left, a majority is {majority}")
-    return wrong
+def _not_serving(plan: Plan, actors: list[Actor]) -> set[str]:
+    """Brokers that take no part now: a link to them may not have been given up yet."""
+    brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
+    return {b for b in plan.members if b not in brokers or brokers[b]["blank"] or not brokers[b]["attached"]}
 
 
-def _leads(actor: Actor) -> bool:
-    return actor.get("machine", {}).get("standing") == "leading"
+def _silent_replicas(actors: list[Actor]) -> dict[str, set[str]]:
+    """Queue id -> brokers whose replica of it does not answer."""
+    silent = {actor["name"] for actor in actors if actor["role"] == "QueueReplica" and not actor.get("alive")}
+    found: dict[str, set[str]] = {}
+    for actor in _of(actors, "BrokerNode"):
+        for replica, queues in actor["machine"]["replicas"].items():
+            if replica in silent:
+                for queue in queues:
+                    found.setdefault(queue, set()).add(broker_of(replica))
+    return found
+
+
+def _called(streams: list[str]) -> str:
+    """Streams in words: a queue's id is its name, "#", and where it was declared."""
+    queues = [name.rpartition("#")[0] for name in streams if "#" in name]
+    words = [] if len(queues) == len(streams) else ["the wiring"]
+    if queues:
+        more = f" and {len(queues) - NAMED} more" if len(queues) > NAMED else ""
+        words.append(f"{'queue' if len(queues) == 1 else 'queues'} {', '.join(queues[:NAMED])}{more}")
+    return ", ".join(words)
+
+
+def _only(left: tuple[str, ...] | list[str]) -> str:
+    return f"only {', '.join(left)} would be left" if left else "nobody would be left"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -24,7 +24,7 @@ from .broker_actor import BrokerNode
 from .deputy import Deputy
 from .handshake import Credentials
 from .healing import Healer
-from .health import complaints
+from .health import complaints, quorum_critical, sharing_node
 from .member import fence
 from .ownership_actor import Ownership
 from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes
@@ -269,6 +269,7 @@ class Supervisor:
         return {
             "cluster": self.cluster,
             "namespace": self.placement.namespace,
+            "stage": self.stage_now,
             "token": self.plan.token,
             "addresses": book.serving(),
             "nodes": {name: entry.node for name, entry in book.items() if entry.clients},
@@ -277,9 +278,49 @@ class Supervisor:
 
     async def status(self, timeout_s: float = 3.0) -> dict[str, Any]:
         """The whole cluster as plain values; an actor that does not answer is reported as not alive."""
+        actors = await self._actors(timeout_s)
+        wrong = complaints(self.plan, actors) + self._healer.under_way()
+        return {
+            "cluster": self.cluster,
+            "namespace": self.placement.namespace,
+            "stage": self.stage_now,
+            "uptime_s": round(time.time() - self._began, 1),
+            "brokers": self.plan.members,
+            "members": self.book.serving(),
+            "authenticated": bool(self.plan.token),
+            "supervisor": {"pid": os.getpid()},
+            "healthy": not wrong,
+            "unhealthy": wrong,
+            "actors": actors,
+        }
+
+    async def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
+        """Whether brokers may be stopped now.
+
+        Args:
+            broker: one of them; "" for each.
+            whole_node: each goes together with the brokers that share its Ray node.
+
+        Returns:
+            broker -> ``{"together": brokers judged to go with it, itself among them, "reasons": what would stop}``.
+
+        Raises:
+            LocalError: there is no such broker.
+        """
+        members = self.plan.members
+        if broker and broker not in members:
+            raise LocalError(f"there is no broker {broker!r} in this cluster: it has {', '.join(members)}")
+        actors = await self._actors(3.0)
+        answers: dict[str, dict[str, Any]] = {}
+        for one in [broker] if broker else members:
+            together = sharing_node(actors, one) if whole_node else [one]
+            answers[one] = {"together": together, "reasons": quorum_critical(self.plan, actors, *together)}
+        return answers
+
+    async def _actors(self, timeout_s: float) -> list[dict[str, Any]]:
         book = {name: entry for name, entry in self.book.items() if entry.pid}
         reports = await asyncio.gather(*(self._report(entry.handle, timeout_s) for entry in book.values()))
-        actors = [
+        return [
             {
                 "name": name,
                 "role": entry.role,
@@ -292,19 +333,6 @@ class Supervisor:
             }
             for (name, entry), report in zip(book.items(), reports, strict=True)
         ]
-        wrong = complaints(self.plan, actors) + self._healer.under_way()
-        return {
-            "cluster": self.cluster,
-            "namespace": self.placement.namespace,
-            "stage": self.stage_now,
-            "uptime_s": round(time.time() - self._began, 1),
-            "members": self.book.serving(),
-            "authenticated": bool(self.plan.token),
-            "supervisor": {"pid": os.getpid()},
-            "healthy": not wrong,
-            "unhealthy": wrong,
-            "actors": actors,
-        }
 
     async def _report(self, handle: Handle, timeout_s: float) -> dict[str, Any]:
         try:

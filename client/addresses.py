@@ -38,6 +38,8 @@ def resolve(address: str | Iterable[str] | None, token: str, brokers: int) -> tu
     """
     if address is None:
         cluster = _find()
+        if not cluster.addresses:
+            raise NoCluster("no broker of the cluster takes clients now: `mantamq status` says why")
         nearest = cluster.nearest()
         others = [a for a in cluster.addresses.values() if a != nearest]
         return [nearest, *others], token or cluster.token

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from . import cli_cluster, cli_doctor, cli_messages, cli_perftest, cli_wiring
+from . import cli_check, cli_cluster, cli_doctor, cli_messages, cli_perftest, cli_status, cli_wiring
 from .console import run
 
 app = typer.Typer(
@@ -19,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cli_cluster.register(app)
+cli_status.register(app)
+cli_check.register(app)
 cli_wiring.register(app)
 cli_messages.register(app)
 cli_perftest.register(app)

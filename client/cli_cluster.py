@@ -1,26 +1,26 @@
-"""`up`, `down`, `status`: the cluster's life."""
+"""`up`, `down`: the cluster's life."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from .console import Json, err, out, say, show
+from .console import Json, Namespace, Ray, err, out, running, say, show
 
-Ray = Annotated[str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')]
-Namespace = Annotated[str, typer.Option(help="Ray namespace of the cluster")]
+Start = Annotated[
+    str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
+]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(up)
     app.command()(down)
-    app.command()(status)
 
 
 def up(
     brokers: Annotated[int, typer.Option(min=1, help="how many brokers")] = 3,
-    address: Ray = "",
+    address: Start = "",
     namespace: Namespace = "mantamq",
     token: Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="clients must present it; none: no check")] = "",
     slice_ms: Annotated[int, typer.Option(min=1, help="an owner's time on a contended queue")] = 20,
@@ -59,15 +59,14 @@ def up(
 def down(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
     """Stop the cluster, and Ray too if `up` started it."""
     from ..actors import local_ray
-    from ..actors.cluster import find_cluster, stop_ray_head
+    from ..actors.cluster import stop_ray_head
 
     known = local_ray.recall()
     # What was written down is of one cluster only: stopping another must not make us forget a Ray that still runs.
     remembered = not address or address == known.get("address")
     problem = ""
     try:
-        cluster = find_cluster(address or known.get("address"), namespace or known.get("namespace") or "mantamq")
-        cluster.stop()
+        running(address, namespace).stop()
     except Exception as error:
         problem = str(error)
     ours = bool(known.get("ray_is_ours")) and remembered
@@ -87,55 +86,3 @@ def _leave_ray() -> None:
 
     if ray.is_initialized():
         ray.shutdown()
-
-
-def status(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
-    """Members, ballot, actors, and who owns which queue."""
-    from ..actors import local_ray
-    from ..actors.cluster import find_cluster
-
-    known = local_ray.recall()
-    cluster = find_cluster(address or known.get("address"), namespace or known.get("namespace") or "mantamq")
-    report = cluster.status()
-    if as_json:
-        say("", report, True)
-        return
-    actors: list[dict[str, Any]] = report["actors"]
-    by_name = {actor["name"]: actor for actor in actors}
-    sequencer = by_name.get("sequencer", {}).get("machine", {})
-    out.print(
-        f"cluster {report['cluster']}: {report['stage']}, up {report['uptime_s']:.0f} s, ballot "
-        f"{sequencer.get('ballot', ['?'])[0]}, {sequencer.get('seq', 0):,} events ordered",
-        highlight=False,
-    )
-    show(
-        [
-            {
-                "broker": broker,
-                "clients connect to": where,
-                "connections": by_name.get(broker, {}).get("clients", 0),
-                "alive": by_name.get(broker, {}).get("alive", False),
-                "pid": str(by_name.get(broker, {}).get("pid", "")),
-            }
-            for broker, where in report["members"].items()
-        ],
-        ["broker", "clients connect to", "connections", "alive", "pid"], False, "brokers",
-    )  # fmt: skip
-    streams = sequencer.get("streams", {})
-    owners = by_name.get("ownership", {}).get("machine", {})
-    queues = [
-        {
-            "queue": name.rpartition("#")[0],
-            "owner": owners.get(name, {}).get("owner", ""),
-            "interested": ", ".join(owners.get(name, {}).get("interested", [])),
-            "events": stream["end"],
-            "uncommitted": stream["end"] - stream["commit"],
-            "lag": ", ".join(f"{voter} {lag}" for voter, lag in sorted(stream["lag"].items()) if lag) or "none",
-        }
-        for name, stream in streams.items()
-        if "#" in name
-    ]
-    show(queues, ["queue", "owner", "interested", "events", "uncommitted", "lag"], False, "queues")
-    dead = [actor["name"] for actor in actors if not actor.get("alive")]
-    if dead:
-        raise RuntimeError(f"not alive: {', '.join(dead)}; restart the cluster with `mantamq down` and `mantamq up`")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -25,6 +26,8 @@ Broker = Annotated[
     str, typer.Option("--broker", "-b", help="host:port of a broker; by default the cluster that runs here")
 ]
 Token = Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="what the cluster asks its clients for")]
+Ray = Annotated[str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port')]
+Namespace = Annotated[str, typer.Option(help="Ray namespace of the cluster")]
 Json = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 
 
@@ -47,6 +50,19 @@ def connection(broker: str, token: str) -> Connection:
     return connect(addresses(broker), token)
 
 
+def running(address: str, namespace: str) -> Any:
+    """The cluster the options speak of, by default the one that `mantamq up` started here, as an `actors` Cluster.
+
+    Raises:
+        LocalError: there is none, and what to do.
+    """
+    from ..actors import local_ray
+    from ..actors.cluster import find_cluster
+
+    known = local_ray.recall()
+    return find_cluster(address or known.get("address"), namespace or known.get("namespace") or "mantamq")
+
+
 def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, title: str = "") -> None:
     """Rows as a table, or as a JSON list with all their fields."""
     if as_json:
@@ -59,6 +75,16 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, 
     for row in rows:
         table.add_row(*(escape(_cell(row.get(name))) for name in columns))
     out.print(table)
+
+
+def table_of(title: str, columns: Sequence[str], right: Sequence[str] = ()) -> Table:
+    """An empty table; numbers go into the columns named in `right`."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
+    )
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
 
 
 def say(text: str, value: dict[str, Any], as_json: bool) -> None:

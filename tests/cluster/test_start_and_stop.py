@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import psutil
 import pytest
 import ray
-from mantamq.actors.cluster import find_cluster, start_cluster
+from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
 from mantamq.actors.local_ray import wait_gone
 from mantamq.protocol.errors import LocalError
 
@@ -46,6 +47,15 @@ def test_it_starts_works_and_leaves_no_process() -> None:
             assert {actor["loop"] for actor in status["actors"]} == {"uvloop"}
             assert status["members"] == cluster.addresses
 
+            assert whole(cluster) == []
+            assert {b: found["reasons"] for b, found in cluster.quorum_critical().items()} == {
+                "b1": [],
+                "b2": [],
+                "b3": [],
+            }
+            together = cluster.quorum_critical("b2", whole_node=True)["b2"]  # all brokers are on one node here
+            assert together["together"] == ["b1", "b2", "b3"] and len(together["reasons"]) == 1
+
         assert find_cluster().addresses == cluster.addresses
         with pytest.raises(LocalError, match="runs in the Ray namespace"):
             start_cluster()
@@ -57,6 +67,14 @@ def test_it_starts_works_and_leaves_no_process() -> None:
     for port in ports:
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", port), 1)
+
+
+def whole(cluster: Cluster) -> list[str]:
+    """What is still wrong when the warm replicas of a declare have had time to start."""
+    until = time.monotonic() + 20
+    while (wrong := cluster.health()["unhealthy"]) and time.monotonic() < until:
+        time.sleep(0.05)
+    return wrong
 
 
 def test_a_spare_is_refilled_up_to_the_limit() -> None:

@@ -1,0 +1,208 @@
+"""`status`: who serves, who leads, who owns which queue, how far each replica is; and what is wrong, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from rich.console import RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from .console import Json, Namespace, Ray, out, running, say, table_of
+
+REASONS = 16
+"""Lines in the panel; `--json` has them all."""
+GOOD, SOON, BAD = "green", "yellow", "red"
+Report = dict[str, Any]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(status)
+
+
+def status(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
+    """Members, who leads, who owns which queue, and all that is wrong. `check health` has an exit code for it."""
+    report = running(address, namespace).status()
+    if as_json:
+        say("", report, True)
+        return
+    for part in view(report):
+        out.print(part)
+
+
+def view(report: Report) -> list[RenderableType]:
+    """What is printed of a `Cluster.status()`."""
+    by_name = {actor["name"]: actor for actor in report["actors"]}
+    gap = Text("")
+    return [
+        _head(report),
+        health(report["unhealthy"]),
+        _brokers(report, by_name),
+        gap,
+        _others(report),
+        gap,
+        _queues(report),
+    ]
+
+
+def health(reasons: list[str]) -> Panel:
+    """The panel of all that is wrong, green when nothing is."""
+    if not reasons:
+        return Panel(Text("healthy: everything is there and up to date"), border_style=GOOD, expand=False)
+    lines = reasons[:REASONS]
+    if len(reasons) > REASONS:
+        lines = [*lines, f"and {len(reasons) - REASONS} more: --json names them all"]
+    table = Table.grid(padding=(0, 1))
+    for line in lines:
+        table.add_row("-", Text(line))
+    count = "one reason" if len(reasons) == 1 else f"{len(reasons)} reasons"
+    return Panel(table, title=f"not healthy: {count}", title_align="left", border_style=BAD, expand=False)
+
+
+def _head(report: Report) -> Text:
+    leading = _leader(report)
+    order = f"{leading['seq']:,} events ordered under ballot {leading['ballot'][0]}" if leading else "nobody orders"
+    return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}")
+
+
+def _span(seconds: float) -> str:
+    s = int(seconds)
+    if s < 60:
+        return f"{s} s"
+    if s < 3600:
+        return f"{s // 60} min {s % 60} s"
+    return f"{s // 3600:,} h {s % 3600 // 60} min"
+
+
+def _brokers(report: Report, by_name: dict[str, Report]) -> Table:
+    columns = ["broker", "state", "clients connect to", "connections", "replicas", "pid"]
+    table = table_of("brokers", columns, ("connections", "replicas", "pid"))
+    for name in report["brokers"]:
+        actor = by_name.get(name, {})
+        word, color = broker_state(name, report["members"], actor)
+        replicas = actor.get("machine", {}).get("replicas")
+        table.add_row(
+            name,
+            Text(word, color),
+            Text(actor.get("address") or "-"),
+            f"{actor['clients']:,}" if "clients" in actor else "-",
+            "-" if replicas is None else str(len(replicas)),
+            str(actor.get("pid") or "-"),
+        )
+    return table
+
+
+def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str, str]:
+    """In a word or two, and its colour. `members`: those that take clients."""
+    if not actor:
+        return "not there", BAD
+    if not actor.get("alive"):
+        return "no answer", BAD
+    machine = actor.get("machine")
+    if machine is None:
+        return "starting", SOON
+    if machine["blank"]:
+        return "joining", SOON
+    if machine["cut_off"]:
+        return "cut off", BAD
+    if not machine["attached"]:
+        return "no sequencer", BAD
+    return ("serving", GOOD) if name in members else ("joining", SOON)
+
+
+def _others(report: Report) -> Table:
+    table = table_of("order and care", ["actor", "state", "pid", "host"], ("pid",))
+    leading = _leader(report)
+    for actor in report["actors"]:
+        if actor["role"] in ("Sequencer", "Ownership"):
+            word, color = _word(actor, leading)
+            table.add_row(actor["name"], Text(word, color), str(actor["pid"]), Text(actor["host"]))
+    table.add_row("supervisor", Text("replaces what dies", GOOD), str(report["supervisor"]["pid"]), "")
+    return table
+
+
+def _word(actor: Report, leading: Report | None) -> tuple[str, str]:
+    if not actor.get("alive"):
+        return "no answer", BAD
+    machine = actor.get("machine")
+    if machine is None:
+        return "starting", SOON
+    if actor["role"] == "Ownership":
+        return "moves the consume locks", GOOD
+    standing = machine["standing"]
+    if standing == "standby":
+        return "standby", GOOD
+    if standing == "preparing":
+        return f"{'prepares' if leading else 'is taking over'} under ballot {machine['ballot'][0]}", SOON
+    if machine is leading:
+        return f"leads under ballot {machine['ballot'][0]}", GOOD
+    return f"was deposed (ballot {machine['ballot'][0]})", BAD
+
+
+def _leader(report: Report) -> Report | None:
+    """The machine of the sequencer that leads; the highest ballot tells when one that was paused believes it does."""
+    leading = [
+        actor["machine"]
+        for actor in report["actors"]
+        if actor["role"] == "Sequencer" and actor.get("machine", {}).get("standing") == "leading"
+    ]
+    return max(leading, key=lambda machine: machine["ballot"], default=None)
+
+
+def _queues(report: Report) -> Table:
+    leading = _leader(report)
+    streams = leading["streams"] if leading else {}
+    held = _held(report["actors"])
+    interest = next((a.get("machine", {}) for a in report["actors"] if a["role"] == "Ownership"), {})
+    columns = ["queue", "messages", "owner", "interested", "uncommitted", "replicas"]
+    table = table_of("queues (and the wiring)", columns, ("messages", "uncommitted"))
+    for id in sorted({*streams, *held}, key=lambda id: ("#" in id, id)):
+        name, sharp, _ = id.rpartition("#")
+        queue, stream = held.get(id, {}), streams.get(id)
+        word, color = replicas_state(stream)
+        table.add_row(
+            Text(name) if sharp else Text("(wiring)", "dim"),
+            f"{queue['messages']:,}" if queue else "-",
+            queue.get("owner") or "-",
+            ", ".join(interest.get(id, {}).get("interested", ())) or "-",
+            f"{stream['end'] - stream['commit']:,}" if stream else "-",
+            Text(word, color),
+        )
+    return table
+
+
+def _held(actors: list[Report]) -> dict[str, Report]:
+    """Queue id -> what the replica says that has applied the most."""
+    best: dict[str, Report] = {}
+    for actor in actors:
+        if actor["role"] != "QueueReplica" or "machine" not in actor:
+            continue
+        queues: dict[str, Report] = actor["machine"]
+        for id, queue in queues.items():
+            if not queue["blank"] and (id not in best or queue["applied"] > best[id]["applied"]):
+                best[id] = queue
+    return best
+
+
+def replicas_state(stream: Report | None) -> tuple[str, str]:
+    """How far the replicas of a stream are, by the leading sequencer, and its colour. `stream`: its report."""
+    if stream is None:
+        return "not known", BAD
+    if not stream["ready"]:
+        return "log is being recovered", BAD
+    words: list[str] = []
+    lag = stream["lag"]
+    for broker in sorted({*lag, *stream["missing"]}, key=lambda b: (len(b), b)):
+        entries = lag.get(broker, 0)
+        behind = f"{entries:,} behind" if entries else ""
+        if broker in stream["missing"]:
+            words.append(f"{broker} missing")
+        elif broker in stream["blank"]:
+            words.append(f"{broker} blank{', ' + behind if behind else ''}")
+        elif behind:
+            words.append(f"{broker} {behind}")
+    if not words:
+        return f"{len(lag)} level", GOOD
+    return "; ".join(words), BAD if stream["missing"] else SOON if stream["blank"] else ""

@@ -1,0 +1,217 @@
+"""`status` and `check`, on clusters that never ran."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from made_up_status import ORDERS, Actor, actors, machine, named, plan, report, silence, stream
+from mantamq.actors.health import quorum_critical, sharing_node
+from mantamq.client import cli, cli_check, cli_status
+from mantamq.client.cli_status import REASONS, health, replicas_state, view
+from mantamq.protocol.errors import LocalError
+from rich.console import Console
+
+Run = Callable[..., tuple[int, str]]
+
+
+def printed(parts: list[Any], width: int = 100, color: bool = False) -> str:
+    shown = io.StringIO()
+    console = Console(file=shown, width=width, force_terminal=color, color_system="standard" if color else None)
+    for part in parts:
+        console.print(part)
+    return shown.getvalue()
+
+
+def line_of(text: str, start: str) -> str:
+    return next(line for line in text.splitlines() if line.startswith(start))
+
+
+# ---- status
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_healthy_cluster_on_one_screen(width: int) -> None:
+    text = printed(view(report(actors())), width)
+    assert "running for 1 h 6 min, 2,000 events ordered under ballot 2" in " ".join(text.split())
+    assert "healthy: everything is there" in text and "not healthy" not in text
+    assert line_of(text, "b2").split()[:4] == ["b2", "serving", "10.0.0.0:5001", "1"]
+    assert "leads under ballot 2" in line_of(text, "sequencer2") and "standby" in line_of(text, "sequencer3")
+    assert line_of(text, "orders").split() == ["orders", "12", "b1", "b1,", "b2", "0", "3", "level"]
+    assert line_of(text, "(wiring)").split()[-2:] == ["3", "level"]
+    assert max(map(len, text.splitlines())) <= width
+    assert len(text.splitlines()) < 40
+
+
+def test_the_panel_is_green_or_red_and_never_too_long() -> None:
+    assert "\x1b[32m" in printed([health([])], color=True)
+    red = printed([health(["b1 does not answer"])], color=True)
+    assert "\x1b[31m" in red and "\x1b[32m" not in red and "one reason" in red and "b1 does not answer" in red
+    many = printed([health([f"reason [{n}]" for n in range(50)])])
+    assert "50 reasons" in many and "reason [0]" in many and f"and {50 - REASONS} more" in many
+    assert len(many.splitlines()) == REASONS + 3
+
+
+def state_of(found: list[Actor], broker: str = "b2") -> str:
+    said = report(found)
+    actor = next((actor for actor in found if actor["name"] == broker), {})
+    return cli_status.broker_state(broker, said["members"], actor)[0]
+
+
+def test_each_state_of_a_broker_has_its_word() -> None:
+    assert state_of(actors()) == "serving"
+    for change, word in (
+        ({"blank": True}, "joining"), ({"cut_off": True}, "cut off"), ({"attached": False}, "no sequencer"),
+    ):  # fmt: skip
+        found = actors()
+        machine(found, "b2").update(change)
+        assert state_of(found) == word
+    found = actors()
+    assert cli_status.broker_state("b2", {}, named(found, "b2"))[0] == "joining"  # clients are not told of it yet
+    silence(found, "b2")
+    assert state_of(found) == "no answer" and "no answer" in line_of(printed(view(report(found))), "b2")
+    found.remove(named(found, "b2"))
+    assert state_of(found) == "not there" and "not there" in line_of(printed(view(report(found))), "b2")
+
+
+def test_each_state_of_a_replica_has_its_words() -> None:
+    members = ["b1", "b2", "b10"]
+    lag = {"b10": 0, "b2": 1200, "b1": 7}
+    assert replicas_state(stream(members, lag=lag))[0] == "b1 7 behind; b2 1,200 behind"
+    blank = replicas_state(stream(members, lag=lag, blank=["b2", "b10"]))
+    assert blank == ("b1 7 behind; b2 blank, 1,200 behind; b10 blank", "yellow")
+    missing = replicas_state(stream(members, lag={"b1": 0, "b10": 0}, missing=["b2"]))
+    assert missing == ("b2 missing", "red")
+    assert replicas_state(stream(members, ready=False, lag={}, missing=members))[0] == "log is being recovered"
+    assert replicas_state(None)[0] == "not known"
+
+
+def test_without_a_sequencer_the_replicas_speak() -> None:
+    found = actors()
+    silence(found, "sequencer2")
+    machine(found, "b1.r0")[ORDERS].update(blank=True, applied=5000, messages=0)
+    machine(found, "b3.r0")[ORDERS].update(applied=2000, messages=77)
+    machine(found, "sequencer3").update(standing="preparing", ballot=[3, 9])
+    text = printed(view(report(found)))
+    assert "nobody orders" in text and "is taking over under ballot 3" in line_of(text, "sequencer3")
+    assert line_of(text, "orders").split()[:2] == ["orders", "77"] and "not known" in line_of(text, "orders")
+
+
+def test_a_deposed_sequencer_is_not_taken_for_the_one_that_leads() -> None:
+    found = actors()
+    zombie = {**machine(found, "sequencer2"), "ballot": [1, 9], "seq": 5, "streams": {}}
+    found.insert(0, {**named(found, "sequencer2"), "name": "sequencer", "machine": zombie})
+    text = printed(view(report(found)))
+    assert "2,000 events" in text and "was deposed (ballot 1)" in text and "orders" in text
+
+
+def test_names_are_never_markup() -> None:
+    found = actors()
+    machine(found, "sequencer2")["streams"]["[/odd]#9"] = stream(["b1"], missing=["b2", "b3"])
+    assert "[/odd]" in line_of(printed(view(report(found))), "[/odd]")
+    assert "queue [/odd]: no replica at b2, b3" in printed(view(report(found)))
+
+
+# ---- the commands
+
+
+class MadeUp:
+    """A cluster as `find_cluster` would return it."""
+
+    def __init__(self, found: list[Actor]) -> None:
+        self.found = found
+
+    def status(self) -> dict[str, Any]:
+        return report(self.found)
+
+    def health(self) -> dict[str, Any]:
+        return {key: self.status()[key] for key in ("healthy", "unhealthy")}
+
+    def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
+        if broker not in ("", "b1", "b2", "b3"):
+            raise LocalError(f"there is no broker {broker!r} in this cluster: it has b1, b2, b3")
+        answers = {}
+        for one in [broker] if broker else plan().members:
+            together = sharing_node(self.found, one) if whole_node else [one]
+            answers[one] = {"together": together, "reasons": quorum_critical(plan(), self.found, *together)}
+        return answers
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `mantamq` with these words on that cluster; its exit code and what it printed."""
+
+    def run(found: list[Actor] | None, *words: str) -> tuple[int, str]:
+        def running(address: str, namespace: str) -> MadeUp:
+            if found is None:
+                raise LocalError("there is no cluster")
+            return MadeUp(found)
+
+        for module in (cli_status, cli_check):
+            monkeypatch.setattr(module, "running", running)
+            monkeypatch.setattr(module, "out", SimpleNamespace(print=lambda part: sys.stdout.write(printed([part]))))
+        monkeypatch.setattr(sys, "argv", ["mantamq", *words])
+        capsys.readouterr()
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        shown = capsys.readouterr()
+        return code, shown.out + shown.err
+
+    return run
+
+
+def hurt() -> list[Actor]:
+    """b1's replica of the queue is being brought up to date."""
+    found = actors(nodes=2)
+    machine(found, "sequencer2")["streams"][ORDERS]["blank"] = ["b1"]
+    return found
+
+
+def test_status_succeeds_unless_there_is_no_cluster(run: Run) -> None:
+    code, text = run(hurt(), "status")
+    assert code == 0 and "not healthy: one reason" in text and "b1 blank" in text
+    code, text = run(hurt(), "status", "--json")
+    assert code == 0 and json.loads(text) == report(hurt())
+    assert run(None, "status")[0] == 1
+
+
+def test_check_health_has_an_exit_code(run: Run) -> None:
+    code, text = run(actors(), "check", "health")
+    assert code == 0 and "healthy: everything" in text
+    code, text = run(hurt(), "check", "health")
+    assert code == 1 and "queue orders: being brought up to date at b1" in text
+    code, text = run(hurt(), "check", "health", "--json")
+    assert code == 1 and json.loads(text)["healthy"] is False and len(json.loads(text)["unhealthy"]) == 1
+    assert run(None, "check", "health")[0] == 1
+
+
+def test_check_quorum_critical_says_who_may_stop(run: Run) -> None:
+    code, text = run(actors(), "check", "quorum-critical")
+    assert code == 0 and [line_of(text, broker).split()[1] for broker in ("b1", "b2", "b3")] == ["yes"] * 3
+    code, text = run(hurt(), "check", "quorum-critical")
+    assert code == 1 and [line_of(text, broker).split()[1] for broker in ("b1", "b2", "b3")] == ["yes", "no", "no"]
+    assert "queue orders: only b3 would be left" in line_of(text, "b2")
+    code, text = run(hurt(), "check", "quorum-critical", "b1")
+    assert code == 0 and "b2" not in text
+    code, text = run(hurt(), "check", "quorum-critical", "b2", "--json")
+    answer = json.loads(text)["b2"]
+    assert code == 1 and answer["may_stop"] is False and answer["together"] == ["b2"] and len(answer["reasons"]) == 1
+
+
+def test_a_node_goes_with_all_its_brokers(run: Run) -> None:
+    code, text = run(actors(nodes=2), "check", "quorum-critical", "--node")
+    assert code == 1
+    assert line_of(text, "b1 with b3").split()[3] == "no" and line_of(text, "b2").split()[1] == "yes"
+
+
+def test_check_wants_a_broker_that_is_there(run: Run) -> None:
+    code, text = run(actors(), "check", "quorum-critical", "b9")
+    assert code == 1 and "there is no broker 'b9'" in text and text.count("\n") == 1

@@ -1,0 +1,180 @@
+"""Every degraded state has its reason named, once; and who may be stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from made_up_status import ORDERS, Actor, actors, machine, named, plan, silence, stream
+from mantamq.actors.health import complaints, leader, quorum_critical, sharing_node
+
+Harm = Callable[[list[Actor]], object]
+
+
+def remove(name: str) -> Harm:
+    return lambda found: found.remove(named(found, name))
+
+
+def change(name: str, **values: object) -> Harm:
+    return lambda found: machine(found, name).update(values)
+
+
+def change_stream(id: str, **values: object) -> Harm:
+    return lambda found: machine(found, "sequencer2")["streams"][id].update(values)
+
+
+def add_queues(found: list[Actor]) -> None:
+    streams = machine(found, "sequencer2")["streams"]
+    streams |= {f"q{n}#{n}": stream([]) for n in range(7)}
+    for one in streams.values():
+        one["missing"] = ["b3"]
+
+
+def starting(found: list[Actor]) -> None:
+    del named(found, "b2.r0")["machine"]
+
+
+def mute(found: list[Actor]) -> None:
+    del named(found, "b2.r0")["machine"]
+    named(found, "b2.r0")["error"] = "it has no shell"
+
+
+HARMS: list[tuple[Harm, list[str]]] = [
+    (lambda found: silence(found, "b2.r1"), ["b2.r1 does not answer"]),
+    (lambda found: silence(found, "b2"), ["b2 does not answer"]),
+    (starting, ["b2.r0 is starting"]),
+    (
+        lambda found: [silence(found, name) for name in ("b2", "b2.r1", "b2.r0", "sequencer3")],
+        [
+            "sequencer3 does not answer",
+            "b2, b2.r0, b2.r1 do not answer",
+            "no standby sequencer: the death of the one that leads would take longer to heal",
+        ],
+    ),
+    (mute, ["b2.r0 does not say how it is: it has no shell"]),
+    (remove("b2"), ["broker b2 is not there"]),
+    (change("b2", blank=True), ["broker b2 is joining: it has no wiring yet"]),
+    (change("b2", cut_off=True), ["broker b2 is cut off from the majority and serves nobody"]),
+    (change("b2", attached=False), ["broker b2 has no sequencer to ask"]),
+    (change("b2", replicas={}), ["broker b2 has no queue replica that is connected"]),
+    (change("b2", homeless=["q#1"]), ["broker b2 has no replica for 1 queue"]),
+    (change("b2", homeless=["q#1", "r#2"]), ["broker b2 has no replica for 2 queues"]),
+    (
+        change("sequencer3", standing="preparing"),
+        ["no standby sequencer: the death of the one that leads would take longer to heal"],
+    ),
+    (change("sequencer2", standing="preparing"), ["no sequencer leads: nothing completes until one does"]),
+    (remove("ownership"), ["no Ownership: consume locks do not move"]),
+    (change("sequencer2", absent=["b3"]), ["broker b3 is evicted"]),
+    (
+        change_stream(ORDERS, ready=False, missing=["b1"]),
+        ["queue orders: not recovered yet since a sequencer took over"],
+    ),
+    (change_stream(ORDERS, blank=["b1", "b3"]), ["queue orders: being brought up to date at b1, b3"]),
+    (change_stream("cluster", missing=["b1"]), ["the wiring: no replica at b1"]),
+    (add_queues, ["the wiring, queues orders, q0, q1, q2, q3 and 3 more: no replica at b3"]),
+]
+
+
+def test_a_whole_cluster_has_nothing_to_complain_of() -> None:
+    for brokers in (1, 2, 3, 5):
+        assert complaints(plan(brokers), actors(brokers)) == []
+
+
+@pytest.mark.parametrize("harm, reasons", HARMS)
+def test_every_reason_is_named_once(harm: Harm, reasons: list[str]) -> None:
+    found = actors()
+    harm(found)
+    assert complaints(plan(), found) == reasons
+
+
+def test_a_lost_majority_is_said() -> None:
+    no_majority = "no majority: nothing completes until more brokers are back"
+    for brokers, lost, said in ((1, 1, True), (2, 1, True), (3, 1, False), (3, 2, True), (5, 2, False), (5, 3, True)):
+        found = actors(brokers)
+        for broker in plan(brokers).members[:lost]:
+            found.remove(named(found, broker))
+        assert (no_majority in complaints(plan(brokers), found)) == said, (brokers, lost)
+
+
+def test_a_zombie_does_not_speak_for_the_cluster() -> None:
+    found = actors()
+    zombie = {**machine(found, "sequencer2"), "ballot": [1, 9], "absent": ["b3"], "streams": {"x#1": stream([])}}
+    found.insert(0, {**named(found, "sequencer2"), "name": "sequencer", "machine": zombie})
+    leading = leader(found)
+    assert leading is not None and leading["name"] == "sequencer2"
+    assert complaints(plan(), found) == []
+    assert quorum_critical(plan(), found, "b3") == []
+
+
+# ---- may it be stopped
+
+
+def test_a_majority_must_be_left() -> None:
+    for brokers, stopped, allowed in (
+        (1, ["b1"], False), (2, ["b1"], False), (3, ["b1"], True), (3, ["b1", "b2"], False), (5, ["b1", "b2"], True),
+        (5, ["b1", "b2", "b5"], False),
+    ):  # fmt: skip
+        assert (quorum_critical(plan(brokers), actors(brokers), *stopped) == []) == allowed, (brokers, stopped)
+    assert quorum_critical(plan(1), actors(1), "b1") == [
+        "nobody would be left, and a majority of the brokers is 1: nothing would complete"
+    ]
+    assert quorum_critical(plan(), actors(), "b1", "b2") == [
+        "only b3 would be left, and a majority of the brokers is 2: nothing would complete"
+    ]
+
+
+ONE_QUEUE = ["queue orders: only b2 would be left, and a majority of the replicas is 2"]
+ONE_BROKER = ["only b2 would be left, and a majority of the brokers is 2: nothing would complete"]
+
+
+@pytest.mark.parametrize(
+    "harm, reasons",
+    [
+        (change_stream(ORDERS, blank=["b1"]), ONE_QUEUE),
+        (change_stream(ORDERS, missing=["b1"]), ONE_QUEUE),
+        (lambda found: silence(found, "b1.r0"), ONE_QUEUE),
+        (remove("b1"), ONE_BROKER),
+        (lambda found: silence(found, "b1"), ONE_BROKER),
+        (change("b1", blank=True), ONE_BROKER),
+        (change("b1", attached=False), ONE_BROKER),
+    ],
+)
+def test_what_is_not_whole_at_another_broker_counts(harm: Harm, reasons: list[str]) -> None:
+    """b1 is not whole: b3 must stay, and b1 itself may go."""
+    found = actors()
+    harm(found)
+    assert quorum_critical(plan(), found, "b3") == reasons
+    assert quorum_critical(plan(), found, "b1") == []
+
+
+def test_a_silent_spare_stops_nobody() -> None:
+    found = actors()
+    silence(found, "b1.r1")
+    assert quorum_critical(plan(), found, "b3") == []
+
+
+def test_queues_with_one_trouble_share_a_line() -> None:
+    found = actors()
+    add_queues(found)
+    assert quorum_critical(plan(), found, "b1") == [
+        "the wiring, queues orders, q0, q1, q2, q3 and 3 more: only b2 would be left, and a majority of the replicas is 2"
+    ]
+
+
+def test_nothing_is_allowed_while_nobody_knows() -> None:
+    found = actors()
+    change_stream(ORDERS, ready=False, missing=["b1", "b2", "b3"])(found)
+    assert quorum_critical(plan(), found, "b1") == [
+        "queue orders: not recovered yet, wait until that is done"
+    ]  # fmt: skip
+    change("sequencer2", standing="preparing")(found)
+    assert quorum_critical(plan(), found, "b1") == ["no sequencer leads now: wait until one does"]
+
+
+def test_brokers_of_one_node() -> None:
+    assert sharing_node(actors(3, nodes=2), "b1") == ["b1", "b3"]
+    assert sharing_node(actors(3, nodes=3), "b1") == ["b1"]
+    gone = actors(3, nodes=2)
+    gone.remove(named(gone, "b1"))
+    assert sharing_node(gone, "b1") == ["b1"]
