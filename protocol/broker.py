@@ -30,7 +30,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, Rejoin, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -80,7 +80,7 @@ from .hosts import Hosts
 from .keeper import Keeper
 from .lease import Lease
 from .limits import DEFAULT, Limits
-from .pulse import BEAT_MS
+from .pulse import BEAT_MS, BROKEN_MS
 from .routing import route_each, route_together
 from .session import ReceiverLink, Session, not_attached
 from .wiring import Outcome, QueueDefinition, Wiring
@@ -124,6 +124,7 @@ class BrokerMachine(Follower):
         self.lease = Lease()
         self.hosts = Hosts(self)
         self.uncommitted_bytes = 0
+        self._returned = not blank  # by what is applied
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -171,8 +172,7 @@ class BrokerMachine(Follower):
                 raise PeerError(NOT_ALLOWED, f"a {type(frame).__name__} frame is not allowed now: open comes first")
             client_rule(self, session, frame)
         except PeerError as error:
-            self.effects.append(Close(peer, error.code, error.text))
-            self._end(session)
+            self._end(session, error.code, error.text)
 
     # ---- links
 
@@ -187,6 +187,8 @@ class BrokerMachine(Follower):
 
     def _peer_down(self, peer: str) -> None:
         if self.following.down(peer, self.now_ms):
+            self._timer = self.now_ms + BROKEN_MS + 1  # whether it is back is looked at then
+            self.effects.append(SetTimer(self._timer))
             return
         session = self.sessions.get(peer)
         if session is not None:
@@ -245,8 +247,7 @@ class BrokerMachine(Follower):
                 self.send(peer, Suspect(following.promised, self.broker))
         if self.lease.expired(now_ms):
             for session in list(self.sessions.values()):
-                self.effects.append(Close(session.peer, UNAVAILABLE, CUT_OFF))
-                self._end(session)
+                self._end(session, UNAVAILABLE, CUT_OFF)
 
     def _update(self, peer: str, frame: Update) -> None:
         """Tell a blank broker the wiring; the sequencer passes it on."""
@@ -263,8 +264,10 @@ class BrokerMachine(Follower):
         self._needs_ack = True
         self.send(self.following.leader, self.keeper.subscribe())
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over: what its consumers held goes back to its place."""
+        if code:
+            self.effects.append(Close(session.peer, code, text))
         del self.sessions[session.peer]
         self._clients.pop(session.client, None)
         self._telling.pop(session.peer, None)
@@ -327,6 +330,8 @@ class BrokerMachine(Follower):
                 continue
             if type(event) is Evict and event.broker == self.broker and event.inc >= self.inc:
                 self.retire("this broker was evicted: it was silent for too long")
+            elif type(event) is Rejoin and (event.voter, event.inc) == (self.broker, self.inc):
+                self._returned = True
             outcome = self.wiring.apply(event, index)
             if outcome.changed:
                 self.wiring_version += 1
@@ -344,8 +349,7 @@ class BrokerMachine(Follower):
             self._undeclared(definition)
         else:
             self.hosts.starting[definition.id] = index
-            # While we are blank, an earlier incarnation may have kept it (K4).
-            self.hosts.assign(definition, self.keeper.blank)
+            self.hosts.assign(definition, not self._returned)  # an earlier incarnation may have kept it (K4)
 
     def _hosted(self, peer: str, frame: Hosted) -> None:
         if self.hosts.started(frame.queue):
@@ -386,8 +390,7 @@ class BrokerMachine(Follower):
         older = self._clients.get(frame.client)
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
-            self.effects.append(Close(older.peer, IN_USE, text))
-            self._end(older)
+            self._end(older, IN_USE, text)
         session.client = frame.client or f"{self.broker}.{self.inc}.{session.peer}"
         self._clients[session.client] = session
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
@@ -553,21 +556,18 @@ class BrokerMachine(Follower):
             self.send(session.peer, Completed(handle, ranges))
 
     def report(self) -> dict[str, Any]:
-        return (
-            {
-                "broker": self.broker,
-                "members": self.addresses,
-                "connections": len(self.sessions),
-                "queues": len(self.wiring.queues()),
-                "inc": self.inc,
-                "blank": self.keeper.blank,
-                "cut_off": self.lease.expired(self.now_ms),
-                "wiring_index": self.keeper.commit,
-                "uncommitted_bytes": self.uncommitted_bytes,
-            }
-            | self.following.report()
-            | self.hosts.report()
-        )
+        found: dict[str, Any] = {
+            "broker": self.broker,
+            "members": self.addresses,
+            "connections": len(self.sessions),
+            "queues": len(self.wiring.queues()),
+            "inc": self.inc,
+            "blank": self.keeper.blank,
+            "cut_off": self.lease.expired(self.now_ms),
+            "wiring_index": self.keeper.commit,
+            "uncommitted_bytes": self.uncommitted_bytes,
+        }
+        return found | self.following.report() | self.hosts.report()
 
 
 _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {

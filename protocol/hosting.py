@@ -118,7 +118,7 @@ class Hosting:
     def whole(self) -> bool:
         """Whether an update has just become complete: all is here that was not dequeued by what is committed."""
         update = self.update
-        if update is None or not update.until or self.keeper.commit < update.until:
+        if update is None or update.until < 0 or self.keeper.commit < update.until:
             return False
         self.state.fill(update.blobs)
         self.update = None

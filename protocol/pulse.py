@@ -8,7 +8,7 @@ off, and it can order nothing anyway.
 from __future__ import annotations
 
 BEAT_MS = 250
-BROKEN_MS = 600
+BROKEN_MS = 250
 """Without a link for so long: enough to dial again a few times when only the link broke."""
 EVICT_MS = 3000
 SUSPECT_MS = 2000
@@ -48,6 +48,7 @@ class Pulse:
 
     def down(self, broker: str, now_ms: int) -> None:
         self._parted_ms[broker] = now_ms
+        self.due_ms = min(self.due_ms, now_ms + BROKEN_MS + 1)  # whether it is back is looked at then
 
     def answered(self, broker: str, number: int, now_ms: int) -> None:
         if number > self._answered.get(broker, number):

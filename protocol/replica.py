@@ -87,8 +87,7 @@ from .ranges import pairs, runs
 from .updates import Updates
 from .updating import RETRY_MS
 
-UNHOSTED_KEPT = 1000
-"""Deleted queues that are told again to a sequencer or Ownership that may not have heard."""
+UNHOSTED_KEPT = 1000  # deleted queues, told again to a sequencer or Ownership that may not have heard
 
 
 class ReplicaMachine(Follower):
@@ -205,6 +204,7 @@ class ReplicaMachine(Follower):
             following.leader, following.attached = "", False
             for hosted in self.queues.values():
                 hosted.keeper.promise(frame.ballot)
+        self._unhosted.pop(frame.queue, None)
         if frame.queue not in self.queues:
             keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, following.promised)
             hosted = self.queues[frame.queue] = Hosting(frame.queue, frame.alternate, keeper)

@@ -181,7 +181,9 @@ class SequencerMachine:
 
     def _peer_down(self, peer: str) -> None:
         self.linked.pop(peer, None)
-        self.pulse.down(peer, self.now_ms) if peer in self.members else None
+        if peer in self.members and self.reign.role == LEADING:
+            self.pulse.down(peer, self.now_ms)
+            self.wake(self.pulse.due_ms)
         for stream in list(self.streams.values()):
             for voter, keeper in list(stream.keepers.items()):
                 if keeper.peer == peer:

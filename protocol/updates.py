@@ -64,7 +64,7 @@ class Updates:
         if hosted is None or update is None or update.updater != self.machine.sender or not update.take(frame):
             return
         self.machine.send(self.machine.sender, UpdateTaken(frame.stream, frame.chunk))
-        if update.until:
+        if update.until >= 0:
             hosted.needs_ack = True
             self.machine.dirty[frame.stream] = None
             self.machine.apply(hosted)
