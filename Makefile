@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-recovery bench-joining simulate explore chaos lock format clean
+.PHONY: help setup demo test check bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -36,6 +36,7 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/pytest -q -n 2 $(wildcard tests/unit tests/scenarios tests/store tests/simulation)
+	$(BIN)/pytest -q tests/jobs
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --no-gate
 	$(if $(wildcard tests/cluster),$(BIN)/pytest -q tests/cluster)
 
@@ -51,6 +52,9 @@ bench-joining: $(STAMP) ## What a joining broker costs the publishers, and how l
 chaos: $(STAMP) ## Real processes under FAULTS=names for MINUTES=n: nothing completed is lost
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --faults '$(FAULTS)' $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))
 
+bench-spark: $(STAMP) ## Spark over 10 million events, against other ways to get at them
+	$(BIN)/python -m mantamq.benchmarks.spark $(PARTS)
+
 simulate: $(STAMP) ## The whole cluster in one process under SEEDS=n seeds, then planted bugs
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
@@ -63,7 +67,7 @@ format: $(STAMP) ## Format the code
 
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --no-header --no-annotate --quiet --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## Remove what was made
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -33,6 +33,8 @@ LOOK_S = 1.0
 ASK_S = 2.0
 VERIFY_S = 30.0
 AGAIN_S = 1.0
+ENROL_S = 10.0
+"""How long a broker that was started again may take until the sequencer knows it."""
 STILL_S = 4.0
 """A sequencer or Ownership that answers nothing for so long is ended and replaced."""
 
@@ -50,6 +52,7 @@ class Healer:
         self._dead: dict[str, None] = {}
         self._healing = ""
         self._silent_since: dict[str, float] = {}
+        self._replaced: dict[str, float] = {}
 
     def begin(self) -> None:
         for name in self._supervisor.book:
@@ -126,9 +129,13 @@ class Healer:
             machine = answer.get("machine", {})
             if machine.get("standing") == "leading":
                 for broker in machine["absent"]:
-                    if broker in book and book[broker].pid and broker not in self._dead:
-                        log.warning("%s was evicted: ending it", broker)
-                        self._dead[broker] = None
+                    if broker not in book or not book[broker].pid or broker in self._dead or self._fresh(broker):
+                        continue  # it is being replaced, or its successor has not enrolled yet
+                    log.warning("%s was evicted: ending it", broker)
+                    self._dead[broker] = None
+
+    def _fresh(self, broker: str) -> bool:
+        return broker == self._healing or time.monotonic() - self._replaced.get(broker, -ENROL_S) < ENROL_S
 
     # ---- replacing
 
@@ -233,6 +240,7 @@ class Healer:
             for name in names:
                 book.pop(name).handle.kill()
             raise
+        self._replaced[broker] = time.monotonic()
         for name in [broker, *names]:
             self.mind(name)
         self._spawn(self._serve_when_joined(broker))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from . import cli_check, cli_cluster, cli_doctor, cli_messages, cli_perftest, cli_status, cli_wiring
+from . import cli_analyze, cli_check, cli_cluster, cli_doctor, cli_messages, cli_perftest, cli_status, cli_wiring
 from .console import run
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ cli_wiring.register(app)
 cli_messages.register(app)
 cli_perftest.register(app)
 cli_doctor.register(app)
+cli_analyze.register(app)
 
 
 def main() -> None:

@@ -1,1 +1,4 @@
-"""The Spark pipeline over the cluster's events: comes with a later milestone. See the README."""
+"""Spark over the cluster's events: how to get at them, and questions to ask them. See the README.
+
+Nothing here imports Spark, Java or Ray until it is asked for.
+"""

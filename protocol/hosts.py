@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from .effects import WantSpare
+from .effects import KeepAlive, WantSpare
 from .frames import Host, Unhost
 from .wiring import QueueDefinition
 
@@ -19,6 +19,11 @@ one is further away."""
 
 if TYPE_CHECKING:
     from .broker import BrokerMachine
+
+
+BEAT_MS = 1000
+PATIENCE_MS = 3000
+"""A replica that says nothing for so long is taken for dead: it may hold consume locks, and stand still."""
 
 
 class Hosts:
@@ -42,6 +47,7 @@ class Hosts:
     def up(self, replica: str) -> None:
         """A replica has connected."""
         self.replicas.setdefault(replica, set())
+        self._broker.effects.append(KeepAlive(replica, BEAT_MS, PATIENCE_MS))
         homeless, self.homeless = self.homeless, {}
         for id, blank in homeless.items():
             definition = self._broker.wiring.by_id(id)

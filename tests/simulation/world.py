@@ -20,6 +20,7 @@ from mantamq.protocol.effects import (
     Again,
     Close,
     Flush,
+    KeepAlive,
     Members,
     Multicast,
     PauseClients,
@@ -460,6 +461,8 @@ class World:
             elif kind is Retire:
                 self.crash(name)
                 return
+            elif kind is KeepAlive:
+                pass  # `give_up` is what comes of it
             elif kind is WantSpare:
                 if not self._fixed and sum(other.startswith(name + ".") for other in self.machines) < 4:
                     self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))

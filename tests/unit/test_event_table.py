@@ -1,0 +1,185 @@
+"""The event table: rows from what a queue's machine did, without Spark, Arrow or files."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.event_table import LOG_KINDS, TYPES, Row, observed, rows
+from mantamq.protocol.events import (
+    CLUSTER,
+    Accept,
+    Acquire,
+    AnyEvent,
+    Bind,
+    Buried,
+    DeclareQueue,
+    Enqueue,
+    Entry,
+    Evict,
+    Expire,
+    Member,
+    Own,
+    Purge,
+    Reject,
+    Release,
+    Start,
+)
+from mantamq.protocol.queue import Applied, QueueState
+
+Q = "orders#1"
+
+
+class Machine:
+    """A queue's machine and the rows of all it applied."""
+
+    def __init__(self, alternate: str = "") -> None:
+        self.state = QueueState(Q, alternate)
+        self.seq = 0
+
+    def __call__(self, event: AnyEvent) -> list[Row]:
+        self.seq += 1
+        entry = Entry((3, 7), self.seq, "b1", 1, self.seq, b"")
+        done = self.state.apply(event)
+        return rows(Q, entry, event, done, 1000 * self.seq, alternate=self.state.alternate)
+
+
+def spans(found: list[Row]) -> list[tuple[int, int]]:
+    return [(row.position_first, row.position_last) for row in found]
+
+
+def enqueue(count: int, client: str = "", numbers: list[int] | None = None) -> Enqueue:
+    return Enqueue(client, numbers or [], [b"x" * (i + 1) for i in range(count)])
+
+
+def test_types_are_what_every_reader_has():
+    assert set(TYPES.values()) == {"int64", "int32", "string", "bool"}
+    assert list(TYPES) == list(Row._fields)
+
+
+def test_a_batch_is_one_row():
+    machine = Machine()
+    (row,) = machine(enqueue(1000, "c/1", [1, 1000]))
+    assert (row.kind, row.queue, row.seq, row.term) == ("enqueue", Q, 1, 3)
+    assert (row.position_first, row.position_last, row.count, row.number_first) == (1, 1000, 1000, 1)
+    assert row.bytes == 1000 * 1001 // 2
+
+
+def test_numbers_with_a_hole_are_two_rows():
+    found = Machine()(enqueue(5, "c/1", [1, 2, 7, 9]))
+    assert spans(found) == [(1, 2), (3, 5)]
+    assert [(row.number_first, row.bytes, row.part) for row in found] == [(1, 3, 0), (7, 12, 1)]
+
+
+def test_a_partly_repeated_enqueue_has_only_what_is_new():
+    machine = Machine()
+    machine(enqueue(3, "c/1", [1, 3]))
+    (row,) = machine(enqueue(5, "c/1", [2, 6]))
+    assert (row.position_first, row.position_last, row.number_first, row.bytes) == (4, 6, 4, 3 + 4 + 5)
+    (row,) = machine(enqueue(2, "c/1", [2, 3]))
+    assert (row.effective, row.count) == (False, 0)
+
+
+def test_an_acquire_tells_what_was_taken_of_each_run():
+    machine = Machine()
+    machine(enqueue(10))
+    assert machine(Own("b1", 1))[0].grant == 1
+    machine(Acquire("b1", 1, 1, [1, 3, 4]))
+    found = machine(Acquire("b1", 1, 1, [2, 1, 5, 3, 6, 7]))
+    assert spans(found) == [(1, 2), (5, 5), (6, 7)]
+    assert [row.acquisition for row in found] == [2, 2, 3]
+    (row,) = machine(Acquire("b2", 1, 1, [4, 8, 9]))
+    assert (row.effective, row.position_first, row.position_last) == (False, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"), [(Accept, "accept"), (Release, "release"), (Reject, "reject")], ids=lambda x: str(x)
+)
+def test_a_settle_tells_what_was_lost(event, kind):
+    machine = Machine("dead")
+    machine(enqueue(9))
+    machine(Own("b1", 1))
+    machine(Acquire("b1", 1, 1, [1, 1, 3, 2, 4, 6, 3, 7, 9]))
+    machine(Accept("b1", 1, [2, 5, 5]))
+    found = machine(event("b1", 1, [1, 1, 3, 2, 4, 6, 9, 7, 8]))
+    assert [(*span, row.effective) for span, row in zip(spans(found), found, strict=True)] == [
+        (1, 3, True),
+        (4, 4, True),
+        (6, 6, True),
+        (5, 5, False),
+        (7, 8, False),
+    ]
+    assert {row.kind for row in found} == {kind}
+    assert [row.part for row in found] == list(range(5))
+    if kind == "reject":
+        assert {(row.value, row.detail) for row in found if row.effective} == {(1, "dead")}
+
+
+def test_what_is_gone_is_told_in_runs():
+    machine = Machine("dead")
+    machine(Enqueue("", [], [b"x"] * 8, [0, 50, 1, 50, 4, 50]))
+    (first, second) = machine(Expire(60, [1, 8]))
+    assert spans([first, second]) == [(1, 2), (5, 5)]
+    assert {first.kind, first.value} == {"expire", 60}
+    machine(Own("b1", 1))
+    machine(Acquire("b1", 1, 1, [1, 3, 4]))
+    (row,) = machine(Evict("b1", 1))
+    assert (row.kind, row.broker, row.value, spans([row])) == ("evict", "b1", 1, [(3, 4)])
+    machine(Own("b2", 3))
+    machine(Acquire("b2", 1, 3, [1, 3, 3]))
+    machine(Reject("b2", 1, [1, 3, 3]))
+    assert spans(machine(Buried(8))) == [(3, 3)]
+    assert spans(machine(Purge(0))) == [(4, 4), (6, 8)]
+    (row,) = machine(Purge(0))
+    assert (row.kind, row.count) == ("purge", 0)
+
+
+def test_the_clusters_own_stream():
+    entry = Entry((2, 9), 4, "b1", 1, 1, b"")
+
+    def one(event: AnyEvent) -> Row:
+        (row,) = rows(CLUSTER, entry, event, Applied(), 5)
+        return row
+
+    assert (one(Start((2, 9))).value, one(Start((2, 9))).queue) == (9, "")
+    assert [one(Member("b3", 2, there)).kind for there in (True, False)] == ["join", "leave"]
+    assert one(DeclareQueue("q", {"x": 1})).detail.startswith('{"alternate"')
+    assert one(Bind("e", "q", "k", {})).detail == "e/k"
+
+
+def test_random_histories_lose_no_message():
+    """Of each event, the effective rows are just what the machine says it did."""
+    for seed in range(30):
+        chance = random.Random(seed)
+        machine = Machine(chance.choice(["", "dead"]))
+        held: list[tuple[int, int, int]] = []
+        machine(Own("b1", 1))
+        for acquisition in range(1, 60):
+            match chance.randrange(4):
+                case 0:
+                    event: AnyEvent = enqueue(chance.randrange(1, 6))
+                case 1:
+                    first = chance.randrange(1, 40)
+                    event = Acquire("b1", 1, 1, [acquisition, first, first + 3, acquisition, first + 6, first + 7])
+                    held += [(acquisition, first, first + 3), (acquisition, first + 6, first + 7)]
+                case _:
+                    runs = [x for one in chance.sample(held, min(len(held), 3)) for x in one]
+                    event = chance.choice([Accept, Release, Reject])("b1", 1, runs)
+            machine.seq += 1
+            done = machine.state.apply(event)
+            found = rows(
+                Q, Entry((1, 1), machine.seq, "", 0, 0, b""), event, done, 0, alternate=machine.state.alternate
+            )
+            assert spans([row for row in found if row.effective]) == done.positions
+            lost = [x for row in found if not row.effective for x in (row.acquisition, *spans([row])[0])]
+            if not isinstance(event, Acquire | Enqueue):
+                assert lost == done.lost
+            assert {row.kind for row in found} <= set(LOG_KINDS)
+
+
+def test_a_broker_observes_only_what_no_event_says():
+    row = observed("credit_stall", 7, "b1", 1, 9, value=100)
+    assert (row.part, row.seq, row.value) == (-1, 9, 100)
+    with pytest.raises(LocalError, match="not 'accept'"):
+        observed("accept", 7, "b1", 1, 9)
