@@ -158,6 +158,9 @@ class Faults:
         machine = self.world.machines.get(broker)
         if machine is None or machine.keeper.blank:
             return False
+        for name, other in self.world.machines.items():  # it may be out and not know it yet
+            if "." in name and any(h.state.evicted.get(broker, -1) >= machine.inc for h in other.queues.values()):
+                return False
         for queue in machine.wiring.queues():
             replica = self.world.machines.get(machine.hosts.of.get(queue.id, ""))
             hosted = replica.queues.get(queue.id) if replica is not None else None
