@@ -158,8 +158,11 @@ class Faults:
         machine = self.world.machines.get(broker)
         if machine is None or machine.keeper.blank:
             return False
+        incs = machine.hosts.incs
         for name, other in self.world.machines.items():  # it may be out and not know it yet
-            if "." in name and any(h.state.evicted.get(broker, -1) >= machine.inc for h in other.queues.values()):
+            if "." in name and any(
+                hosted.state.evicted.get(broker, -1) >= incs.get(id, machine.inc) for id, hosted in other.queues.items()
+            ):
                 return False
         for queue in machine.wiring.queues():
             replica = self.world.machines.get(machine.hosts.of.get(queue.id, ""))
