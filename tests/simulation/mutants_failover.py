@@ -16,7 +16,6 @@ from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
 from mantamq.protocol.pulse import LEASE_MS, Pulse
 from mantamq.protocol.queue import Applied, QueueState
-from mantamq.protocol.reign import Reign
 from mantamq.protocol.rejoining import Rejoining
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import SequencerMachine
@@ -232,20 +231,6 @@ def no_start(patch: Patch) -> None:
             append(self, stream, event)
 
     patch.setattr(SequencerMachine, "append", mute)
-
-
-def empty_marker_of_a_blank_broker_counts(patch: Patch) -> None:
-    """A broker that has lost its log says that it has none of this queue, and that counts as an empty one."""
-    voters = Reign.voters
-
-    def trusting(self: Any, stream: Any, cluster: Any) -> Any:
-        markers, floors = self.markers, dict(cluster)
-        self.markers = {b: msgspec.structs.replace(marker, blank=False) for b, marker in markers.items()}
-        found = voters(self, stream, dict.fromkeys(floors, 0))
-        self.markers = markers
-        return found
-
-    patch.setattr(Reign, "voters", trusting)
 
 
 def unlisted_queue_is_empty(patch: Patch) -> None:
@@ -464,63 +449,6 @@ def update_loses_a_chunk(patch: Patch) -> None:
 
 def update_is_not_repeated(patch: Patch) -> None:
     patch.setattr(Rejoining, "remind", lambda self: None)
-
-
-def lock_of_the_dead_incarnation(patch: Patch) -> None:
-    """A replica that has just come up to date takes the lock its dead incarnation held."""
-    owned = ReplicaMachine._owned
-
-    def greedy(self: Any, hosted: Any, *arguments: Any) -> None:
-        hosted.joined = True
-        owned(self, hosted, *arguments)
-
-    patch.setattr(ReplicaMachine, "_owned", greedy)
-
-
-def woken_sequencer_evicts(patch: Patch) -> None:
-    dead = Pulse.dead
-
-    def rash(self: Any, now_ms: int, absent: Any) -> Any:
-        self._late = True
-        return dead(self, now_ms, absent)
-
-    patch.setattr(Pulse, "dead", rash)
-
-
-def evicted_broker_is_not_told(patch: Patch) -> None:
-    patch.setattr(
-        SequencerMachine,
-        "_beating",
-        lambda self, peer, frame: self.pulse.answered(frame.broker, frame.number, self.now_ms),
-    )
-    patch.setitem(sequencer._RULES, frames.Beating, SequencerMachine._beating)
-
-
-def deleted_stream_waits_for_the_dead(patch: Patch) -> None:
-    """A stream whose last keeper dies before it has heard of the deletion stays, and what waits in it too."""
-    down = SequencerMachine._peer_down
-
-    def patient(self: Any, peer: str) -> None:
-        with pytest.MonkeyPatch.context() as now:
-            now.setattr(SequencerMachine, "drop_if_gone", lambda self, stream: None)
-            down(self, peer)
-
-    patch.setattr(SequencerMachine, "_peer_down", patient)
-
-
-def free_lock_is_not_told(patch: Patch) -> None:
-    """Who gave a lock up has died, and nobody else tells Ownership."""
-    expelled = ReplicaMachine._expelled
-
-    def silent(self: Any, hosted: Any, event: Any, done: Any) -> None:
-        before, grant = len(self.effects), hosted.lock.grant
-        expelled(self, hosted, event, done)
-        if hosted.state.grant == grant:
-            self.effects[before:] = [
-                e for e in self.effects[before:] if type(getattr(e, "frame", 0)) is not frames.Held
-            ]
-
-    patch.setattr(ReplicaMachine, "_expelled", silent)
 
 
 def vote_waits_for_the_dead(patch: Patch) -> None:

@@ -13,16 +13,31 @@ from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
 from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
-from mantamq.protocol.events import CLUSTER, ZERO, Ballot, Entry, Rejoin, Start, decode_event, encode_event
+from mantamq.protocol.events import (
+    CLUSTER,
+    ZERO,
+    AnyEvent,
+    Ballot,
+    Entry,
+    Own,
+    Rejoin,
+    Start,
+    decode_event,
+    encode_event,
+)
 from mantamq.protocol.frames import (
     Ack,
     Append,
+    Beating,
+    Evicted,
     Fetch,
     Fetched,
     Frame,
     Gap,
+    Held,
     Host,
     Nack,
+    Promised,
     Request,
     Results,
     Subscribe,
@@ -30,6 +45,7 @@ from mantamq.protocol.frames import (
 )
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lock import IDLE_MS, Lock
+from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, Pulse
 from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
@@ -740,3 +756,69 @@ def test_of_a_request_that_was_cut_in_two_the_rest_is_still_to_come():
     stream.put(Entry(ONE, 2, "b1.r0", 1, 5, b"second"))
     assert stream.parts_held("b1.r0", 1, 5) == 2
     assert stream.parts_held("b1.r0", 1, 4) > 2  # all of it, however many there were
+
+
+@pytest.mark.parametrize(("blank", "count"), [(False, 1), (True, 0)])
+def test_a_broker_that_has_lost_its_log_does_not_say_that_a_queue_is_empty(blank, count):
+    reign = Reign(["b1", "b2", "b3"], 2, PREPARING)
+    reign.markers["b1"] = Promised(TWO, "b1", 1, blank, [])
+    assert reign.voters(StreamView("q#1"), {})[1] == count
+
+
+def test_a_sequencer_that_has_stood_still_evicts_nobody_before_it_has_heard():
+    pulse = Pulse(["b1", "b2", "b3"], 0)
+    for at_ms in (0, BEAT_MS):
+        pulse.beat(at_ms)
+        for broker in ("b1", "b2"):
+            pulse.up(broker, at_ms)
+    late_ms = 2 * BEAT_MS + BROKEN_MS
+    assert pulse.dead(late_ms, set()) == []
+    pulse.beat(late_ms)
+    assert pulse.dead(late_ms + BEAT_MS, set()) == ["b3"]
+
+
+def test_a_replica_takes_no_lock_of_its_dead_incarnation():
+    def log(index: int, event: AnyEvent) -> Entry:
+        return Entry(ONE, index, "" if isinstance(event, Rejoin) else "ownership", 1, index, encode_event(event))
+
+    replica = ReplicaMachine("b1.r1", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, True, 2)))
+    lock = replica.queues["q#1"].lock
+    replica.step(Received("sequencer", append(0, [log(1, Own("b1", 1))], 1)))
+    assert not lock.held
+    replica.step(Received("sequencer", append(1, [log(2, Rejoin("b1", 2))], 2)))
+    assert (lock.held, lock.grant) == (False, 2)
+    replica.step(Received("sequencer", append(2, [log(3, Own("b1", 3))], 3)))
+    assert lock.held
+
+
+def test_who_gave_a_lock_up_and_died_is_spoken_for():
+    def log(index: int, event: AnyEvent) -> Entry:
+        return Entry(ONE, index, "" if isinstance(event, Evict) else "b2.r0", 1, index, encode_event(event))
+
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1)))
+    given_up = [log(1, Own("b2", 1)), log(2, Own("", 2, "b2"))]
+    told = replica.step(Received("sequencer", append(0, given_up, 2)))
+    free = Send("ownership", Held("q#1", "", 2))
+    assert free not in told
+    assert free in replica.step(Received("sequencer", append(2, [log(3, Evict("b2", 1))], 3)))
+
+
+def test_an_evicted_broker_learns_of_it_by_its_next_beat():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    machine.out["b1"] = 5
+    told = machine.step(Received("b1", Beating(ONE, 0, "b1", 5)))
+    assert [type(effect.frame) for effect in told] == [Evicted]
+    assert machine.step(Received("b1", Beating(ONE, 0, "b1", 6))) == []
+
+
+def test_a_deleted_stream_is_dropped_when_its_last_keeper_dies():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    machine.step(Received("o", Request("o", 1, 1, [("q#1", b"x")])))
+    machine.step(Received("b1", Unsubscribe("q#1", "b1")))
+    assert Send("o", Results(1, [1])) not in machine.step(Flush())
+    machine.step(PeerDown("b2"))
+    assert Send("o", Results(1, [1])) in machine.step(Flush())
