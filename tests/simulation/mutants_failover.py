@@ -14,7 +14,7 @@ from mantamq.protocol.following import Following
 from mantamq.protocol.hosting import Hosting
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
-from mantamq.protocol.pulse import LEASE_MS, Pulse
+from mantamq.protocol.pulse import Pulse
 from mantamq.protocol.queue import Applied, QueueState
 from mantamq.protocol.rejoining import Rejoining
 from mantamq.protocol.replica import ReplicaMachine
@@ -449,35 +449,6 @@ def update_loses_a_chunk(patch: Patch) -> None:
 
 def update_is_not_repeated(patch: Patch) -> None:
     patch.setattr(Rejoining, "remind", lambda self: None)
-
-
-def vote_waits_for_the_dead(patch: Patch) -> None:
-    """A committed `Rejoin` gives no vote if those who committed it are gone."""
-    vote = Rejoining.vote
-
-    def strict(self: Any, stream: Any, voter: str, keeper: Any) -> None:
-        commit, stream.commit = stream.commit, 0
-        vote(self, stream, voter, keeper)
-        stream.commit = commit
-
-    patch.setattr(Rejoining, "vote", strict)
-
-
-def eviction_of_one_incarnation(patch: Patch) -> None:
-    """A queue kept under a later incarnation of the broker is left as it is."""
-    patch.setattr(sequencer, "LIVES", 0)
-
-
-def lease_begins_with_its_renewal(patch: Patch) -> None:
-    """A broker that is cut off before a majority was sure of it serves for ever."""
-
-    def heard(self: Any, number: int, sure: int, now_ms: int) -> None:
-        self._heard_ms[number] = now_ms
-        at_ms = self._heard_ms.get(sure)
-        if at_ms is not None and sure:
-            self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
-
-    patch.setattr(Lease, "heard", heard)
 
 
 def frames_share_the_tables(patch: Patch) -> None:

@@ -12,13 +12,14 @@ from mantamq.protocol import sequencer as sequencer_module
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
-from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
+from mantamq.protocol.effects import Flush, Multicast, PeerDown, PeerUp, Received, Retire, Send, SetTimer, Tick
 from mantamq.protocol.events import (
     CLUSTER,
     ZERO,
     AnyEvent,
     Ballot,
     Entry,
+    Evict,
     Own,
     Rejoin,
     Start,
@@ -43,13 +44,15 @@ from mantamq.protocol.frames import (
     Subscribe,
     Unsubscribe,
 )
+from mantamq.protocol.hosts import LIVES
 from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.lease import Lease
 from mantamq.protocol.lock import IDLE_MS, Lock
-from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, Pulse
+from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, LEASE_MS, Pulse
 from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
-from mantamq.protocol.streams import StreamView
+from mantamq.protocol.streams import KeeperView, StreamView
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -822,3 +825,38 @@ def test_a_deleted_stream_is_dropped_when_its_last_keeper_dies():
     assert Send("o", Results(1, [1])) not in machine.step(Flush())
     machine.step(PeerDown("b2"))
     assert Send("o", Results(1, [1])) in machine.step(Flush())
+
+
+def test_the_first_beat_begins_the_lease():
+    lease = Lease()
+    assert not lease.expired(1000)
+    lease.heard(1, 0, 1000)
+    assert [lease.expired(1000 + LEASE_MS + late_ms) for late_ms in (0, 1)] == [False, True]
+
+
+def test_an_eviction_covers_the_incarnations_of_all_its_queues():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO, inc=5)))
+    machine.step(PeerDown("b1"))
+    for at_ms in range(1000, 1000 + 4 * BROKEN_MS, BEAT_MS):
+        machine.step(Received("b2", Beating(ONE, machine.pulse.number, "b2", 5)))
+        machine.step(PeerUp("b2"))
+        machine.pulse.up("b1", 1000)
+        machine.pulse.down("b1", 1000)
+        machine.step(Tick(at_ms))
+    events = [decode_event(entry.event) for entry in machine.streams["q#1"].log.values()]
+    assert [event.inc for event in events if isinstance(event, Evict)] == [machine.out["b1"]]
+    assert machine.out["b1"] >= LIVES - 1
+
+
+def test_a_committed_rejoin_gives_the_vote_whoever_is_left():
+    machine = SequencerMachine(7, ["b1", "b2", "b3"])
+    stream = StreamView("q#1")
+    stream.keepers["b1"] = back = KeeperView("b1.r1", 2, 4, False)
+    back.rejoin = 4
+    machine.rejoining.vote(stream, "b1", back)
+    assert not back.voting
+    stream.commit = 4
+    machine.rejoining.vote(stream, "b1", back)
+    assert back.voting
