@@ -492,7 +492,7 @@ class ReplicaMachine(Follower):
             return True
         if hosted.unapplied:
             self.apply(hosted)
-        if hosted.keeper.blank and not self.updates.joining(id, hosted):
+        if (hosted.keeper.blank or hosted.update) and not self.updates.joining(id, hosted):
             return False
         more = False
         if hosted.updates:

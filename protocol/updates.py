@@ -22,6 +22,9 @@ class Updates:
 
     def ask_again(self, id: str, hosted: Hosting) -> None:
         """A blank replica whose update does not come: begin anew with another updater."""
+        if not hosted.keeper.blank:
+            self.machine.retire(f"{id}: its vote came back before its messages, and now its updater is gone")
+            return
         hosted.update = None
         hosted.unapplied = []
         hosted.keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
@@ -49,8 +52,8 @@ class Updates:
 
     def started(self, frame: UpdateStart) -> None:
         hosted = self.machine.queues.get(frame.stream)
-        if hosted is None or not hosted.keeper.blank:
-            return
+        if hosted is None or not hosted.keeper.blank or frame.index <= hosted.keeper.end:
+            return  # we vote, or another updater's word came first and reaches as far
         if hosted.mine:
             self.machine.retire(f"{frame.stream} is updated a second time with commands under way")
             return

@@ -18,6 +18,7 @@ from mantamq.protocol.events import (
     ZERO,
     AnyEvent,
     Ballot,
+    Enqueue,
     Entry,
     Evict,
     Own,
@@ -43,12 +44,15 @@ from mantamq.protocol.frames import (
     Results,
     Subscribe,
     Unsubscribe,
+    UpdateFront,
+    UpdateStart,
 )
 from mantamq.protocol.hosts import LIVES
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
 from mantamq.protocol.lock import IDLE_MS, Lock
 from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, LEASE_MS, Pulse
+from mantamq.protocol.queue import QueueState
 from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
@@ -855,3 +859,19 @@ def test_a_committed_rejoin_gives_the_vote_whoever_is_left():
     stream.commit = 4
     machine.rejoining.vote(stream, "b1", back)
     assert back.voting
+
+
+def test_a_second_update_does_not_undo_the_first():
+    state = QueueState("q#1")
+    state.apply(Enqueue("c", [1, 1], [b"m"]))
+    start = UpdateStart("q#1", "b2.r0", "b1.r0", 1, ONE, 1, {}, {}, state.outline())
+    front = UpdateFront("q#1", 1, [1, 1], [b"m"], True, 1)
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, True, 2)))
+    replica.step(Received("b2.r0", start))
+    hosted = replica.queues["q#1"]
+    assert hosted.update is not None
+    replica.step(Received("b2.r0", front))
+    assert hosted.update is None and hosted.state.blobs == {1: b"m"}
+    replica.step(Received("b3.r0", start))
+    assert hosted.update is None and hosted.state.blobs == {1: b"m"}
