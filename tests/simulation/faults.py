@@ -167,7 +167,7 @@ class Faults:
         incs = machine.hosts.incs
         for name, other in self.world.machines.items():  # it may be out and not know it yet
             if "." in name and any(
-                hosted.state.evicted.get(broker, -1) >= incs.get(id, machine.inc) for id, hosted in other.queues.items()
+                hosted.state.evicted.get(broker, -1) >= incs[id] for id, hosted in other.queues.items() if id in incs
             ):
                 return False
         for queue in machine.wiring.queues():
