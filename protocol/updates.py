@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import ZERO
-from .frames import Update, UpdateFront, UpdateStart, UpdateTaken
+from .frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
 from .hosting import Hosting
 from .queue import QueueState
 from .updating import RETRY_MS, Updater
@@ -58,8 +58,18 @@ class Updates:
             self.machine.retire(f"{frame.stream} is updated a second time with commands under way")
             return
         hosted.restore(frame)
+        self.fenced(hosted, hosted.state.evicted.get(self.machine.broker, -1))
         if self.machine.following.leader:
             self.machine.send(self.machine.following.leader, hosted.keeper.subscribe())
+
+    def fenced(self, hosted: Hosting, inc: int) -> None:
+        """This broker is out of the queue up to incarnation `inc`. If that is beyond ours, all of the broker is out; it
+        may be that its other streams never say so, because the sequencer has died."""
+        if inc > hosted.inc:
+            reason = f"{self.machine.broker} was evicted from {hosted.state.id}"
+            self.machine.send(self.machine.broker, Evicted(reason))
+        if inc >= hosted.inc:
+            self.machine.retire(f"{self.machine.broker} is out of {hosted.state.id}: another incarnation takes over")
 
     def front(self, frame: UpdateFront) -> None:
         hosted = self.machine.queues.get(frame.stream)

@@ -12,7 +12,7 @@ from mantamq.protocol import sequencer as sequencer_module
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
-from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
+from mantamq.protocol.effects import Flush, Multicast, PeerDown, PeerUp, Received, Retire, Send, SetTimer, Tick
 from mantamq.protocol.events import (
     CLUSTER,
     ZERO,
@@ -875,3 +875,18 @@ def test_a_second_update_does_not_undo_the_first():
     assert hosted.update is None and hosted.state.blobs == {1: b"m"}
     replica.step(Received("b3.r0", start))
     assert hosted.update is None and hosted.state.blobs == {1: b"m"}
+
+
+@pytest.mark.parametrize(("inc", "whole"), [(2, False), (2 + LIVES, True)])
+def test_a_replica_that_finds_its_broker_out_tells_it(inc, whole):
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 2)))
+    evict = Entry(ONE, 1, "", 0, 0, encode_event(Evict("b1", inc)))
+    told = replica.step(Received("sequencer", append(0, [evict], 1)))
+    assert any(isinstance(effect, Retire) for effect in told)
+    words = [effect.frame for effect in told if isinstance(effect, Send) and effect.peer == "b1"]
+    assert bool(words) == whole
+    if words:
+        broker = BrokerMachine("b1", 1, ["b1"])
+        broker.step(PeerUp("b1.r0"))
+        assert any(isinstance(effect, Retire) for effect in broker.step(Received("b1.r0", words[0])))
