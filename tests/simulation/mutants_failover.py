@@ -348,15 +348,12 @@ def unflagged_after_eviction(patch: Patch) -> None:
 
 def orphans_stay(patch: Patch) -> None:
     """What a dead broker began to bury is finished by nobody."""
-    patch.setattr(ReplicaMachine, "_bury", _bury_own)
+    expelled = ReplicaMachine._expelled
 
+    def careless(self: Any, hosted: Any, event: Any, done: Any) -> None:
+        expelled(self, hosted, event, Applied(done.effective, done.lost, done.positions, []))
 
-def _bury_own(self: Any, hosted: Any, index: int) -> None:
-    if hosted.state.batches[index][0] == self.broker:
-        _BURY(self, hosted, index)
-
-
-_BURY = ReplicaMachine._bury
+    patch.setattr(ReplicaMachine, "_expelled", careless)
 
 
 def evicted_in_the_cluster_stream_only(patch: Patch) -> None:
