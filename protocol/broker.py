@@ -583,7 +583,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Prepare: BrokerMachine.prepare,
     Beat: BrokerMachine.beat,
     Fetch: BrokerMachine.fetch,
-    Evicted: BrokerMachine.evicted,
+    Evicted: lambda machine, peer, frame: machine.hosts.evicted(peer, frame),
     Update: BrokerMachine._update,
     UpdateStart: BrokerMachine._update_start,
 }

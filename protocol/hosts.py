@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from .effects import KeepAlive, WantSpare
-from .frames import Host, Unhost
+from .frames import Evicted, Host, Unhost
 from .wiring import QueueDefinition
 
 LIVES = 1000
@@ -96,6 +96,13 @@ class Hosts:
         if replica is not None:
             self.replicas[replica].discard(id)
             self._broker.send(replica, Unhost(id))
+
+    def evicted(self, peer: str, frame: Evicted) -> None:
+        """We are out: by the leader's word, or by that of a replica of ours which has found it in a queue."""
+        if peer in self.replicas:
+            self._broker.retire(frame.reason)
+        else:
+            self._broker.evicted(peer, frame)
 
     def restored(self) -> None:
         """The wiring is another broker's snapshot: keep what it says, blank."""

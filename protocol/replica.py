@@ -311,8 +311,8 @@ class ReplicaMachine(Follower):
     def _expelled(self, hosted: Hosting, event: Evict | Rejoin, done: Applied) -> None:
         """A broker is out: what it held is back, and what it began to bury is finished by whoever is left (Q3)."""
         state = hosted.state
-        if type(event) is Evict and event.broker == self.broker and event.inc >= hosted.inc:
-            self.retire(f"{self.broker} was evicted from {state.id}: another incarnation takes over")
+        if type(event) is Evict and event.broker == self.broker:
+            self.updates.fenced(hosted, event.inc)
         if done.effective:
             hosted.dispatcher.returned(done.positions)
             if state.grant > hosted.lock.grant:
@@ -492,7 +492,7 @@ class ReplicaMachine(Follower):
             return True
         if hosted.unapplied:
             self.apply(hosted)
-        if hosted.keeper.blank and not self.updates.joining(id, hosted):
+        if (hosted.keeper.blank or hosted.update) and not self.updates.joining(id, hosted):
             return False
         more = False
         if hosted.updates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import ZERO
-from .frames import Update, UpdateFront, UpdateStart, UpdateTaken
+from .frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
 from .hosting import Hosting
 from .queue import QueueState
 from .updating import RETRY_MS, Updater
@@ -22,6 +22,9 @@ class Updates:
 
     def ask_again(self, id: str, hosted: Hosting) -> None:
         """A blank replica whose update does not come: begin anew with another updater."""
+        if not hosted.keeper.blank:
+            self.machine.retire(f"{id}: its vote came back before its messages, and now its updater is gone")
+            return
         hosted.update = None
         hosted.unapplied = []
         hosted.keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
@@ -49,14 +52,24 @@ class Updates:
 
     def started(self, frame: UpdateStart) -> None:
         hosted = self.machine.queues.get(frame.stream)
-        if hosted is None or not hosted.keeper.blank:
-            return
+        if hosted is None or not hosted.keeper.blank or frame.index <= hosted.keeper.end:
+            return  # we vote, or another updater's word came first and reaches as far
         if hosted.mine:
             self.machine.retire(f"{frame.stream} is updated a second time with commands under way")
             return
         hosted.restore(frame)
+        self.fenced(hosted, hosted.state.evicted.get(self.machine.broker, -1))
         if self.machine.following.leader:
             self.machine.send(self.machine.following.leader, hosted.keeper.subscribe())
+
+    def fenced(self, hosted: Hosting, inc: int) -> None:
+        """This broker is out of the queue up to incarnation `inc`. If that is beyond ours, all of the broker is out; it
+        may be that its other streams never say so, because the sequencer has died."""
+        if inc > hosted.inc:
+            reason = f"{self.machine.broker} was evicted from {hosted.state.id}"
+            self.machine.send(self.machine.broker, Evicted(reason))
+        if inc >= hosted.inc:
+            self.machine.retire(f"{self.machine.broker} is out of {hosted.state.id}: another incarnation takes over")
 
     def front(self, frame: UpdateFront) -> None:
         hosted = self.machine.queues.get(frame.stream)

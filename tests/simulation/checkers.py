@@ -52,7 +52,7 @@ class Watcher:
         self._leaders: dict[events.Ballot, str] = {}
         self._acked: dict[tuple[str, events.Ballot], dict[str, int]] = {}  # (stream, ballot) -> voter -> up to where
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
-        self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has acknowledged
+        self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
@@ -231,8 +231,13 @@ class Watcher:
             self._commit_to(frame.stream, frame.applied, f"{frame.voter} by applying it", frame.ballot)
 
     def _given(self, source: str, target: str, frame: Append) -> None:
-        if frame.learner == target and frame.ballot >= self._promised.get(target, events.ZERO):
-            match = frame.previous + len(frame.entries)
+        if frame.ballot < self._promised.get(target, events.ZERO) or "." not in target:
+            return
+        match = frame.previous + len(frame.entries)
+        key = (target, frame.stream, frame.ballot)
+        if frame.learner == target or frame.previous <= max(self._said.get(key, 0), self.commits.get(frame.stream, 0)):
+            self._said[key] = max(match, self._said.get(key, 0))
+        if frame.learner == target:
             voter = target.partition(".")[0]
             self._acks(target, frame.stream, voter, frame.ballot, match)
             self._learn(target, frame.stream, frame.ballot, voter, match)

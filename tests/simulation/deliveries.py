@@ -62,6 +62,7 @@ class Deliveries:
                             Consume: self._consume, Attached: self._attached}  # fmt: skip
         world.taps.append(self._tap)
         world.arrivals.append(self._arrival)
+        world.deaths.append(self._died)
         watch.before_commit.append(self._before)
         watch.on_commit.append(self._after)
 
@@ -69,6 +70,10 @@ class Deliveries:
         rule = self._sent_rules.get(type(frame))
         if rule is not None:
             rule(source, target, frame)
+
+    def _died(self, name: str, machine: Any) -> None:
+        """A broker that comes back numbers its subscriptions anew."""
+        self._passing = {key: frames for key, frames in self._passing.items() if key[0] != name}
 
     # ---- receivers: credit
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 from mantamq.protocol.effects import OWNERSHIP, Received
-from mantamq.protocol.frames import Append, Suspect
+from mantamq.protocol.frames import Append, Bury, Suspect
 
 from .world import World
 
@@ -32,6 +32,7 @@ class Faults:
         self.counts: dict[str, int] = {}
         self.lame = ""
         self._doomed = ""  # a sequencer that is to die in the midst of its work
+        self._burier = False  # whether the next broker that buries is to die
         world.taps.append(self._sent)
         self._until_us = 0  # when the longest pause or cut will be over
 
@@ -52,6 +53,9 @@ class Faults:
             self._doomed = rng.choice(names)
 
     def _sent(self, source: str, target: str, frame: object) -> None:
+        if self._burier and isinstance(frame, Bury) and self._may_lose():
+            self._burier = False
+            self.world.after(self.world.rng.randrange(1, 2_000), lambda: self.world.crash(target))
         if source == self._doomed and isinstance(frame, Append) and frame.entries and self.world.rng.random() < 0.2:
             self._doomed = ""
             self.world.doomed.add(source)
@@ -60,8 +64,10 @@ class Faults:
         self.world.crash(OWNERSHIP)
 
     def _broker(self, rng: random.Random) -> None:
-        """Half the time one that is in the midst of something: it buries, or gives or takes an update."""
-        if self._may_lose():
+        """Half the time one that is in the midst of something: it gives or takes an update; or soon, when it buries."""
+        if rng.random() < 0.3:
+            self._burier = True
+        elif self._may_lose():
             busy = [name.partition(".")[0] for name in self._busy()]
             every = [b for b in self.world.brokers if b in self.world.machines]
             self.world.crash(rng.choice(busy if busy and rng.random() < 0.5 else every))
@@ -158,6 +164,12 @@ class Faults:
         machine = self.world.machines.get(broker)
         if machine is None or machine.keeper.blank:
             return False
+        incs = machine.hosts.incs
+        for name, other in self.world.machines.items():  # it may be out and not know it yet
+            if "." in name and any(
+                hosted.state.evicted.get(broker, -1) >= incs[id] for id, hosted in other.queues.items() if id in incs
+            ):
+                return False
         for queue in machine.wiring.queues():
             replica = self.world.machines.get(machine.hosts.of.get(queue.id, ""))
             hosted = replica.queues.get(queue.id) if replica is not None else None
@@ -167,7 +179,7 @@ class Faults:
 
     def heal(self) -> None:
         """No more faults; what is under way ends."""
-        self._doomed = ""
+        self._doomed, self._burier = "", False
         self.world.doomed.clear()
         self.world.run(max(self.world.now_us, self._until_us))
         self.world.run_for(SETTLE_US)

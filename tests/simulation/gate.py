@@ -37,9 +37,18 @@ def find(name: str, budget: int = BUDGET) -> Found:
         plant(patch)
         for seed in range(1, budget + 1):
             wrong = play(seed, faulty=faulty).wrong
-            if wrong:
+            if wrong and _sound(seed, faulty, patch):
                 return Found(name, seed, wrong.strip().splitlines()[-1])
     return Found(name, 0, "")
+
+
+def _sound(seed: int, faulty: bool | None, patch: pytest.MonkeyPatch) -> bool:
+    """Whether nothing is wrong without the planted bug: otherwise it is not what was found."""
+    patch.undo()
+    wrong = play(seed, faulty=faulty).wrong
+    if wrong:
+        raise RuntimeError(f"seed {seed} is wrong with no bug planted: mend that first. {wrong}")
+    return True
 
 
 def run(console: Console, jobs: int) -> bool:

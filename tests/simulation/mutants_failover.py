@@ -14,9 +14,8 @@ from mantamq.protocol.following import Following
 from mantamq.protocol.hosting import Hosting
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
-from mantamq.protocol.pulse import LEASE_MS, Pulse
+from mantamq.protocol.pulse import Pulse
 from mantamq.protocol.queue import Applied, QueueState
-from mantamq.protocol.reign import Reign
 from mantamq.protocol.rejoining import Rejoining
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import SequencerMachine
@@ -234,20 +233,6 @@ def no_start(patch: Patch) -> None:
     patch.setattr(SequencerMachine, "append", mute)
 
 
-def empty_marker_of_a_blank_broker_counts(patch: Patch) -> None:
-    """A broker that has lost its log says that it has none of this queue, and that counts as an empty one."""
-    voters = Reign.voters
-
-    def trusting(self: Any, stream: Any, cluster: Any) -> Any:
-        markers, floors = self.markers, dict(cluster)
-        self.markers = {b: msgspec.structs.replace(marker, blank=False) for b, marker in markers.items()}
-        found = voters(self, stream, dict.fromkeys(floors, 0))
-        self.markers = markers
-        return found
-
-    patch.setattr(Reign, "voters", trusting)
-
-
 def unlisted_queue_is_empty(patch: Patch) -> None:
     """A broker says what it keeps by its replicas that are there, not by what is declared."""
     pledge = BrokerMachine.pledge
@@ -363,15 +348,12 @@ def unflagged_after_eviction(patch: Patch) -> None:
 
 def orphans_stay(patch: Patch) -> None:
     """What a dead broker began to bury is finished by nobody."""
-    patch.setattr(ReplicaMachine, "_bury", _bury_own)
+    expelled = ReplicaMachine._expelled
 
+    def careless(self: Any, hosted: Any, event: Any, done: Any) -> None:
+        expelled(self, hosted, event, Applied(done.effective, done.lost, done.positions, []))
 
-def _bury_own(self: Any, hosted: Any, index: int) -> None:
-    if hosted.state.batches[index][0] == self.broker:
-        _BURY(self, hosted, index)
-
-
-_BURY = ReplicaMachine._bury
+    patch.setattr(ReplicaMachine, "_expelled", careless)
 
 
 def evicted_in_the_cluster_stream_only(patch: Patch) -> None:
@@ -464,92 +446,6 @@ def update_loses_a_chunk(patch: Patch) -> None:
 
 def update_is_not_repeated(patch: Patch) -> None:
     patch.setattr(Rejoining, "remind", lambda self: None)
-
-
-def lock_of_the_dead_incarnation(patch: Patch) -> None:
-    """A replica that has just come up to date takes the lock its dead incarnation held."""
-    owned = ReplicaMachine._owned
-
-    def greedy(self: Any, hosted: Any, *arguments: Any) -> None:
-        hosted.joined = True
-        owned(self, hosted, *arguments)
-
-    patch.setattr(ReplicaMachine, "_owned", greedy)
-
-
-def woken_sequencer_evicts(patch: Patch) -> None:
-    dead = Pulse.dead
-
-    def rash(self: Any, now_ms: int, absent: Any) -> Any:
-        self._late = True
-        return dead(self, now_ms, absent)
-
-    patch.setattr(Pulse, "dead", rash)
-
-
-def evicted_broker_is_not_told(patch: Patch) -> None:
-    patch.setattr(
-        SequencerMachine,
-        "_beating",
-        lambda self, peer, frame: self.pulse.answered(frame.broker, frame.number, self.now_ms),
-    )
-    patch.setitem(sequencer._RULES, frames.Beating, SequencerMachine._beating)
-
-
-def deleted_stream_waits_for_the_dead(patch: Patch) -> None:
-    """A stream whose last keeper dies before it has heard of the deletion stays, and what waits in it too."""
-    down = SequencerMachine._peer_down
-
-    def patient(self: Any, peer: str) -> None:
-        with pytest.MonkeyPatch.context() as now:
-            now.setattr(SequencerMachine, "drop_if_gone", lambda self, stream: None)
-            down(self, peer)
-
-    patch.setattr(SequencerMachine, "_peer_down", patient)
-
-
-def free_lock_is_not_told(patch: Patch) -> None:
-    """Who gave a lock up has died, and nobody else tells Ownership."""
-    expelled = ReplicaMachine._expelled
-
-    def silent(self: Any, hosted: Any, event: Any, done: Any) -> None:
-        before, grant = len(self.effects), hosted.lock.grant
-        expelled(self, hosted, event, done)
-        if hosted.state.grant == grant:
-            self.effects[before:] = [
-                e for e in self.effects[before:] if type(getattr(e, "frame", 0)) is not frames.Held
-            ]
-
-    patch.setattr(ReplicaMachine, "_expelled", silent)
-
-
-def vote_waits_for_the_dead(patch: Patch) -> None:
-    """A committed `Rejoin` gives no vote if those who committed it are gone."""
-    vote = Rejoining.vote
-
-    def strict(self: Any, stream: Any, voter: str, keeper: Any) -> None:
-        commit, stream.commit = stream.commit, 0
-        vote(self, stream, voter, keeper)
-        stream.commit = commit
-
-    patch.setattr(Rejoining, "vote", strict)
-
-
-def eviction_of_one_incarnation(patch: Patch) -> None:
-    """A queue kept under a later incarnation of the broker is left as it is."""
-    patch.setattr(sequencer, "LIVES", 0)
-
-
-def lease_begins_with_its_renewal(patch: Patch) -> None:
-    """A broker that is cut off before a majority was sure of it serves for ever."""
-
-    def heard(self: Any, number: int, sure: int, now_ms: int) -> None:
-        self._heard_ms[number] = now_ms
-        at_ms = self._heard_ms.get(sure)
-        if at_ms is not None and sure:
-            self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
-
-    patch.setattr(Lease, "heard", heard)
 
 
 def frames_share_the_tables(patch: Patch) -> None:

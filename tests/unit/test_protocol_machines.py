@@ -12,28 +12,51 @@ from mantamq.protocol import sequencer as sequencer_module
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
-from mantamq.protocol.effects import Flush, Multicast, PeerDown, Received, Retire, Send, SetTimer, Tick
-from mantamq.protocol.events import CLUSTER, ZERO, Ballot, Entry, Rejoin, Start, decode_event, encode_event
+from mantamq.protocol.effects import Flush, Multicast, PeerDown, PeerUp, Received, Retire, Send, SetTimer, Tick
+from mantamq.protocol.events import (
+    CLUSTER,
+    ZERO,
+    AnyEvent,
+    Ballot,
+    Enqueue,
+    Entry,
+    Evict,
+    Own,
+    Rejoin,
+    Start,
+    decode_event,
+    encode_event,
+)
 from mantamq.protocol.frames import (
     Ack,
     Append,
+    Beating,
+    Evicted,
     Fetch,
     Fetched,
     Frame,
     Gap,
+    Held,
     Host,
     Nack,
+    Promised,
     Request,
     Results,
     Subscribe,
     Unsubscribe,
+    UpdateFront,
+    UpdateStart,
 )
+from mantamq.protocol.hosts import LIVES
 from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.lease import Lease
 from mantamq.protocol.lock import IDLE_MS, Lock
+from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, LEASE_MS, Pulse
+from mantamq.protocol.queue import QueueState
 from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
-from mantamq.protocol.streams import StreamView
+from mantamq.protocol.streams import KeeperView, StreamView
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -740,3 +763,130 @@ def test_of_a_request_that_was_cut_in_two_the_rest_is_still_to_come():
     stream.put(Entry(ONE, 2, "b1.r0", 1, 5, b"second"))
     assert stream.parts_held("b1.r0", 1, 5) == 2
     assert stream.parts_held("b1.r0", 1, 4) > 2  # all of it, however many there were
+
+
+@pytest.mark.parametrize(("blank", "count"), [(False, 1), (True, 0)])
+def test_a_broker_that_has_lost_its_log_does_not_say_that_a_queue_is_empty(blank, count):
+    reign = Reign(["b1", "b2", "b3"], 2, PREPARING)
+    reign.markers["b1"] = Promised(TWO, "b1", 1, blank, [])
+    assert reign.voters(StreamView("q#1"), {})[1] == count
+
+
+def test_a_sequencer_that_has_stood_still_evicts_nobody_before_it_has_heard():
+    pulse = Pulse(["b1", "b2", "b3"], 0)
+    for at_ms in (0, BEAT_MS):
+        pulse.beat(at_ms)
+        for broker in ("b1", "b2"):
+            pulse.up(broker, at_ms)
+    late_ms = 2 * BEAT_MS + BROKEN_MS
+    assert pulse.dead(late_ms, set()) == []
+    pulse.beat(late_ms)
+    assert pulse.dead(late_ms + BEAT_MS, set()) == ["b3"]
+
+
+def test_a_replica_takes_no_lock_of_its_dead_incarnation():
+    def log(index: int, event: AnyEvent) -> Entry:
+        return Entry(ONE, index, "" if isinstance(event, Rejoin) else "ownership", 1, index, encode_event(event))
+
+    replica = ReplicaMachine("b1.r1", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, True, 2)))
+    lock = replica.queues["q#1"].lock
+    replica.step(Received("sequencer", append(0, [log(1, Own("b1", 1))], 1)))
+    assert not lock.held
+    replica.step(Received("sequencer", append(1, [log(2, Rejoin("b1", 2))], 2)))
+    assert (lock.held, lock.grant) == (False, 2)
+    replica.step(Received("sequencer", append(2, [log(3, Own("b1", 3))], 3)))
+    assert lock.held
+
+
+def test_who_gave_a_lock_up_and_died_is_spoken_for():
+    def log(index: int, event: AnyEvent) -> Entry:
+        return Entry(ONE, index, "" if isinstance(event, Evict) else "b2.r0", 1, index, encode_event(event))
+
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1)))
+    given_up = [log(1, Own("b2", 1)), log(2, Own("", 2, "b2"))]
+    told = replica.step(Received("sequencer", append(0, given_up, 2)))
+    free = Send("ownership", Held("q#1", "", 2))
+    assert free not in told
+    assert free in replica.step(Received("sequencer", append(2, [log(3, Evict("b2", 1))], 3)))
+
+
+def test_an_evicted_broker_learns_of_it_by_its_next_beat():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    machine.out["b1"] = 5
+    told = machine.step(Received("b1", Beating(ONE, 0, "b1", 5)))
+    assert [type(effect.frame) for effect in told] == [Evicted]
+    assert machine.step(Received("b1", Beating(ONE, 0, "b1", 6))) == []
+
+
+def test_a_deleted_stream_is_dropped_when_its_last_keeper_dies():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    machine.step(Received("o", Request("o", 1, 1, [("q#1", b"x")])))
+    machine.step(Received("b1", Unsubscribe("q#1", "b1")))
+    assert Send("o", Results(1, [1])) not in machine.step(Flush())
+    machine.step(PeerDown("b2"))
+    assert Send("o", Results(1, [1])) in machine.step(Flush())
+
+
+def test_the_first_beat_begins_the_lease():
+    lease = Lease()
+    assert not lease.expired(1000)
+    lease.heard(1, 0, 1000)
+    assert [lease.expired(1000 + LEASE_MS + late_ms) for late_ms in (0, 1)] == [False, True]
+
+
+def test_an_eviction_covers_the_incarnations_of_all_its_queues():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO, inc=5)))
+    machine.step(PeerDown("b1"))  # nothing is known of what it kept any more
+    machine._evict("b1")
+    events = [decode_event(entry.event) for entry in machine.streams["q#1"].log.values()]
+    assert [event.inc for event in events if isinstance(event, Evict)] == [machine.out["b1"]]
+    assert machine.out["b1"] >= LIVES - 1
+
+
+def test_a_committed_rejoin_gives_the_vote_whoever_is_left():
+    machine = SequencerMachine(7, ["b1", "b2", "b3"])
+    stream = StreamView("q#1")
+    stream.keepers["b1"] = back = KeeperView("b1.r1", 2, 4, False)
+    back.rejoin = 4
+    machine.rejoining.vote(stream, "b1", back)
+    assert not back.voting
+    stream.commit = 4
+    machine.rejoining.vote(stream, "b1", back)
+    assert back.voting
+
+
+def test_a_second_update_does_not_undo_the_first():
+    state = QueueState("q#1")
+    state.apply(Enqueue("c", [1, 1], [b"m"]))
+    start = UpdateStart("q#1", "b2.r0", "b1.r0", 1, ONE, 1, {}, {}, state.outline())
+    front = UpdateFront("q#1", 1, [1, 1], [b"m"], True, 1)
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, True, 2)))
+    replica.step(Received("b2.r0", start))
+    hosted = replica.queues["q#1"]
+    assert hosted.update is not None
+    replica.step(Received("b2.r0", front))
+    assert hosted.update is None and hosted.state.blobs == {1: b"m"}
+    replica.step(Received("b3.r0", start))
+    assert hosted.update is None and hosted.state.blobs == {1: b"m"}
+
+
+@pytest.mark.parametrize(("inc", "whole"), [(2, False), (2 + LIVES, True)])
+def test_a_replica_that_finds_its_broker_out_tells_it(inc, whole):
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 2)))
+    evict = Entry(ONE, 1, "", 0, 0, encode_event(Evict("b1", inc)))
+    told = replica.step(Received("sequencer", append(0, [evict], 1)))
+    assert any(isinstance(effect, Retire) for effect in told)
+    words = [effect.frame for effect in told if isinstance(effect, Send) and effect.peer == "b1"]
+    assert bool(words) == whole
+    if words:
+        broker = BrokerMachine("b1", 1, ["b1"])
+        broker.step(PeerUp("b1.r0"))
+        assert any(isinstance(effect, Retire) for effect in broker.step(Received("b1.r0", words[0])))
