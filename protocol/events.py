@@ -248,5 +248,5 @@ def decode_event(data: bytes) -> AnyEvent | None:
         kind = data[1] if data[0] & 0xF0 == 0x90 else data[3]
         decoder = _decoders.get(kind)
         return decoder.decode(data) if decoder else None
-    except (IndexError, msgspec.DecodeError) as error:
+    except (IndexError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PeerError(BAD_FRAME, f"an event must be a msgpack array of its kind's fields: {error}") from None

@@ -8,7 +8,7 @@ import typing
 import msgpack
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mantamq.protocol import errors, events, frames
 from mantamq.protocol.errors import PeerError
@@ -125,6 +125,7 @@ def test_kinds_that_are_not_allowed_are_refused_and_earlier_frames_survive():
 
 @settings(max_examples=400)
 @given(st.binary(max_size=300))
+@example(b"\x92!\xa5\x00\x00\x00\x00\x80")  # a name that is no UTF-8
 def test_random_bytes_never_do_more_than_break_a_rule(data):
     try:
         FrameBuffer().feed(data)
