@@ -444,10 +444,6 @@ def update_loses_a_chunk(patch: Patch) -> None:
 # ---- what the simulator has found in failover itself, planted again
 
 
-def update_is_not_repeated(patch: Patch) -> None:
-    patch.setattr(Rejoining, "remind", lambda self: None)
-
-
 def frames_share_the_tables(patch: Patch) -> None:
     """An update's first word says what the updater knows when it arrives."""
     _altered(patch, Keeper, "update", lambda self, frame: msgspec.structs.replace(frame, numbers=self.numbers))

@@ -44,6 +44,7 @@ from mantamq.protocol.frames import (
     Results,
     Subscribe,
     Unsubscribe,
+    Update,
     UpdateFront,
     UpdateStart,
 )
@@ -57,6 +58,7 @@ from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import LAZY_MS, SequencerMachine
 from mantamq.protocol.streams import KeeperView, StreamView
+from mantamq.protocol.updating import RETRY_MS
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -890,3 +892,19 @@ def test_a_replica_that_finds_its_broker_out_tells_it(inc, whole):
         broker = BrokerMachine("b1", 1, ["b1"])
         broker.step(PeerUp("b1.r0"))
         assert any(isinstance(effect, Retire) for effect in broker.step(Received("b1.r0", words[0])))
+
+
+def test_an_update_of_which_nothing_is_seen_is_ordered_again():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    machine.streams["q#1"].base = 1  # all hold it, so it is forgotten
+    back = Subscribe("q#1", "b2", 0, ZERO, inc=2, blank=True)
+    updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
+    assert updates == [Update("q#1", "b2")]
+    machine.step(Tick(RETRY_MS - 1))
+    machine.rejoining.remind()
+    assert machine.effects == []
+    machine.step(Tick(RETRY_MS))
+    machine.rejoining.remind()
+    assert machine.effects == [Send("b1", Update("q#1", "b2"))]
