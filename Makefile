@@ -36,7 +36,8 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/pytest -q -n 2 $(wildcard tests/unit tests/scenarios tests/store tests/simulation)
-	$(BIN)/pytest -q tests/jobs
+	$(BIN)/pytest -q tests/jobs --ignore tests/jobs/test_on_ray.py
+	$(BIN)/pytest -q tests/jobs/test_on_ray.py # RayDP needs a Java of its own, and a process has one for its life
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --no-gate
 	$(if $(wildcard tests/cluster),$(BIN)/pytest -q tests/cluster)
 
