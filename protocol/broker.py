@@ -186,10 +186,10 @@ class BrokerMachine(Follower):
             self.sessions[peer] = Session(peer, self.limits)
 
     def _peer_down(self, peer: str) -> None:
-        if self.following.down(peer, self.now_ms):
-            return  # whether it is back is looked at in time (`_watch`)
         session = self.sessions.get(peer)
-        if session is not None:
+        if self.following.down(peer, self.now_ms):
+            pass  # whether it is back is looked at in time (`_watch`)
+        elif session is not None:
             self._end(session)
         elif peer in self.hosts.replicas:
             self._lost(peer)
