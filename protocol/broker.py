@@ -186,10 +186,10 @@ class BrokerMachine(Follower):
             self.sessions[peer] = Session(peer, self.limits)
 
     def _peer_down(self, peer: str) -> None:
-        session = self.sessions.get(peer)
         if self.following.down(peer, self.now_ms):
-            pass  # whether it is back is looked at in time (`_watch`)
-        elif session is not None:
+            return
+        session = self.sessions.get(peer)
+        if session is not None:
             self._end(session)
         elif peer in self.hosts.replicas:
             self._lost(peer)
@@ -243,9 +243,8 @@ class BrokerMachine(Follower):
         )  # a link that broke is looked at then; no watch is put off for it
         self._timer = again_ms if now_ms < again_ms < now_ms + BEAT_MS else now_ms + BEAT_MS
         self.effects.append(SetTimer(self._timer))
-        if following.suspicious(now_ms):
-            for peer in following.others():
-                self.send(peer, Suspect(following.promised, self.broker))
+        for peer in following.others() if following.suspicious(now_ms) else ():
+            self.send(peer, Suspect(following.promised, self.broker))
         if self.lease.expired(now_ms):
             for session in list(self.sessions.values()):
                 self._end(session, UNAVAILABLE, CUT_OFF)
