@@ -187,8 +187,6 @@ class BrokerMachine(Follower):
 
     def _peer_down(self, peer: str) -> None:
         if self.following.down(peer, self.now_ms):
-            self._timer = self.now_ms + BROKEN_MS + 1  # whether it is back is looked at then
-            self.effects.append(SetTimer(self._timer))
             return
         session = self.sessions.get(peer)
         if session is not None:
@@ -240,11 +238,13 @@ class BrokerMachine(Follower):
     def _watch(self) -> None:
         """Every beat: is the leader there, and may we serve?"""
         following, now_ms = self.following, self.now_ms
-        self._timer = now_ms + BEAT_MS
+        again_ms = (
+            following.parted_ms + BROKEN_MS + 1
+        )  # a link that broke is looked at then; no watch is put off for it
+        self._timer = again_ms if now_ms < again_ms < now_ms + BEAT_MS else now_ms + BEAT_MS
         self.effects.append(SetTimer(self._timer))
-        if following.suspicious(now_ms):
-            for peer in following.others():
-                self.send(peer, Suspect(following.promised, self.broker))
+        for peer in following.others() if following.suspicious(now_ms) else ():
+            self.send(peer, Suspect(following.promised, self.broker))
         if self.lease.expired(now_ms):
             for session in list(self.sessions.values()):
                 self._end(session, UNAVAILABLE, CUT_OFF)

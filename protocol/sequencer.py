@@ -189,11 +189,11 @@ class SequencerMachine:
                 if keeper.peer == peer:
                     del stream.keepers[voter]
                     stream.away.add(voter)
-                    self.drop_if_gone(stream)  # the last one that had not heard of the deletion
             if stream.asked == peer:
                 stream.asked = ""
             for voter in [v for v, (p, _) in stream.voices.items() if p == peer]:
                 del stream.voices[voter]
+            self.drop_if_gone(stream)  # it may have been the last one that had not heard of the deletion
             if stream.name == CLUSTER:
                 self._answer(stream)
 

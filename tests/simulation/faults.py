@@ -13,7 +13,7 @@ from mantamq.protocol.frames import Append, Bury, Suspect
 from .world import World
 
 RATE = 0.05
-LONG_US = 300_000
+LONG_US = 100_000
 """A process that stands still or is cut off for so long may be evicted (if its sequencer stands still too), and then
 its copies are lost."""
 
@@ -144,7 +144,7 @@ class Faults:
     def _link(self, rng: random.Random) -> None:
         links = self.world.links_of_order()
         for _ in range(rng.choice([1, 1, 5]) if links else 0):
-            self.world.cut_link(*rng.choice(links), down_us=rng.choice([100, 2_000, 200_000]))
+            self.world.cut_link(*rng.choice(links), down_us=rng.choice([100, 2_000, 60_000]))
 
     def _lasts(self, us: int) -> None:
         self._until_us = max(self._until_us, self.world.now_us + us)
