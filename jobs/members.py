@@ -109,10 +109,10 @@ def membership(events: DataFrame) -> DataFrame:
     """Who came and went, in order.
 
     Returns:
-        time_us, seq, kind ("join", "leave", "evict"), broker, inc.
+        time_us, seq, kind ("join", "leave", "evict", "rejoin"), broker, inc.
     """
     return (
-        events.where("kind in ('join', 'leave') or (kind = 'evict' and part = 0)")
+        events.where("kind in ('join', 'leave', 'rejoin') or (kind = 'evict' and part = 0)")
         .groupBy("kind", "broker", "inc")
         .agg({"time_us": "min", "seq": "min"})
         .selectExpr("`min(time_us)` as time_us", "`min(seq)` as seq", "kind", "broker", "inc")

@@ -216,11 +216,11 @@ def _cluster(found: Answers) -> str:
         broker, at = row["broker"], row["time_us"]
         if broker not in rows:
             rows.append(broker)
-            if row["kind"] != "join":
+            if row["kind"] not in ("join", "rejoin"):
                 since[broker] = first  # it joined before the table begins
         title = f"{broker} (incarnation {row['inc']}): {row['kind']} at {charts.clock(at)}"
-        if row["kind"] == "join":
-            since[broker] = at
+        if row["kind"] in ("join", "rejoin"):
+            since.setdefault(broker, at)
             continue
         if broker in since:
             bars.append(

@@ -112,13 +112,16 @@ def start(
         progress: told in a word what is going on.
 
     Raises:
-        LocalError: PySpark, RayDP or Java is missing, or no executor came up; says what to install or do.
+        LocalError: PySpark, RayDP or Java is missing, a Spark runs in this process, or no executor came up; says what
+            to install or do.
     """
     if where not in ("ray", "local", "auto"):
         raise LocalError(f'Spark runs on "ray", "local" or "auto", not {where!r}')
     say = progress or (lambda _: None)
     began = time.monotonic()
     _need("pyspark", "PySpark")
+    if _runs_here():
+        raise LocalError("this process has a Spark already: stop it first, one process has one")
     if where != "local":
         missing = _missing("raydp") or _missing("ray")
         if missing and where == "ray":
@@ -180,6 +183,12 @@ def _java_version(java: Path) -> int:
         return int(text.split(".")[1] if text.startswith("1.") else text.split(".")[0].split("-")[0])
     except (OSError, subprocess.SubprocessError, IndexError, ValueError):
         return 0
+
+
+def _runs_here() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
 
 
 def _missing(module: str) -> bool:

@@ -34,6 +34,7 @@ from .events import (
     Own,
     Purge,
     Reject,
+    Rejoin,
     Release,
     Start,
     Unbind,
@@ -57,7 +58,7 @@ class Row(NamedTuple):
         time_us: Unix time in microseconds when the table's keeper saw it committed (or the broker saw it happen).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
         queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges.
-        broker: who did it; of "evict", "join", "leave": whom it befell.
+        broker: who did it; of "evict", "join", "leave", "rejoin": whom it befell.
         client: client and sender of an enqueue; client of an observed row.
         inc: incarnation of `broker`.
         position_first, position_last: the run, inclusive; 0 and 0 when the row is about no message.
@@ -104,7 +105,7 @@ TYPES: dict[str, str] = {
 
 LOG_KINDS = (
     "start", "enqueue", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter", "evict",
-    "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave",
+    "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
 )  # fmt: skip
 OBSERVED_KINDS = ("connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over")
 """What no committed event says: connections, time without credit (on its end), flow control, a message given to a
@@ -272,6 +273,13 @@ def _evict(base: Row, event: Evict, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="evict", broker=event.broker, inc=event.inc, value=1), done)
 
 
+def _rejoin(base: Row, event: Rejoin, done: Applied) -> Iterator[Row]:
+    """Older incarnations are out with it; those rows come first, so that an eviction's first is always its part 0."""
+    if base.queue and done.effective:
+        yield from _gone(base._replace(kind="evict", broker=event.voter, inc=event.inc - 1, value=1), done)
+    yield base._replace(kind="rejoin", broker=event.voter, inc=event.inc, effective=True)
+
+
 def _gone(base: Row, done: Applied) -> Iterator[Row]:
     """One row per run (neighbours as one), or one that tells that it happened."""
     if not done.positions:
@@ -322,5 +330,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
     Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
     DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
-    Unbind: _bind, Member: _member,
+    Unbind: _bind, Member: _member, Rejoin: _rejoin,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from mantamq.protocol.events import (
     Own,
     Purge,
     Reject,
+    Rejoin,
     Release,
     Start,
 )
@@ -149,11 +150,12 @@ def random_history(seed: int, steps: int = 400, queues: int = 3) -> History:
             case 8:
                 if not queue.dying:
                     continue
-                event = Buried(next(iter(queue.batches)))
+                event = Buried(chance.choice([*queue.batches]))
             case _:
                 broker = chance.choice([*incs])
+                rejoins = chance.random() < 0.3  # without a word of its end
                 for name in names:
-                    history.do(name, Evict(broker, incs[broker]))
+                    history.do(name, Rejoin(broker, incs[broker] + 1) if rejoins else Evict(broker, incs[broker]))
                 incs[broker] += 1
                 history.member(broker, True, incs[broker])
                 continue

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from mantamq.jobs.events import DDL, events, read_stream, tail_frame
 from mantamq.protocol.event_table import TYPES, Row
-from mantamq.store.event_parts import SCHEMA, EventWriter, Limits, list_parts
+from mantamq.store.event_parts import SCHEMA, EventWriter, Limits, list_parts, read_parts, write_part
 
 SECOND = 1_000_000
 KINDS = ("enqueue", "acquire", "accept")
@@ -46,6 +46,21 @@ def test_every_row_once_whatever_the_writer_does_meanwhile(spark, writer):
     now = events(spark, tail=writer.tail())
     assert rows_of(now.df) == list(range(1, 76))
     assert rows_of(events(spark, writer.directory).df) == list(range(1, 71))
+
+
+def test_a_tail_that_begins_inside_a_part(spark, writer):
+    fill(writer, 1, 20)
+    writer.roll()
+    fill(writer, 21, 30)
+    tail = writer.tail()
+    fill(writer, 31, 40)
+    writer.roll()
+    # As if the writer had put the tail's rows and some before them into one part.
+    joined = read_parts(writer.directory, list_parts(writer.directory).parts).sort_by("row")
+    for part in list_parts(writer.directory).parts:
+        Path(part.path).unlink()
+    write_part(writer.directory, joined, {})
+    assert rows_of(events(spark, tail=tail).df) == list(range(1, 31))
 
 
 def test_the_columns_are_the_tables(spark, writer):

@@ -166,6 +166,15 @@ def test_a_lock_that_is_given_up(frame):
     assert (row["how"], row["next"]) == ("released", "")
 
 
+def test_an_eviction_of_another_leaves_the_lock_alone(frame):
+    history = History()
+    history.own(Q, "b1")
+    history.do(Q, Evict("b2", 1))
+    history.own(Q, "b3")
+    first, second = dicts(members.ownership(frame(history.rows)).orderBy("from_us"))
+    assert (first["how"], first["next"], first["until_us"]) == ("hand_over", "b3", second["from_us"])
+
+
 def test_fairness(frame):
     until = 10 * MINUTE + 150 * SECOND
     found = {row["broker"]: row for row in dicts(members.lock_fairness(members.ownership(frame(locks().rows)), until))}

