@@ -33,6 +33,10 @@ class Handle:
     def __repr__(self) -> str:
         return f"Handle({self.name})"
 
+    def same(self, other: Handle) -> bool:
+        """Whether both are of one process: names are used again."""
+        return self._actor._actor_id == other._actor._actor_id  # pyright: ignore[reportPrivateUsage]
+
     async def call(self, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
         """Call from an event loop."""
         reference = getattr(self._actor, method).remote(*args)
