@@ -321,6 +321,7 @@ class Supervisor:
             "uptime_s": round(time.time() - self._began, 1),
             "brokers": list(self.plan.members),
             "members": self.book.serving(),
+            "change": str(self.joiner.change) if self.joiner.change is not None else "",
             "authenticated": bool(self.plan.token),
             "supervisor": {"pid": os.getpid()},
             "healthy": not wrong,

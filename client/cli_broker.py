@@ -63,15 +63,18 @@ def remove(
 
 def list_brokers(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
     """The members: where they are, where clients connect, in how many queues they have a vote."""
-    rows = members(running(address, namespace).status())
+    report = running(address, namespace).status()
+    rows = members(report)
     if as_json:
         say("", {"brokers": rows}, True)
         return
     table = table_of("brokers", ["broker", "state", "clients connect to", "connections", "queues", "Ray node", "pid"])
+    by_name = {actor["name"]: actor for actor in report["actors"]}
     for row in rows:
         queues = f"{row['queues']} of {row['queues_total']}"
         cells = [row["address"] or "-", f"{row['connections']:,}", queues, f"{row['node'][:12]} at {row['host']}"]
-        table.add_row(row["broker"], Text(row["state"], row["color"]), *cells, str(row["pid"]))
+        state = broker_state(row["broker"], report["members"], by_name.get(row["broker"], {}))
+        table.add_row(row["broker"], Text(*state), *cells, str(row["pid"]))
     out.print(table)
 
 
@@ -88,11 +91,9 @@ def members(report: dict[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in report["brokers"]:
         actor = by_name.get(name, {})
-        state, color = broker_state(name, report["members"], actor)
         rows.append({
             "broker": name,
-            "state": state,
-            "color": color,
+            "state": broker_state(name, report["members"], actor)[0],
             "address": actor.get("address") or "",
             "connections": actor.get("clients", 0),
             "queues": sum(name in q["voters"] and name not in q["blank"] and name not in q["missing"] for q in queues),
