@@ -16,6 +16,7 @@ from typing import Any
 from .commands import Commands
 from .effects import (
     Close,
+    Drain,
     Effect,
     Flush,
     Input,
@@ -30,7 +31,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, Member, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -61,6 +62,7 @@ from .frames import (
     Frame,
     Hosted,
     Interred,
+    Leave,
     MembersChanged,
     Open,
     Opened,
@@ -77,12 +79,13 @@ from .frames import (
     UpdateStart,
 )
 from .hosts import Hosts
-from .keeper import Keeper
+from .keeper import Keeper, change
 from .lease import Lease
 from .limits import DEFAULT, Limits
 from .pulse import BEAT_MS
 from .routing import route_each, route_together
 from .session import ReceiverLink, Session, not_attached
+from .updating import RETRY_MS
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
@@ -120,10 +123,11 @@ class BrokerMachine(Follower):
         self.wiring_version = 0
         self.sessions: dict[str, Session] = {}
         self._clients: dict[str, Session] = {}
-        self.keeper = Keeper(CLUSTER, broker, inc, blank)
+        self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=members)
         self.lease = Lease()
         self.hosts = Hosts(self)
         self.uncommitted_bytes = 0
+        self.leaving = False
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -133,6 +137,7 @@ class BrokerMachine(Follower):
         self._subs: dict[int, tuple[Session, ReceiverLink]] = {}
         self._next_sub = count(1)
         self._timer = 0
+        self._retry_ms = 0
         self._telling: dict[str, Session] = {}  # sessions with completions to tell
         self._needs_ack = False
         self._paused = False
@@ -153,6 +158,8 @@ class BrokerMachine(Follower):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is Drain:
+            self._drain()
         elif kind is Members:
             self._moved(dict(input.addresses))  # type: ignore[union-attr]
         return self.take()
@@ -228,6 +235,8 @@ class BrokerMachine(Follower):
         self._needs_ack = True  # how far it is applied may have been lost with the link
         for request in self._requests.values():
             self.lead(request)
+        if self.leaving:
+            self._leave()
 
     def beat(self, peer: str, frame: Beat) -> None:
         super().beat(peer, frame)
@@ -242,11 +251,25 @@ class BrokerMachine(Follower):
         self.effects.append(SetTimer(self._timer))
         if following.suspicious(now_ms):
             for peer in following.others():
-                self.send(peer, Suspect(following.promised, self.broker))
+                self.send(peer, Suspect(following.promised, self.broker, self.members))
+        if self.keeper.blank and not self.keeper.end and now_ms >= self._retry_ms:
+            self._retry_ms = now_ms + RETRY_MS  # the snapshot may have been lost on its way
+            self.lead(self.keeper.subscribe())
         if self.lease.expired(now_ms):
-            for session in list(self.sessions.values()):
-                self.effects.append(Close(session.peer, UNAVAILABLE, CUT_OFF))
-                self._end(session)
+            self._close_all(CUT_OFF)
+
+    def _drain(self) -> None:
+        self.leaving = True
+        self._leave()
+        self._close_all("this broker leaves the cluster: connect to another member")
+
+    def _leave(self) -> None:
+        self.lead(Leave(self.broker, self.inc, [queue.id for queue in self.wiring.queues()]))
+
+    def _close_all(self, text: str) -> None:
+        for session in list(self.sessions.values()):
+            self.effects.append(Close(session.peer, UNAVAILABLE, text))
+            self._end(session)
 
     def _update(self, peer: str, frame: Update) -> None:
         """Tell a blank broker the wiring; the sequencer passes it on."""
@@ -258,6 +281,7 @@ class BrokerMachine(Follower):
             return
         self.keeper.restore(frame)
         self.wiring = Wiring.restore(frame.state)
+        self.members = list(frame.voters)
         self.wiring_version += 1
         self.hosts.restored()
         self._needs_ack = True
@@ -327,6 +351,10 @@ class BrokerMachine(Follower):
                 continue
             if type(event) is Evict and event.broker == self.broker and event.inc >= self.inc:
                 self.retire("this broker was evicted: it was silent for too long")
+            elif type(event) is Member:
+                change(self.members, event)
+                if not event.present and event.broker == self.broker and event.inc >= self.inc:
+                    self.retire("this broker has left the cluster")
             outcome = self.wiring.apply(event, index)
             if outcome.changed:
                 self.wiring_version += 1
@@ -346,6 +374,8 @@ class BrokerMachine(Follower):
             self.hosts.starting[definition.id] = index
             # While we are blank, an earlier incarnation may have kept it (K4).
             self.hosts.assign(definition, self.keeper.blank)
+        if self.leaving:
+            self._leave()
 
     def _hosted(self, peer: str, frame: Hosted) -> None:
         if self.hosts.started(frame.queue):
@@ -379,6 +409,8 @@ class BrokerMachine(Follower):
             raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
         if len(frame.client) > self.limits.name_chars:
             raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
+        if self.leaving:
+            raise PeerError(UNAVAILABLE, "this broker leaves the cluster: connect to another member")
         if self.keeper.blank:
             raise PeerError(UNAVAILABLE, "this broker is joining the cluster: connect to another member")
         if self.lease.expired(self.now_ms):
@@ -561,6 +593,7 @@ class BrokerMachine(Follower):
                 "queues": len(self.wiring.queues()),
                 "inc": self.inc,
                 "blank": self.keeper.blank,
+                "leaving": self.leaving,
                 "cut_off": self.lease.expired(self.now_ms),
                 "wiring_index": self.keeper.commit,
                 "uncommitted_bytes": self.uncommitted_bytes,

@@ -24,6 +24,10 @@ def is_sequencer(peer: str) -> bool:
     return peer.startswith(SEQUENCER)
 
 
+def is_broker(peer: str) -> bool:
+    return "." not in peer and peer != OWNERSHIP and not is_sequencer(peer)
+
+
 # ---- inputs
 
 
@@ -62,7 +66,11 @@ class Members(msgspec.Struct, frozen=True):
     addresses: dict[str, str]
 
 
-Input = Members | Received | PeerUp | PeerDown | Tick | Flush
+class Drain(msgspec.Struct, frozen=True):
+    """Leave the cluster: send the clients to other members, and have the broker taken out of the voters."""
+
+
+Input = Drain | Members | Received | PeerUp | PeerDown | Tick | Flush
 
 
 # ---- effects

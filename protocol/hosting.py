@@ -106,7 +106,7 @@ class Hosting:
     def restore(self, frame: UpdateStart) -> None:
         """Begin an update at its sync point."""
         self.keeper.restore(frame)
-        self.state.restore(frame.state)
+        self.state.restore(frame.state or QueueState(self.state.id).outline())
         self.applied = frame.index
         self.unapplied = []
         self.update = Updatee(frame)
@@ -115,7 +115,7 @@ class Hosting:
     def whole(self) -> bool:
         """Whether an update has just become complete: all is here that was not dequeued by what is committed."""
         update = self.update
-        if update is None or not update.until or self.keeper.commit < update.until:
+        if update is None or update.until < 0 or self.keeper.commit < update.until:
             return False
         self.state.fill(update.blobs)
         self.update = None

@@ -24,6 +24,7 @@ class Hosts:
     starting: queue id -> index of its declaration, until its replica keeps it.
     homeless: queue id -> whether blank: declared, and no replica is connected.
     incs: queue id -> incarnation under which it is kept.
+    voters: queue id -> the members when it was declared.
     """
 
     def __init__(self, broker: BrokerMachine) -> None:
@@ -32,6 +33,7 @@ class Hosts:
         self.starting: dict[str, int] = {}
         self.homeless: dict[str, bool] = {}
         self.incs: dict[str, int] = {}
+        self.voters: dict[str, list[str]] = {}
         self._broker = broker
         self._losses = 0
 
@@ -55,6 +57,7 @@ class Hosts:
     def assign(self, definition: QueueDefinition, blank: bool) -> None:
         """Give a queue to a replica."""
         broker = self._broker
+        voters = self.voters.setdefault(definition.id, list(broker.members))
         if not self.replicas:
             self.homeless[definition.id] = blank
             return
@@ -69,7 +72,8 @@ class Hosts:
         self.of[definition.id] = name
         inc = self.incs[definition.id] = broker.inc + self._losses
         promised = broker.following.promised
-        broker.send(name, Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc))
+        host = Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters)
+        broker.send(name, host)
 
     def started(self, id: str) -> bool:
         """A replica keeps the queue now; whether somebody waited for it."""
@@ -80,6 +84,7 @@ class Hosts:
         self.starting.pop(id, None)
         self.homeless.pop(id, None)
         self.incs.pop(id, None)
+        self.voters.pop(id, None)
         replica = self.of.pop(id, None)
         if replica is not None:
             self.replicas[replica].discard(id)

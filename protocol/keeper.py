@@ -6,10 +6,11 @@ who votes. Whoever owns it applies the entries that `append` returns and reports
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .errors import LocalError
-from .events import ZERO, Ballot, Entry, Rejoin, decode_event
+from .events import ZERO, Ballot, Entry, Member, Rejoin, decode_event
 from .frames import Ack, Append, Fetch, Fetched, Gap, Nack, Numbers, Subscribe, UpdateStart
 
 
@@ -20,6 +21,7 @@ class Keeper:
         inc: incarnation of the process.
         blank: an earlier incarnation of this voter may have held a log: it does not vote until it has rejoined (K4).
         promised: the ballot the process follows already.
+        voters: whose logs count, when the stream begins.
 
     Attributes:
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
@@ -28,10 +30,19 @@ class Keeper:
         base: entries up to here are forgotten.
         numbers: last request of each origin, of what is committed.
         incs: voter -> the incarnation that rejoined last, of what is committed.
+        voters: whose logs count, by what is committed.
         need: as a learner, how many other voters must hold an entry for it to be committed; None: not a learner.
     """
 
-    def __init__(self, stream: str, voter: str, inc: int = 0, blank: bool = False, promised: Ballot = ZERO) -> None:
+    def __init__(
+        self,
+        stream: str,
+        voter: str,
+        inc: int = 0,
+        blank: bool = False,
+        promised: Ballot = ZERO,
+        voters: Sequence[str] = (),
+    ) -> None:
         self.stream = stream
         self.voter = voter
         self.inc = inc
@@ -44,6 +55,8 @@ class Keeper:
         self.base = 0
         self.numbers: Numbers = {}
         self.incs: dict[str, int] = {}
+        self.voters = list(voters)
+        self._changing = 0  # index of a change of the voters that is not committed yet
         self.need: int | None = None
         self._heard: dict[str, int] = {}  # voter -> how far it holds the log of the promised ballot, by its own word
         self._sure = 0  # up to here the log is the promised ballot's sequencer's
@@ -63,11 +76,10 @@ class Keeper:
 
     def subscribe(self) -> Subscribe:
         """Report for duty, or promise: all a sequencer must know to adopt this log or to continue it."""
-        incs = self.incs
-        if self.end > self.commit:
-            incs = dict(incs)
-            for index in range(self.commit + 1, self.end + 1):
-                _note_rejoin(incs, self._log[index])
+        incs, voters = dict(self.incs), list(self.voters)
+        for index in range(self.commit + 1, self.end + 1):
+            if not self._log[index].origin:
+                _note(incs, voters, self._log[index])
         return Subscribe(
             self.stream,
             self.voter,
@@ -81,6 +93,8 @@ class Keeper:
             self.blank,
             self.numbers,
             incs,
+            self.voters,
+            voters if voters != self.voters else [],
         )
 
     def fetch(self, frame: Fetch) -> Fetched | None:
@@ -115,13 +129,17 @@ class Keeper:
                 if index <= self.commit or self._log[index].ballot == entry.ballot:
                     continue
                 self._drop_from(index)
+            if not entry.origin and _is_change(entry):
+                self._changing = index
             self._log[index] = entry
             self.end = index
             self.end_ballot = entry.ballot
             self.end_seq = entry.seq
         if index > self._sure:
             self._sure = index
-        committed = self._commit(max(min(frame.commit, index), self._learned()))
+        committed = self._commit(min(frame.commit, index))
+        if self.need is not None:
+            committed += self._commit(self._learned())
         if frame.trim > self.base:
             self._trim(min(frame.trim, self.commit))
         return committed, None
@@ -136,11 +154,12 @@ class Keeper:
 
     def _learned(self) -> int:
         """The largest index a majority holds, us among it, of the promised ballot's term (S4); 0 if we cannot tell."""
-        if self.need is None or len(self._heard) < self.need:
+        if self.need is None or self._changing > self.commit:
             return 0
-        index = self._sure
-        if self.need:
-            index = min(index, sorted(self._heard.values(), reverse=True)[self.need - 1])
+        heard = self._heard
+        held = sorted([heard.get(voter, 0) for voter in self.voters if voter != self.voter], reverse=True)
+        needed = len(self.voters) // 2  # of the others
+        index = min(self._sure, held[needed - 1]) if needed else self._sure
         return index if index > self.commit and self._log[index].ballot == self.promised else 0
 
     def _commit(self, index: int) -> list[Entry]:
@@ -157,8 +176,8 @@ class Keeper:
         return committed
 
     def _own_entry(self, entry: Entry) -> None:
-        """An entry of the sequencer's own is committed: does it say that we vote again?"""
-        _note_rejoin(self.incs, entry)
+        """An entry of the sequencer's own is committed: does it say who votes?"""
+        _note(self.incs, self.voters, entry)
         if self.blank and self.incs.get(self.voter) == self.inc:
             self.blank = False
 
@@ -175,6 +194,8 @@ class Keeper:
         self.end_seq = self._base_seq = frame.seq
         self.numbers = dict(frame.numbers)
         self.incs = dict(frame.incs)
+        self.voters = list(frame.voters)
+        self._changing = 0
         self._log.clear()
         self._sure = 0
         self._heard.clear()
@@ -184,7 +205,7 @@ class Keeper:
         last = self._log.get(self.commit)
         ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
         return UpdateStart(
-            self.stream, updater, updatee, self.commit, ballot, seq, self.numbers, self.incs, state
+            self.stream, updater, updatee, self.commit, ballot, seq, self.numbers, self.incs, state, self.voters
         )  # fmt: skip
 
     def _ballot_at(self, index: int) -> Ballot:
@@ -217,8 +238,23 @@ def note_number(numbers: Numbers, entry: Entry) -> None:
     numbers[entry.origin] = (entry.inc, entry.number, parts)
 
 
-def _note_rejoin(incs: dict[str, int], entry: Entry) -> None:
-    if not entry.origin:
-        event = decode_event(entry.event)
-        if type(event) is Rejoin:
-            incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
+def _note(incs: dict[str, int], voters: list[str], entry: Entry) -> None:
+    """What an entry of the sequencer's own says about who votes."""
+    event = decode_event(entry.event)
+    if type(event) is Rejoin:
+        incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
+    elif type(event) is Member:
+        incs[event.broker] = max(event.inc, incs.get(event.broker, 0))
+        change(voters, event)
+
+
+def change(voters: list[str], event: Member) -> None:
+    """Carry out a change of a stream's voters."""
+    if event.present and event.broker not in voters:
+        voters.append(event.broker)
+    elif not event.present and event.broker in voters:
+        voters.remove(event.broker)
+
+
+def _is_change(entry: Entry) -> bool:
+    return type(decode_event(entry.event)) is Member

@@ -58,6 +58,7 @@ class Subscribe(Frame):
         blank: it has lost its log and does not vote (K4).
         numbers: as of `commit` (S5).
         incs: voter -> incarnation that has rejoined last: nothing older may speak for that voter.
+        voters: whose log counts, as of `commit`; changed: as of `have`, if that is not the same, else empty.
     """
 
     stream: str
@@ -72,6 +73,8 @@ class Subscribe(Frame):
     blank: bool = False
     numbers: Numbers = {}
     incs: dict[str, int] = {}
+    voters: list[str] = []
+    changed: list[str] = []
 
 
 class Unsubscribe(Frame):
@@ -192,6 +195,16 @@ class Suspect(Frame):
 
     ballot: Ballot
     broker: str
+    members: list[str] = []
+
+
+class Leave(Frame):
+    """`broker`, incarnation `inc`, wants to leave the cluster: take it out of the voters of every stream, of the
+    queues in `hosting` first."""
+
+    broker: str
+    inc: int
+    hosting: list[str]
 
 
 class Evicted(Frame):
@@ -215,7 +228,7 @@ class UpdateStart(Frame):
 
     Attributes:
         ballot, seq: of entry `index`.
-        numbers, incs: as in `Subscribe`.
+        numbers, incs, voters: as in `Subscribe`.
         state: `QueueState.outline`, or the wiring's snapshot.
     """
 
@@ -228,6 +241,7 @@ class UpdateStart(Frame):
     numbers: Numbers
     incs: dict[str, int]
     state: Any
+    voters: list[str] = []
 
 
 class UpdateFront(Frame):

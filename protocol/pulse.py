@@ -36,7 +36,6 @@ class Pulse:
         self.number = 0
         self.sure = 0
         self.due_ms = 0
-        self._majority = len(members) // 2 + 1
         self._answered: dict[str, int] = dict.fromkeys(members, 0)
         self._seen_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
         self._parted_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
@@ -49,9 +48,10 @@ class Pulse:
         self._parted_ms[broker] = now_ms
 
     def answered(self, broker: str, number: int, now_ms: int) -> None:
-        if number > self._answered.get(broker, number):
+        if number > self._answered.get(broker, 0):
             self._answered[broker] = number
-            self.sure = sorted(self._answered.values(), reverse=True)[self._majority - 1]
+            answered = sorted((self._answered.get(member, 0) for member in self.members), reverse=True)
+            self.sure = max(self.sure, answered[len(self.members) // 2])
         self._seen_ms[broker] = now_ms
 
     def beat(self, now_ms: int) -> int:
@@ -63,7 +63,7 @@ class Pulse:
     def dead(self, now_ms: int, absent: set[str]) -> list[str]:
         """Brokers to evict now, of those that are not `absent` already."""
         alive = [b for b, at in self._seen_ms.items() if b not in self._parted_ms and now_ms - at < SUSPECT_MS]
-        if len(alive) < self._majority:
+        if sum(member in alive for member in self.members) <= len(self.members) // 2:
             return []
         return [
             broker

@@ -33,6 +33,7 @@ from .events import (
     Enqueue,
     Evict,
     Expire,
+    Member,
     Own,
     Purge,
     Reject,
@@ -79,6 +80,7 @@ from .frames import (
     UpdateFront,
     UpdateStart,
     UpdateTaken,
+    Void,
 )
 from .hosting import ACK_MS, Hosting, Settling, claim
 from .keeper import Keeper
@@ -87,6 +89,7 @@ from .ranges import pairs, runs
 from .updates import Updates
 from .updating import RETRY_MS
 
+EXPELS = (Evict, Rejoin, Member)
 UNHOSTED_KEPT = 1000
 """Deleted queues that are told again to a sequencer or Ownership that may not have heard."""
 
@@ -205,8 +208,9 @@ class ReplicaMachine(Follower):
             following.leader, following.attached = "", False
             for hosted in self.queues.values():
                 hosted.keeper.promise(frame.ballot)
+        self._unhosted.pop(frame.queue, None)  # it is back
         if frame.queue not in self.queues:
-            keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, following.promised)
+            keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, following.promised, frame.voters)
             hosted = self.queues[frame.queue] = Hosting(frame.queue, frame.alternate, keeper)
             if following.leader:
                 self.send(following.leader, keeper.subscribe())
@@ -300,7 +304,7 @@ class ReplicaMachine(Follower):
             self._owned(hosted, event, done, mine)  # type: ignore[arg-type]
         elif kind is Release:
             hosted.dispatcher.returned(done.positions)
-        elif kind is Evict or kind is Rejoin:
+        elif kind in EXPELS:
             self._expelled(hosted, event, done)  # type: ignore[arg-type]
         elif kind is Expire:
             for first, last in pairs(event.ranges):  # type: ignore[union-attr]
@@ -308,17 +312,18 @@ class ReplicaMachine(Follower):
         if mine and tag is not None:
             self._mine(hosted, event, done, tag)
 
-    def _expelled(self, hosted: Hosting, event: Evict | Rejoin, done: Applied) -> None:
+    def _expelled(self, hosted: Hosting, event: AnyEvent, done: Applied) -> None:
         """A broker is out: what it held is back, and what it began to bury is finished by whoever is left (Q3)."""
         state = hosted.state
         if type(event) is Evict and event.broker == self.broker and event.inc >= hosted.inc:
             self.retire(f"{self.broker} was evicted from {state.id}: another incarnation takes over")
+        if state.grant:  # whatever it had last said of the lock may have been lost with it
+            self.send(OWNERSHIP, hosted.held())
         if not done.effective:
             return
         hosted.dispatcher.returned(done.positions)
         if state.grant > hosted.lock.grant:
             hosted.lock.passed(state.grant)
-            self.send(OWNERSHIP, hosted.held())
         for index in done.orphans:
             self._bury(hosted, index)
 
@@ -326,7 +331,9 @@ class ReplicaMachine(Follower):
         state = hosted.state
         if not done.effective:
             if mine and state.owner == self.broker:
-                hosted.lock.held = True  # our hand-over was void: we go on
+                hosted.lock.refused()
+            if event.grant == state.grant + 1:
+                self.send(OWNERSHIP, Void(state.id, event.broker, event.grant))
             return
         if event.broker == self.broker:
             hosted.lock.granted(event.grant, self.now_ms)
@@ -513,7 +520,8 @@ class ReplicaMachine(Follower):
         eager = bool(dispatcher.subscriptions or hosted.mine)
         if hosted.needs_ack or eager > hosted.eager:
             self._acknowledge(id, hosted, eager)
-        wants = dispatcher.wants() if dispatcher.subscriptions else False
+        # Not before it votes: whoever has the lock when it comes back is then an older incarnation, and loses it.
+        wants = dispatcher.wants() if dispatcher.subscriptions and not hosted.keeper.blank else False
         if lock.held:
             following, again_ms = lock.decide(self.now_ms, wants, dispatcher.has_consumers())
             if again_ms:

@@ -24,9 +24,10 @@ from .effects import (
     Send,
     SetTimer,
     Tick,
+    is_broker,
 )
 from .errors import LocalError
-from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Rejoin, Start, encode_event
+from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Member, Rejoin, Start, encode_event
 from .frames import (
     Ack,
     Append,
@@ -36,6 +37,7 @@ from .frames import (
     Fetched,
     Frame,
     Gap,
+    Leave,
     Nack,
     Prepare,
     Promised,
@@ -45,12 +47,15 @@ from .frames import (
     Suspect,
     Unsubscribe,
     Update,
+    UpdateFront,
     UpdateStart,
 )
+from .keeper import change
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
-from .streams import Held, KeeperView, Origin, Pending, StreamView
+from .streams import Held, KeeperView, Origin, Pending, StreamView, recovery_quorum
 from .succession import Succession
+from .updating import RETRY_MS
 
 APPEND_BYTES = 4 * 1024 * 1024
 """An `Append` carries no more event bytes than this (one event may be larger)."""
@@ -82,13 +87,12 @@ class SequencerMachine:
     Attributes:
         out: broker -> the incarnation up to which it is evicted.
         absent: brokers that are evicted and have not come back.
+        leaving: brokers that want to leave, and their incarnations.
     """
 
     def __init__(self, uid: int, members: list[str], counter: int = 1, leading: bool = True) -> None:
         self.members = list(members)
-        self.majority = len(members) // 2 + 1
-        self.recovery = len(members) - self.majority + 1
-        if self.majority + self.recovery <= len(members):
+        if len(members) // 2 + 1 + recovery_quorum(self.members) <= len(members):
             raise LocalError("commit quorum and recovery quorum must have a voter in common: their sum exceeds n")
         self.uid = uid
         self.ballot: Ballot = (counter, uid) if leading else ZERO
@@ -99,7 +103,8 @@ class SequencerMachine:
         """A higher ballot that was seen: this sequencer has stopped for good (S7)."""
         self.out: dict[str, int] = {}
         self.absent: set[str] = set()
-        self.reign = Reign(self.members, self.recovery, LEADING if leading else STANDBY)
+        self.leaving: dict[str, int] = {}
+        self.reign = Reign(self.members, LEADING if leading else STANDBY)
         self.pulse = Pulse(self.members, None)
         self.succession = Succession(self)
         self.linked: dict[str, None] = {}
@@ -174,7 +179,7 @@ class SequencerMachine:
     def _peer_up(self, peer: str) -> None:
         self.linked[peer] = None
         if self.reign.role == LEADING:
-            if peer in self.members:
+            if is_broker(peer):
                 self.pulse.up(peer, self.now_ms)
             self.send(peer, Beat(self.ballot, self.pulse.number, self.pulse.sure))
             self.wake(max(self.pulse.due_ms, self.now_ms))
@@ -183,7 +188,8 @@ class SequencerMachine:
 
     def _peer_down(self, peer: str) -> None:
         self.linked.pop(peer, None)
-        self.pulse.down(peer, self.now_ms) if peer in self.members else None
+        if is_broker(peer):
+            self.pulse.down(peer, self.now_ms)
         for stream in self.streams.values():
             for voter, keeper in list(stream.keepers.items()):
                 if keeper.peer == peer:
@@ -201,8 +207,12 @@ class SequencerMachine:
     def _beat(self) -> None:
         for broker in self.pulse.dead(self.now_ms, self.absent):
             self._evict(broker)
+        for stream in self.streams.values():
+            for keeper in stream.keepers.values() if stream.away else ():
+                if keeper.updating and self.now_ms - keeper.asked_ms > RETRY_MS:
+                    self._update(stream, keeper)
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
-        self.effects.append(Multicast([peer for peer in self.linked if peer in self.members], beat))
+        self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
 
     def _beating(self, peer: str, frame: Beating) -> None:
         if frame.ballot == self.ballot:
@@ -224,6 +234,9 @@ class SequencerMachine:
                 self._advance(stream)
         for stream in list(self.streams.values()):
             self.drop_if_gone(stream)
+        for peer in self.linked:
+            if _broker_of(peer) == broker:  # silent, but there: it must not go on
+                self.send(peer, Evicted(f"{broker} was evicted: it had been silent for too long"))
 
     def _is_out(self, peer: str, inc: int) -> bool:
         return inc <= self.out.get(_broker_of(peer), -1)
@@ -299,7 +312,7 @@ class SequencerMachine:
     def _stream(self, name: str) -> StreamView:
         stream = self.streams.get(name)
         if stream is None:
-            stream = self.streams[name] = StreamView(name)
+            stream = self.streams[name] = StreamView(name, self.members if name == CLUSTER else ())
             if self.born:
                 stream.ready = True
                 self.append(stream, encode_event(Start(self.ballot)))
@@ -311,7 +324,7 @@ class SequencerMachine:
     # ---- keepers
 
     def _subscribe(self, peer: str, frame: Subscribe) -> None:
-        if self.reign.role == STANDBY or frame.stream in self.dropped or frame.voter not in self.members:
+        if self.reign.role == STANDBY or frame.stream in self.dropped:
             return
         if frame.promised > self.ballot:
             self.succession.nack(peer, Nack(frame.promised))
@@ -337,7 +350,14 @@ class SequencerMachine:
         have = frame.have if same else min(frame.commit, stream.end)
         keeper = KeeperView(peer, frame.inc, have, not frame.blank)
         stream.gone.discard(voter)
-        if have < stream.base:
+        if not frame.blank or frame.have:  # a blank one does not know who they were when the stream began
+            stream.voters = stream.voters or list(frame.voters) or list(self.members)
+        if keeper.voting and voter not in stream.voters and voter not in stream.changed:
+            self.send(peer, Evicted(f"{voter} is no voter of {stream.name} any more: come back blank"))
+            return
+        # While nothing is committed there is nothing to copy: the log itself is all there is.
+        replay = frame.blank and not have and not stream.commit and stream.voters and frame.voters == stream.voters
+        if have < stream.base or (frame.blank and not have and not replay):
             if keeper.voting:
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
                 return
@@ -345,21 +365,34 @@ class SequencerMachine:
         stream.keepers[voter] = keeper
         if stream.name == CLUSTER:
             self.absent.discard(voter)
+            if frame.inc > self.leaving.get(voter, frame.inc):
+                del self.leaving[voter]  # it left by dying, and is back
         if keeper.voting:
             stream.away.discard(voter)
         else:
             stream.away.add(voter)
         self._dirty[stream.name] = None
         if keeper.updating:
-            self._update(stream, peer)
+            self._update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
 
-    def _update(self, stream: StreamView, updatee: str) -> None:
+    def _begin(self, stream: StreamView, updatee: str) -> None:
+        """Tell a blank keeper how the stream began."""
+        empty = UpdateStart(stream.name, "", updatee, 0, ZERO, 0, {}, {}, None, stream.voters)
+        self.send(updatee, empty)
+        self.send(updatee, UpdateFront(stream.name, 1, [], [], True, 0))
+
+    def _update(self, stream: StreamView, updatee: KeeperView) -> None:
         """Name an updater, each time another: the one before may have died."""
+        if not stream.commit:
+            if stream.voters:
+                self._begin(stream, updatee.peer)
+            return
         able = [keeper.peer for keeper in sorted(stream.voting(), key=_patience, reverse=True)]
         if able:
-            self.send(able[stream.updater % len(able)], Update(stream.name, updatee))
+            self.send(able[stream.updater % len(able)], Update(stream.name, updatee.peer))
             stream.updater += 1
+            updatee.asked_ms = self.now_ms
 
     def _forward(self, peer: str, frame: UpdateStart) -> None:
         """Brokers have no links to each other: the wiring's snapshot goes through here."""
@@ -409,9 +442,9 @@ class SequencerMachine:
             keeper.match = min(ack.match, stream.end)
             keeper.next = max(keeper.next, keeper.match + 1)
             self._advance(stream)
-        if not keeper.voting and not keeper.rejoin and keeper.match >= stream.commit:
-            self.append(stream, encode_event(Rejoin(ack.voter, keeper.inc)))
-            keeper.rejoin = stream.end
+        if not keeper.voting:
+            keeper.acked = True
+            self._invite(stream, ack.voter, keeper)
         # Even where this ack commits nothing: the last member to show a wiring event is what its origin waits for.
         if stream.name == CLUSTER:
             self._answer(stream)
@@ -433,28 +466,98 @@ class SequencerMachine:
         for voter, keeper in keepers.items():
             if keeper.rejoin and not keeper.voting and keeper.match >= keeper.rejoin:
                 self._return_vote(stream, voter, keeper)
-        voting = [keeper.match for keeper in keepers.values() if keeper.voting]
-        if len(voting) >= self.majority:
-            voting.sort(reverse=True)
-            index = voting[self.majority - 1]
-            if index > stream.commit and stream.log[index].ballot == self.ballot:
-                self._commit(stream, index)
-        if len(keepers) + len(self.absent) >= len(self.members) and stream.commit > stream.base:
+        index = stream.held_by_majority()
+        if index > stream.commit and stream.log[index].ballot == self.ballot:
+            self._commit(stream, index)
+        if stream.commit > stream.base:
             upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
-            if upto > stream.base and all(m in keepers or m in self.absent for m in self.members):
+            if upto > stream.base and all(v in keepers or v in self.absent for v in stream.voters):
                 stream.forget(upto)
 
     def _return_vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """A blank keeper votes again once so many others hold the entry which says so that every quorum it was ever in
         has one of them (K4)."""
-        others = sum(k.match >= keeper.rejoin for k in stream.keepers.values() if k.voting)
-        if others >= self.recovery:
+        if voter not in stream.voters:
+            return  # it joins with the change of the voters
+        others = sum(k.match >= keeper.rejoin for v, k in stream.keepers.items() if k.voting and v in stream.voters)
+        if others >= recovery_quorum(stream.voters):
             keeper.voting = True
             stream.incs[voter] = keeper.inc
             stream.away.discard(voter)
 
+    # ---- who votes
+
+    def _invite(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
+        """A blank keeper that has all that is committed gets its vote back, or its first one."""
+        if keeper.rejoin or keeper.updating or not keeper.acked or keeper.match < stream.commit:
+            return
+        if voter in stream.voters:
+            self.append(stream, encode_event(Rejoin(voter, keeper.inc)))
+            keeper.rejoin = stream.end
+        elif self._change(stream, voter, keeper.inc, True):
+            keeper.rejoin = stream.end
+
+    def _change(self, stream: StreamView, broker: str, inc: int, present: bool) -> bool:
+        """Begin a change of the voters, one at a time and in a term that has committed something; whether it began."""
+        if stream.change or stream.commit < stream.start or not stream.voters:
+            return False
+        event = Member(broker, inc, present)
+        self.append(stream, encode_event(event))
+        stream.change = stream.end
+        stream.changed = list(stream.voters)
+        change(stream.changed, event)
+        stream.incs[broker] = max(inc, stream.incs.get(broker, 0))
+        self._advance(stream)
+        return True
+
+    def _changed(self, stream: StreamView) -> None:
+        """A change of the voters is committed."""
+        left = [voter for voter in stream.voters if voter not in stream.changed]
+        stream.voters, stream.changed, stream.change = stream.changed, [], 0
+        for voter in left:
+            keeper = stream.keepers.pop(voter, None)
+            if keeper is not None and stream.name == CLUSTER:
+                self.send(keeper.peer, Evicted("this broker has left the cluster"))
+        for voter, keeper in stream.keepers.items():
+            if not keeper.voting and keeper.rejoin and voter in stream.voters:
+                keeper.voting = True
+                stream.away.discard(voter)
+        if stream.name == CLUSTER:
+            self.members = self.pulse.members = self.reign.members = stream.voters
+        self._see_off(stream)
+
+    def _leave(self, peer: str, frame: Leave) -> None:
+        self.leaving[frame.broker] = frame.inc
+        if self.reign.role == LEADING:
+            for name in frame.hosting:
+                if name not in self.dropped:
+                    self._stream(name)
+            for stream in list(self.streams.values()):
+                self._see_off(stream)
+
+    def _see_off(self, stream: StreamView) -> None:
+        """Take a broker that wants to leave out of the voters."""
+        for broker, inc in self.leaving.items():
+            if not stream.ready or broker not in stream.voters or len(stream.voters) == 1:
+                continue
+            others = (s for s in self.streams.values() if s is not stream)
+            if stream.name != CLUSTER or not any(
+                not s.ready or s.change or broker in (s.voters or self.members) for s in others
+            ):
+                self._change(stream, broker, inc, False)
+
     def _commit(self, stream: StreamView, index: int) -> None:
         stream.commit = index
+        if stream.change and index >= stream.change:
+            self._changed(stream)
+        if stream.away:
+            for voter, keeper in list(stream.keepers.items()):
+                if not keeper.voting:
+                    self._invite(stream, voter, keeper)
+        if self.leaving and index >= stream.start:
+            self._see_off(stream)
+            if stream.name != CLUSTER and CLUSTER in self.streams:
+                self._see_off(self.streams[CLUSTER])
         self._dirty[stream.name] = None
         self._answer(stream)
 
@@ -517,7 +620,7 @@ class SequencerMachine:
             if keeper.eager or due:
                 told = behind or uninformed
             else:
-                told = behind and rank < self.majority
+                told = behind and rank <= len(stream.voters) // 2
             if told:
                 groups.setdefault(keeper.next, []).append(keeper)
             elif behind or uninformed:
@@ -539,7 +642,7 @@ class SequencerMachine:
                     stream.base,
                     [log[i] for i in range(start, stop + 1)],
                     learner,
-                    self.majority - 1 if learner else 0,
+                    len(stream.voters) // 2 if learner else 0,
                 )
                 # The learner last: it has to wait for another one's acknowledgement anyway.
                 effects.append(Multicast([keeper.peer for keeper in reversed(keepers)], frame))
@@ -573,10 +676,11 @@ class SequencerMachine:
         return {
             "ballot": list(self.ballot),
             "standing": self.reign.role,
+            "members": self.members,
             "out": self.out,
             "absent": sorted(self.absent),
             "seq": self.seq,
-            "streams": {name: stream.report(self.members) for name, stream in self.streams.items()},
+            "streams": {name: stream.report() for name, stream in self.streams.items()},
         }
 
 
@@ -592,4 +696,5 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     Promised: lambda machine, peer, frame: machine.succession.promised(peer, frame),
     Fetched: lambda machine, peer, frame: machine.succession.fetched(peer, frame),
     UpdateStart: SequencerMachine._forward,
+    Leave: SequencerMachine._leave,
 }  # pyright: ignore[reportPrivateUsage]

@@ -3,6 +3,8 @@ learns it from the keepers (`sequencer.md` section 1)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .events import ZERO, Ballot, Entry
 from .frames import Numbers, Request, Subscribe
 from .keeper import note_number
@@ -41,9 +43,24 @@ class KeeperView:
         voting: False while it is blank: it is sent entries but does not count (K4).
         updating: it lacks what came before the log: somebody brings it up to date.
         rejoin: index of the entry that will give it its vote back, 0 for none.
+        asked_ms: when an updater was named for it.
+        acked: it has acknowledged something, so it has its state.
     """
 
-    __slots__ = ("applied", "eager", "inc", "match", "next", "peer", "rejoin", "sent_commit", "updating", "voting")
+    __slots__ = (
+        "acked",
+        "applied",
+        "asked_ms",
+        "eager",
+        "inc",
+        "match",
+        "next",
+        "peer",
+        "rejoin",
+        "sent_commit",
+        "updating",
+        "voting",
+    )
 
     def __init__(self, peer: str, inc: int, have: int, voting: bool) -> None:
         self.peer = peer
@@ -56,6 +73,8 @@ class KeeperView:
         self.voting = voting
         self.updating = False
         self.rejoin = 0
+        self.acked = False
+        self.asked_ms = 0
 
 
 class StreamView:
@@ -65,16 +84,43 @@ class StreamView:
         ready: its log has been adopted (or it began in this term).
         voices: voter -> (peer, what it said of its log), as long as the stream is not ready.
         asked: whom its log is being fetched from, "" for nobody.
+        voters: whose logs count; changed: as of entry `change`, while that is not committed (0: no change is under
+            way).
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
     """
 
     __slots__ = (
-        "asked", "away", "base", "base_ballot", "commit", "end", "gone", "incs", "keepers", "log", "name", "numbers",
-        "ready", "repeats", "size", "start", "total", "updater", "voices", "waiting", "waiting_from",
+        "asked",
+        "away",
+        "base",
+        "base_ballot",
+        "change",
+        "changed",
+        "commit",
+        "end",
+        "gone",
+        "incs",
+        "keepers",
+        "log",
+        "name",
+        "numbers",
+        "ready",
+        "repeats",
+        "size",
+        "start",
+        "total",
+        "updater",
+        "voices",
+        "voters",
+        "waiting",
+        "waiting_from",
     )  # fmt: skip
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
         self.name = name
+        self.voters = list(voters)
+        self.changed: list[str] = []
+        self.change = 0
         self.ready = False
         self.end = 0
         self.commit = 0
@@ -125,18 +171,44 @@ class StreamView:
             return 0
         return seen[2] if (inc, number) == seen[:2] else ALL_PARTS
 
-    def report(self, members: list[str]) -> dict[str, object]:
+    def report(self) -> dict[str, object]:
         return {
             "end": self.end,
             "commit": self.commit,
             "ready": self.ready,
+            "voters": self.voters,
             "lag": {voter: self.end - keeper.match for voter, keeper in self.keepers.items()},
             "blank": [voter for voter, keeper in self.keepers.items() if not keeper.voting],
-            "missing": [member for member in members if member not in self.keepers],
+            "missing": [voter for voter in self.voters if voter not in self.keepers],
         }
+
+    def held_by_majority(self) -> int:
+        """Up to where a majority of the voters holds the log; while they change, of those before and of those after."""
+        index = self._held_by(self.voters)
+        return min(index, self._held_by(self.changed)) if self.change else index
+
+    def _held_by(self, voters: list[str]) -> int:
+        if not voters:
+            return 0
+        keepers = self.keepers
+        # Who joins counts among the voters after the change; who is blank and was a voter before does not (K4).
+        counts = {v for v, keeper in keepers.items() if keeper.voting or self._joins(v, keeper)}
+        held = [keepers[v].match if v in counts else 0 for v in voters]
+        held.sort(reverse=True)
+        return held[len(voters) // 2]
+
+    def _joins(self, voter: str, keeper: KeeperView) -> bool:
+        """Whether this is the one that the change under way lets in: another incarnation of it has to rejoin after it.
+        Only one that has nobody else to be asked is let in as it is."""
+        return voter not in self.voters and (keeper.inc == self.incs.get(voter) or len(self.voters) == 1)
 
     def voting(self) -> list[KeeperView]:
         return [keeper for keeper in self.keepers.values() if keeper.voting]
+
+
+def recovery_quorum(voters: list[str]) -> int:
+    """How many voters' logs must be known so that every commit quorum, a majority, has one of them."""
+    return len(voters) - len(voters) // 2
 
 
 class Held:

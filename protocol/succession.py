@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .effects import Retire
+from .effects import Retire, is_broker
 from .events import CLUSTER, Evict, Start, encode_event
 from .frames import Beat, Fetched, Nack, Prepare, Promised, Subscribe, Suspect
 from .pulse import Pulse
@@ -37,7 +37,7 @@ class Succession:
             self.machine.send(peer, Prepare(self.machine.ballot))
 
     def promised(self, peer: str, frame: Promised) -> None:
-        if frame.ballot == self.machine.ballot and not self.machine.born and frame.broker in self.machine.members:
+        if frame.ballot == self.machine.ballot and not self.machine.born:
             self.machine.reign.markers[frame.broker] = frame
             self.recover_all()
 
@@ -57,7 +57,9 @@ class Succession:
         if stream.asked or (stream.name != CLUSTER and (cluster is None or not cluster.ready)):
             return
         floor = self.machine.reign.floor(cluster) if cluster is not None else {}
-        source = self.machine.reign.source(stream, floor, set(self.machine.linked), self.machine.now_ms)
+        machine = self.machine
+        linked = set(machine.linked)
+        source = machine.reign.source(stream, floor, machine.members, linked, machine.now_ms)
         if source is None:
             return
         peer, best, first = source
@@ -78,6 +80,8 @@ class Succession:
 
     def adopted(self, stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -> None:
         adopt(stream, best, fetched)
+        if stream.name == CLUSTER:
+            self.machine.members = stream.voters = stream.voters or list(self.machine.members)
         if best is not None:
             self.machine.seq = max(self.machine.seq, best.seq)
         stream.ready = True
@@ -93,7 +97,7 @@ class Succession:
             self.machine.reign.role = LEADING
             self.machine.pulse = Pulse(self.machine.members, self.machine.now_ms)
             for peer in self.machine.linked:
-                if peer in self.machine.members:
+                if is_broker(peer):
                     self.machine.pulse.up(peer, self.machine.now_ms)
                 self.machine.send(peer, Beat(self.machine.ballot, 0, 0))
             self.machine.wake(self.machine.now_ms)

@@ -43,6 +43,8 @@ class Updates:
         ):
             return  # the updatee will ask again and get another
         self.machine.apply(hosted)
+        if not hosted.keeper.commit:
+            return  # as blank as the other
         hosted.updates[frame.updatee] = Updater(hosted.state, frame.updatee)
         self.machine.send(frame.updatee, hosted.keeper.update(self.machine.name, frame.updatee, hosted.state.outline()))
         self.machine.dirty[frame.stream] = None
@@ -61,10 +63,15 @@ class Updates:
     def front(self, frame: UpdateFront) -> None:
         hosted = self.machine.queues.get(frame.stream)
         update = hosted.update if hosted is not None else None
-        if hosted is None or update is None or update.updater != self.machine.sender or not update.take(frame):
+        if (
+            hosted is None
+            or update is None
+            or update.updater not in (self.machine.sender, "")
+            or not update.take(frame)
+        ):
             return
         self.machine.send(self.machine.sender, UpdateTaken(frame.stream, frame.chunk))
-        if update.until:
+        if update.until >= 0:
             hosted.needs_ack = True
             self.machine.dirty[frame.stream] = None
             self.machine.apply(hosted)

@@ -76,14 +76,14 @@ class Updatee:
     Attributes:
         updater: its peer name.
         blobs: the messages so far.
-        until: with all messages here, how far the stream must be committed before the state is whole; 0: not all
+        until: with all messages here, how far the stream must be committed before the state is whole; -1: not all
             are here.
     """
 
     def __init__(self, frame: UpdateStart) -> None:
         self.updater = frame.updater
         self.blobs: dict[int, bytes] = {}
-        self.until = 0
+        self.until = -1
         self._chunk = 0
 
     def take(self, frame: UpdateFront) -> bool:

@@ -31,8 +31,9 @@ class Watcher:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.majority = len(world.brokers) // 2 + 1
+        self.voters: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}  # by what is committed
         self.faulty = world.standby
+        self._before: dict[str, list[str]] = {}
         self.logs: dict[str, dict[int, events.Entry]] = {}
         self.commits: dict[str, int] = {}
         self.models: dict[str, ModelQueue] = {}
@@ -230,9 +231,12 @@ class Watcher:
         """A replica that others acknowledge to may take as committed what a majority holds, itself among it."""
         told = self._learned.setdefault((learner, stream, ballot), {})
         told[voter] = max(told.get(voter, 0), match)
-        held = sorted(told.values(), reverse=True)
-        if len(held) >= self.majority and learner.partition(".")[0] in told:
-            index = held[self.majority - 1]
+        held = sorted((told.get(v, 0) for v in self.voters.get(stream, ())), reverse=True)
+        if held and learner.partition(".")[0] in told:
+            index = held[len(held) // 2]
+            self.logs.get(stream, {})
+            if not self._enough(stream, {v for v, match in told.items() if match >= index}, index):
+                return
             entry = self.logs.get(stream, {}).get(index)
             if entry is not None and entry.ballot == ballot:
                 self._commit_to(stream, index, f"{learner} by what it was told")
@@ -250,27 +254,44 @@ class Watcher:
             key = f"{voter} blank {blank[1]}"
         held[key] = max(held.get(key, 0), match)
 
-    def _voters(self, stream: str, ballot: events.Ballot, index: int) -> int:
+    def _enough(self, stream: str, holders: set[str], index: int) -> bool:
+        """Whether these are a majority; while the voters change, of those before and of those after."""
+        before = self.voters.get(stream, [])
+        after = list(before)
+        log = self.logs.get(stream, {})
+        for at in range(self.commits.get(stream, 0) + 1, index + 1):
+            entry = log.get(at)
+            if entry is not None and not entry.origin:
+                _change(after, events.decode_event(entry.event))
+        return all(len(holders & set(voters)) > len(voters) // 2 for voters in (before, after))
+
+    def _holders(self, stream: str, ballot: events.Ballot, index: int) -> set[str]:
         held = self._acked.get((stream, ballot), {})
         voters = {voter for voter, match in held.items() if match >= index and "blank" not in voter}
         for key, match in held.items():
             voter, _, inc = key.partition(" blank ")
             if inc and match >= index and self._rejoined(stream, ballot, voter, int(inc), match):
                 voters.add(voter)
-        return len(voters)
+        return voters
 
     def _rejoined(self, stream: str, ballot: events.Ballot, voter: str, inc: int, match: int) -> bool:
         log = self.logs.get(stream, {})
         held = self._acked.get((stream, ballot), {})
-        needed = len(self.world.brokers) - self.majority + 1
+        # By the voters there were when it came back: those before the last change, perhaps.
+        voters = min(self.voters.get(stream, []), self._before.get(stream, self.voters.get(stream, [])), key=len)
+        needed = len(voters) - len(voters) // 2
         for index in range(match, 0, -1):
             entry = log.get(index)
             if entry is None or entry.origin:
                 continue
             event = events.decode_event(entry.event)
+            if isinstance(event, events.Member) and event.present and event.broker == voter:
+                if event.inc == inc or len(self.voters.get(stream, [])) == 1:
+                    return True
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
                 others = sum(m >= index for name, m in held.items() if name.partition(" ")[0] != voter)
-                return index <= self.commits.get(stream, 0) or others >= needed
+                if index <= self.commits.get(stream, 0) or others >= needed:
+                    return True
         return False
 
     def _commit_to(self, stream: str, commit: int, why: str, ballot: events.Ballot | None = None) -> None:
@@ -281,14 +302,20 @@ class Watcher:
         if entry is None:
             raise Violation(f"I5: {why} says that {stream} is committed up to {commit}, which was never sent")
         log = self.logs[stream]
+        for at in range(known + 1, commit):  # a change of the voters counts for what is behind it
+            between = log.get(at)
+            if between is not None and not between.origin:
+                if isinstance(events.decode_event(between.event), events.Member):
+                    self._commit_to(stream, at, why)
         # An adopted entry is committed with the first one of a newer term behind it, not by itself (S4).
         later = {log[commit].ballot: commit}
         for index in range(commit + 1, len(log) + 1):
             later.setdefault(log[index].ballot, index)
-        voters = max(self._voters(stream, term, index) for term, index in later.items())
-        if voters < self.majority:
-            raise Violation(f"S4: {why} says that {stream} is committed up to {commit}, which {voters} voters hold")
-        for index in range(known + 1, commit + 1):
+        if not any(self._enough(stream, self._holders(stream, term, index), index) for term, index in later.items()):
+            holders = {index: sorted(self._holders(stream, term, index)) for term, index in later.items()}
+            raise Violation(f"S4: {why} says that {stream} is committed up to {commit}, of {self.voters.get(stream)} "
+                            f"{holders} hold that")  # fmt: skip
+        for index in range(self.commits.get(stream, 0) + 1, commit + 1):
             self.commits[stream] = index
             self._enter(stream, index, self.logs[stream][index])
             self._commit(stream, index, self.logs[stream][index])
@@ -297,7 +324,12 @@ class Watcher:
         event = events.decode_event(entry.event)
         if event is None:
             return
+        if isinstance(event, events.Member):
+            self._before[stream] = list(self.voters.setdefault(stream, []))
+            _change(self.voters[stream], event)
         if stream == events.CLUSTER:
+            if isinstance(event, events.DeclareQueue):
+                self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids:
                 self.gone.add(self.wiring.ids[event.name])
             self.wiring.apply(event, index)
@@ -370,6 +402,14 @@ class Watcher:
             ]
             if applied != [self.commits[id]] * len(self.world.brokers):
                 raise Violation(f"I17 {id}: at rest its replicas are at {applied}, committed is {self.commits[id]}")
+
+
+def _change(voters: list[str], event: Any) -> None:
+    if isinstance(event, events.Member):
+        if event.present and event.broker not in voters:
+            voters.append(event.broker)
+        elif not event.present and event.broker in voters:
+            voters.remove(event.broker)
 
 
 def same_state(name: str, state: Any, model: ModelQueue) -> None:

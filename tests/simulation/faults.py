@@ -31,7 +31,9 @@ class Faults:
         """Perhaps something happens now."""
         if rng.random() >= RATE:
             return
-        kind = rng.choice(["sequencer", "sequencer", "ownership", "broker", "replica", "pause", "isolate", "link"])
+        kind = rng.choice(
+            ["sequencer", "sequencer", "ownership", "broker", "replica", "pause", "isolate", "link", "join", "leave"]
+        )
         getattr(self, f"_{kind}")(rng)
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
@@ -72,6 +74,15 @@ class Faults:
             self._lasts(us)
         self.world.partition(brokers, others, us)
 
+    def _join(self, rng: random.Random) -> None:
+        if len(self.world.brokers) < 6:
+            self.world.add_broker()
+
+    def _leave(self, rng: random.Random) -> None:
+        world = self.world
+        if len(world.brokers) > 2 and not self.missing() and not world.leaving:
+            world.remove_broker(rng.choice(world.brokers))
+
     def _link(self, rng: random.Random) -> None:
         links = self.world.links_of_order()
         for _ in range(rng.choice([1, 1, 5]) if links else 0):
@@ -93,7 +104,7 @@ class Faults:
 
     def _whole(self, broker: str) -> bool:
         machine = self.world.machines.get(broker)
-        if machine is None or machine.keeper.blank:
+        if machine is None or machine.keeper.blank or broker in self.world.leaving:
             return False
         for queue in machine.wiring.queues():
             replica = self.world.machines.get(machine.hosts.of.get(queue.id, ""))
@@ -110,7 +121,12 @@ class Faults:
     def healthy(self) -> bool:
         """Everybody is there, votes everywhere, and follows one sequencer that leads."""
         world = self.world
-        if self.missing() or OWNERSHIP not in world.machines or len(world.sequencers()) < 2:
+        if (
+            self.missing()
+            or world.leaving & set(world.brokers)
+            or OWNERSHIP not in world.machines
+            or len(world.sequencers()) < 2
+        ):
             return False
         leaders = {(world.machines[b].following.leader, world.machines[b].following.promised) for b in world.brokers}
         return len(leaders) == 1 and all(world.machines[b].following.attached for b in world.brokers)

@@ -19,6 +19,7 @@ from mantamq.protocol.effects import (
     SEQUENCER,
     Again,
     Close,
+    Drain,
     Flush,
     Members,
     Multicast,
@@ -92,6 +93,7 @@ class World:
         self._incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
+        self.leaving: set[str] = set()
         self._links: set[frozenset[str]] = set()
         self._frozen: dict[str, int] = {}  # paused process -> until when
         self.now_us = START_US
@@ -181,6 +183,18 @@ class World:
         for _ in range(self._replicas or self.rng.choice([1, 2])):
             self.add_replica(broker)
 
+    def add_broker(self) -> None:
+        """A new member: blank, and voter of nothing yet."""
+        broker = f"b{len(self._incs)}"  # Ownership is one of those
+        self.brokers = (*self.brokers, broker)
+        self._incs[broker] = 0
+        self._start_broker(broker)
+
+    def remove_broker(self, broker: str) -> None:
+        """Ask a member to leave; it retires when it is out."""
+        self.leaving.add(broker)
+        self.give(broker, Drain())
+
     def _start_ownership(self) -> None:
         self._incs[OWNERSHIP] += 1
         machine = self._classes["ownership"](self._incs[OWNERSHIP], list(self.brokers), self._slice_ms)
@@ -223,6 +237,7 @@ class World:
         elif name == OWNERSHIP:
             self.after(delay_us, self._start_ownership)
         elif name in self.brokers:
+            self.leaving.discard(name)
             self.after(delay_us, lambda: self._start_broker(name))
         else:
             self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
@@ -245,7 +260,7 @@ class World:
     def serves(self, broker: str) -> bool:
         """Whether a client that tries this broker would be let in."""
         machine = self.machines.get(broker)
-        return machine is not None and not machine.keeper.blank and broker not in self._frozen
+        return machine is not None and not machine.keeper.blank and broker not in (*self._frozen, *self.leaving)
 
     # ---- links
 
@@ -419,7 +434,11 @@ class World:
                 self.clients.pop(effect.peer, None)
                 self.give(name, PeerDown(effect.peer))
             elif kind is Retire:
-                self.crash(name)
+                if name in self.leaving and "left the cluster" in effect.reason:
+                    self.brokers = tuple(broker for broker in self.brokers if broker != name)
+                    self.crash(name, back=False)
+                else:
+                    self.crash(name)
                 return
             elif kind is WantSpare:
                 if not self._fixed and sum(other.startswith(name + ".") for other in self.machines) < 4:
