@@ -31,7 +31,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, Member, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, Member, Rejoin, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -128,6 +128,7 @@ class BrokerMachine(Follower):
         self.hosts = Hosts(self)
         self.uncommitted_bytes = 0
         self.leaving = False
+        self._returned = not blank  # by what is applied
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -351,8 +352,11 @@ class BrokerMachine(Follower):
                 continue
             if type(event) is Evict and event.broker == self.broker and event.inc >= self.inc:
                 self.retire("this broker was evicted: it was silent for too long")
+            elif type(event) is Rejoin:
+                self._returned = self._returned or (event.voter, event.inc) == (self.broker, self.inc)
             elif type(event) is Member:
                 change(self.members, event)
+                self._returned = self._returned or (event.broker, event.inc) == (self.broker, self.inc)
                 if not event.present and event.broker == self.broker and event.inc >= self.inc:
                     self.retire("this broker has left the cluster")
             outcome = self.wiring.apply(event, index)
@@ -372,8 +376,8 @@ class BrokerMachine(Follower):
             self._undeclared(definition)
         else:
             self.hosts.starting[definition.id] = index
-            # While we are blank, an earlier incarnation may have kept it (K4).
-            self.hosts.assign(definition, self.keeper.blank)
+            # What was declared before we were back an earlier incarnation may have kept (K4).
+            self.hosts.assign(definition, not self._returned)
         if self.leaving:
             self._leave()
 

@@ -91,9 +91,9 @@ class Keeper:
             self.base,
             self.inc,
             self.blank,
-            self.numbers,
+            dict(self.numbers),
             incs,
-            self.voters,
+            list(self.voters),
             voters if voters != self.voters else [],
         )
 
@@ -205,7 +205,7 @@ class Keeper:
         last = self._log.get(self.commit)
         ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
         return UpdateStart(
-            self.stream, updater, updatee, self.commit, ballot, seq, self.numbers, self.incs, state, self.voters
+            self.stream, updater, updatee, self.commit, ballot, seq, dict(self.numbers), dict(self.incs), state, list(self.voters)
         )  # fmt: skip
 
     def _ballot_at(self, index: int) -> Ballot:
