@@ -16,6 +16,8 @@ from typing import Any
 from .commands import Commands
 from .effects import (
     Close,
+    Dismiss,
+    Drain,
     Effect,
     Flush,
     Input,
@@ -30,7 +32,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, Rejoin, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -75,6 +77,7 @@ from .frames import (
     Transfer,
     Update,
     UpdateStart,
+    Yielded,
 )
 from .hosts import Hosts
 from .keeper import Keeper
@@ -83,6 +86,7 @@ from .limits import DEFAULT, Limits
 from .pulse import BEAT_MS, BROKEN_MS
 from .routing import route_each, route_together
 from .session import ReceiverLink, Session, not_attached
+from .standing import Standing
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
@@ -120,11 +124,11 @@ class BrokerMachine(Follower):
         self.wiring_version = 0
         self.sessions: dict[str, Session] = {}
         self._clients: dict[str, Session] = {}
-        self.keeper = Keeper(CLUSTER, broker, inc, blank)
+        self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=members)
         self.lease = Lease()
         self.hosts = Hosts(self)
+        self.standing = Standing(self, not blank)
         self.uncommitted_bytes = 0
-        self._returned = not blank  # by what is applied
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -135,7 +139,7 @@ class BrokerMachine(Follower):
         self._next_sub = count(1)
         self._timer = 0
         self._telling: dict[str, Session] = {}  # sessions with completions to tell
-        self._needs_ack = False
+        self.needs_ack = False
         self._paused = False
 
     # ---- the door
@@ -154,8 +158,12 @@ class BrokerMachine(Follower):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is Drain:
+            self.standing.drain()
+        elif kind is Dismiss:
+            self.standing.dismiss(input.broker)  # type: ignore[union-attr]
         elif kind is Members:
-            self._moved(dict(input.addresses))  # type: ignore[union-attr]
+            self.moved(dict(input.addresses))  # type: ignore[union-attr]
         return self.take()
 
     def _receive(self, peer: str, frame: Frame) -> None:
@@ -225,9 +233,10 @@ class BrokerMachine(Follower):
 
     def attached(self) -> None:
         self.lease.renew()
-        self._needs_ack = True  # how far it is applied may have been lost with the link
+        self.needs_ack = True  # how far it is applied may have been lost with the link
         for request in self._requests.values():
             self.lead(request)
+        self.standing.attached()
 
     def beat(self, peer: str, frame: Beat) -> None:
         super().beat(peer, frame)
@@ -238,31 +247,13 @@ class BrokerMachine(Follower):
     def _watch(self) -> None:
         """Every beat: is the leader there, and may we serve?"""
         following, now_ms = self.following, self.now_ms
-        again_ms = (
-            following.parted_ms + BROKEN_MS + 1
-        )  # a link that broke is looked at then; no watch is put off for it
+        again_ms = following.parted_ms + BROKEN_MS + 1  # a broken link is looked at then; no watch is put off for it
         self._timer = again_ms if now_ms < again_ms < now_ms + BEAT_MS else now_ms + BEAT_MS
         self.effects.append(SetTimer(self._timer))
         for peer in following.others() if following.suspicious(now_ms) else ():
-            self.send(peer, Suspect(following.promised, self.broker))
+            self.send(peer, Suspect(following.promised, self.broker, list(self.members)))
         if self.lease.expired(now_ms):
-            for session in list(self.sessions.values()):
-                self._end(session, UNAVAILABLE, CUT_OFF)
-
-    def _update(self, peer: str, frame: Update) -> None:
-        """Tell a blank broker the wiring; the sequencer passes it on."""
-        if frame.stream == CLUSTER and not self.keeper.blank:
-            self.send(peer, self.keeper.update(self.broker, frame.updatee, self.wiring.snapshot()))
-
-    def _update_start(self, peer: str, frame: UpdateStart) -> None:
-        if frame.stream != CLUSTER or not self.keeper.blank:
-            return
-        self.keeper.restore(frame)
-        self.wiring = Wiring.restore(frame.state)
-        self.wiring_version += 1
-        self.hosts.restored()
-        self._needs_ack = True
-        self.send(self.following.leader, self.keeper.subscribe())
+            self.close_all(CUT_OFF)
 
     def _end(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over: what its consumers held goes back to its place."""
@@ -276,7 +267,11 @@ class BrokerMachine(Follower):
             self.send(link.replica, Cancel(link.queue, link.sub, True))
         session.receivers.clear()
 
-    def _moved(self, addresses: dict[str, str]) -> None:
+    def close_all(self, text: str) -> None:
+        for session in list(self.sessions.values()):
+            self._end(session, UNAVAILABLE, text)
+
+    def moved(self, addresses: dict[str, str]) -> None:
         """The members are told to every client: it may need them when this broker is gone."""
         if addresses != self.addresses:
             self.addresses = addresses
@@ -318,6 +313,7 @@ class BrokerMachine(Follower):
     def _append(self, peer: str, frame: Append) -> None:
         if not self.follow(peer, frame.ballot):
             return
+        self.standing.begin(frame)
         committed, refusal = self.keeper.append(frame)
         if refusal is not None:
             self.send(peer, refusal)
@@ -328,10 +324,7 @@ class BrokerMachine(Follower):
             event = decode_event(entry.event)
             if event is None:
                 continue
-            if type(event) is Evict and event.broker == self.broker and event.inc >= self.inc:
-                self.retire("this broker was evicted: it was silent for too long")
-            elif type(event) is Rejoin and (event.voter, event.inc) == (self.broker, self.inc):
-                self._returned = True
+            self.standing.note(event)
             outcome = self.wiring.apply(event, index)
             if outcome.changed:
                 self.wiring_version += 1
@@ -339,7 +332,7 @@ class BrokerMachine(Follower):
             if entry.origin == self.broker and entry.inc == self.inc:
                 self._outcomes[entry.number] = outcome
         if frame.entries or committed:
-            self._needs_ack = True
+            self.needs_ack = True
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         definition = outcome.queue
@@ -349,11 +342,13 @@ class BrokerMachine(Follower):
             self._undeclared(definition)
         else:
             self.hosts.starting[definition.id] = index
-            self.hosts.assign(definition, not self._returned)  # an earlier incarnation may have kept it (K4)
+            # An earlier incarnation may have kept it (K4).
+            self.hosts.assign(definition, not self.standing.returned)
+        self.standing.ask()
 
     def _hosted(self, peer: str, frame: Hosted) -> None:
         if self.hosts.started(frame.queue):
-            self._needs_ack = True
+            self.needs_ack = True
 
     def _undeclared(self, definition: QueueDefinition) -> None:
         id = definition.id
@@ -383,10 +378,9 @@ class BrokerMachine(Follower):
             raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
         if len(frame.client) > self.limits.name_chars:
             raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
-        if self.keeper.blank:
-            raise PeerError(UNAVAILABLE, "this broker is joining the cluster: connect to another member")
-        if self.lease.expired(self.now_ms):
-            raise PeerError(UNAVAILABLE, CUT_OFF)
+        refusal = self.standing.refusal() or (CUT_OFF if self.lease.expired(self.now_ms) else "")
+        if refusal:
+            raise PeerError(UNAVAILABLE, refusal)
         older = self._clients.get(frame.client)
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
@@ -541,8 +535,8 @@ class BrokerMachine(Follower):
             for session in telling.values():
                 if session.peer in self.sessions:
                     self._tell(session)
-        if self._needs_ack:
-            self._needs_ack = False
+        if self.needs_ack:
+            self.needs_ack = False
             applied = self.hosts.applied(self.keeper.commit)
             if not self.keeper.blank or self.keeper.end:
                 self.lead(self.keeper.ack(applied))
@@ -563,6 +557,8 @@ class BrokerMachine(Follower):
             "queues": len(self.wiring.queues()),
             "inc": self.inc,
             "blank": self.keeper.blank,
+            "voters": list(self.members),
+            "leaving": self.standing.leaving,
             "cut_off": self.lease.expired(self.now_ms),
             "wiring_index": self.keeper.commit,
             "uncommitted_bytes": self.uncommitted_bytes,
@@ -583,9 +579,10 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Prepare: BrokerMachine.prepare,
     Beat: BrokerMachine.beat,
     Fetch: BrokerMachine.fetch,
-    Evicted: lambda machine, peer, frame: machine.hosts.evicted(peer, frame),
-    Update: BrokerMachine._update,
-    UpdateStart: BrokerMachine._update_start,
+    Evicted: lambda machine, peer, frame: machine.standing.evicted(peer, frame),
+    Update: lambda machine, peer, frame: machine.standing.update(peer, frame),
+    UpdateStart: lambda machine, peer, frame: machine.standing.restore(frame),
+    Yielded: lambda machine, peer, frame: machine.standing.yielded(peer),
 }
 
 _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {

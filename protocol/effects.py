@@ -24,6 +24,10 @@ def is_sequencer(peer: str) -> bool:
     return peer.startswith(SEQUENCER)
 
 
+def is_broker(peer: str) -> bool:
+    return "." not in peer and peer != OWNERSHIP and not is_sequencer(peer)
+
+
 # ---- inputs
 
 
@@ -62,7 +66,19 @@ class Members(msgspec.Struct, frozen=True):
     addresses: dict[str, str]
 
 
-Input = Members | Received | PeerUp | PeerDown | Tick | Flush
+class Drain(msgspec.Struct, frozen=True):
+    """To a broker: leave the cluster. Send the clients to other members, give back what is held, and be taken out of
+    the voters; the end is `Retire(left=True)`. The last broker does not leave."""
+
+
+class Dismiss(msgspec.Struct, frozen=True):
+    """To a broker: have `broker`, which is dead for good, taken out of the voters. Without effect while the sequencer
+    does not hold it for dead; given again until the broker's report has it no more among its voters."""
+
+    broker: str
+
+
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | Tick | Flush
 
 
 # ---- effects
@@ -111,9 +127,11 @@ class PauseClients(msgspec.Struct, frozen=True):
 
 
 class Retire(msgspec.Struct, frozen=True):
-    """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another."""
+    """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another,
+    unless it has `left` the cluster."""
 
     reason: str
+    left: bool = False
 
 
 class KeepAlive(msgspec.Struct, frozen=True):

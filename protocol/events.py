@@ -180,7 +180,8 @@ class Unbind(Event, tag=37):
 
 
 class Member(Event, tag=38):
-    """A broker joins (`present`) or leaves the cluster."""
+    """A broker joins (`present`) or leaves the voters of this stream: one change at a time, and while it is under way
+    entries are committed by a majority of both, the voters before and after."""
 
     broker: str
     inc: int

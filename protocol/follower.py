@@ -45,8 +45,8 @@ class Follower:
     def send(self, peer: str, frame: Frame) -> None:
         self.effects.append(Send(peer, frame))
 
-    def retire(self, reason: str) -> None:
-        self.effects.append(Retire(reason))
+    def retire(self, reason: str, left: bool = False) -> None:
+        self.effects.append(Retire(reason, left))
 
     def take(self) -> list[Effect]:
         """What the step has asked for."""

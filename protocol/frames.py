@@ -26,6 +26,7 @@ from .order_frames import (
     Fetched,
     Frame,
     Gap,
+    Leave,
     Nack,
     Prepare,
     Promised,
@@ -104,6 +105,14 @@ class Held(Frame):
     grant: int
 
 
+class Void(Frame):
+    """The `own` event that would have given `grant` to `broker` was void: it is out, and has not come back."""
+
+    queue: str
+    broker: str
+    grant: int
+
+
 class Contended(Frame):
     """To the holder of `grant`: when your slice has run and you have used it, hand over to `next` ("": keep it)."""
 
@@ -127,6 +136,7 @@ class Host(Frame):
 
     Attributes:
         inc: incarnation under which the replica keeps it: higher than any under which this broker kept it before.
+        voters: the voters of the cluster stream when it was declared: those of the queue's, when it begins.
         ballot: what the broker has promised; the replica promises the same.
         blank: this broker may have kept the queue before and lost it: come back through an update (K4).
     """
@@ -137,6 +147,15 @@ class Host(Frame):
     ballot: Ballot = (0, 0)
     blank: bool = False
     inc: int = 0
+    voters: list[str] = []
+
+
+class Yield(Frame):
+    """To a replica: its broker leaves the cluster. Say `Yielded` when it holds no lock and no message any more."""
+
+
+class Yielded(Frame):
+    pass
 
 
 class Hosted(Frame):
@@ -450,10 +469,10 @@ KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Accepted, 5: Refused, 6: Ping, 7: Pong,
     32: Request, 33: Results, 34: Busy, 35: Subscribe, 36: Unsubscribe, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promised, 43: Fetch, 44: Fetched, 45: Beat, 46: Beating, 47: Suspect,
-    48: Interest, 49: Held, 50: Contended, 51: Forget,
+    48: Interest, 49: Held, 50: Contended, 51: Forget, 52: Void,
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
-    65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred,
-    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted,
+    65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred, 71: Yield, 72: Yielded,
+    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
     110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,

@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from .effects import KeepAlive, WantSpare
-from .frames import Evicted, Host, Unhost
+from .frames import Host, Unhost
 from .wiring import QueueDefinition
 
 LIVES = 1000
@@ -33,6 +33,7 @@ class Hosts:
     starting: queue id -> index of its declaration, until its replica keeps it.
     homeless: queue id -> whether blank: declared, and no replica is connected.
     incs: queue id -> incarnation under which it is kept.
+    voters: queue id -> the members when it was declared.
     """
 
     def __init__(self, broker: BrokerMachine) -> None:
@@ -41,6 +42,7 @@ class Hosts:
         self.starting: dict[str, int] = {}
         self.homeless: dict[str, bool] = {}
         self.incs: dict[str, int] = {}
+        self.voters: dict[str, list[str]] = {}
         self._broker = broker
         self._losses = 0
 
@@ -48,6 +50,7 @@ class Hosts:
         """A replica has connected."""
         self.replicas.setdefault(replica, set())
         self._broker.effects.append(KeepAlive(replica, BEAT_MS, PATIENCE_MS))
+        self._broker.standing.replica_up(replica)
         homeless, self.homeless = self.homeless, {}
         for id, blank in homeless.items():
             definition = self._broker.wiring.by_id(id)
@@ -67,6 +70,7 @@ class Hosts:
     def assign(self, definition: QueueDefinition, blank: bool) -> None:
         """Give a queue to a replica."""
         broker = self._broker
+        voters = self.voters.setdefault(definition.id, list(broker.members))
         if not self.replicas:
             self.homeless[definition.id] = blank
             return
@@ -81,7 +85,8 @@ class Hosts:
         self.of[definition.id] = name
         inc = self.incs[definition.id] = broker.inc + self._losses
         promised = broker.following.promised
-        broker.send(name, Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc))
+        host = Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters)
+        broker.send(name, host)
 
     def started(self, id: str) -> bool:
         """A replica keeps the queue now; whether somebody waited for it."""
@@ -92,17 +97,11 @@ class Hosts:
         self.starting.pop(id, None)
         self.homeless.pop(id, None)
         self.incs.pop(id, None)
+        self.voters.pop(id, None)
         replica = self.of.pop(id, None)
         if replica is not None:
             self.replicas[replica].discard(id)
             self._broker.send(replica, Unhost(id))
-
-    def evicted(self, peer: str, frame: Evicted) -> None:
-        """We are out: by the leader's word, or by that of a replica of ours which has found it in a queue."""
-        if peer in self.replicas:
-            self._broker.retire(frame.reason)
-        else:
-            self._broker.evicted(peer, frame)
 
     def restored(self) -> None:
         """The wiring is another broker's snapshot: keep what it says, blank."""

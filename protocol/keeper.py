@@ -1,16 +1,18 @@
 """A keeper: holds one stream's log, votes with its acknowledgements, and applies what is committed, in order.
 
-Rules K1 to K4 of `sequencer.md`. The keeper knows nothing of what the events mean, but for one: a `Rejoin`, which says
-who votes. Whoever owns it applies the entries that `append` returns and reports how far that went.
+Rules K1 to K4 of `sequencer.md`. The keeper knows nothing of what the events mean, but for two, which say who votes: a
+`Rejoin` and a `Member`. Whoever owns it applies the entries that `append` returns and reports how far that went.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .errors import LocalError
-from .events import ZERO, Ballot, Entry, Rejoin, decode_event
+from .events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
 from .frames import Ack, Append, Fetch, Fetched, Gap, Nack, Numbers, Subscribe, UpdateStart
+from .voters import change
 
 
 class Keeper:
@@ -20,6 +22,7 @@ class Keeper:
         inc: incarnation of the process.
         blank: an earlier incarnation of this voter may have held a log: it does not vote until it has rejoined (K4).
         promised: the ballot the process follows already.
+        voters: whose logs count when the stream begins.
 
     Attributes:
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
@@ -27,11 +30,20 @@ class Keeper:
         commit: highest index known to be committed; everything up to it has been handed out by `append` or `hear`.
         base: entries up to here are forgotten.
         numbers: last request of each origin, of what is committed.
-        incs: voter -> the incarnation that rejoined last, of what is committed.
+        incs: voter -> the incarnation that joined or rejoined last, of what is committed.
+        voters: whose logs count, by what is committed.
         need: as a learner, how many other voters must hold an entry for it to be committed; None: not a learner.
     """
 
-    def __init__(self, stream: str, voter: str, inc: int = 0, blank: bool = False, promised: Ballot = ZERO) -> None:
+    def __init__(
+        self,
+        stream: str,
+        voter: str,
+        inc: int = 0,
+        blank: bool = False,
+        promised: Ballot = ZERO,
+        voters: Sequence[str] = (),
+    ) -> None:
         self.stream = stream
         self.voter = voter
         self.inc = inc
@@ -44,6 +56,8 @@ class Keeper:
         self.base = 0
         self.numbers: Numbers = {}
         self.incs: dict[str, int] = {}
+        self.voters = list(voters)
+        self._change = 0  # index of the last change of the voters in the log
         self.need: int | None = None
         self._heard: dict[str, int] = {}  # voter -> how far it holds the log of the promised ballot, by its own word
         self._sure = 0  # up to here the log is the promised ballot's sequencer's
@@ -63,9 +77,16 @@ class Keeper:
 
     def subscribe(self) -> Subscribe:
         """Report for duty, or promise: all a sequencer must know to adopt this log or to continue it."""
-        incs = dict(self.incs)
+        rising: dict[str, int] = {}
+        voters, changed, change_at, joins = self.voters, self.voters, 0, False
         for index in range(self.commit + 1, self.end + 1):
-            _note_rejoin(incs, self._log[index])
+            event = _own_event(self._log[index])
+            _note(rising, event)
+            if type(event) is Member:
+                voters, changed, change_at = changed, list(changed), index
+                change(changed, event)
+                if event.broker == self.voter:
+                    joins = event.present and event.inc == self.inc
         return Subscribe(
             self.stream,
             self.voter,
@@ -78,7 +99,12 @@ class Keeper:
             self.inc,
             self.blank,
             dict(self.numbers),
-            incs,
+            dict(self.incs),
+            rising,
+            list(voters),
+            change_at,
+            list(changed) if change_at else [],
+            joins,
         )
 
     def fetch(self, frame: Fetch) -> Fetched | None:
@@ -102,6 +128,8 @@ class Keeper:
         if frame.ballot > self.promised:
             self.promise(frame.ballot)
         previous = frame.previous
+        if self.blank and not previous and not self.end and frame.voters:
+            self.voters = list(frame.voters)
         if previous > self.end:
             return [], Gap(frame.ballot, self.stream, self.voter, self.end)
         if previous > self.base and previous > self.commit and self._ballot_at(previous) != frame.previous_ballot:
@@ -113,6 +141,8 @@ class Keeper:
                 if index <= self.commit or self._log[index].ballot == entry.ballot:
                     continue
                 self._drop_from(index)
+            if not entry.origin and type(decode_event(entry.event)) is Member:
+                self._change = index
             self._log[index] = entry
             self.end = index
             self.end_ballot = entry.ballot
@@ -134,11 +164,12 @@ class Keeper:
 
     def _learned(self) -> int:
         """The largest index a majority holds, us among it, of the promised ballot's term (S4); 0 if we cannot tell."""
-        if self.need is None or len(self._heard) < self.need:
+        if self.need is None or self._change > self.commit or self.voter not in self.voters:
             return 0
-        index = self._sure
-        if self.need:
-            index = min(index, sorted(self._heard.values(), reverse=True)[self.need - 1])
+        heard = self._heard
+        others = sorted((heard.get(voter, 0) for voter in self.voters if voter != self.voter), reverse=True)
+        needed = len(self.voters) // 2
+        index = min(self._sure, others[needed - 1]) if needed else self._sure
         return index if index > self.commit and self._log[index].ballot == self.promised else 0
 
     def _commit(self, index: int) -> list[Entry]:
@@ -156,7 +187,10 @@ class Keeper:
 
     def _own_entry(self, entry: Entry) -> None:
         """An entry of the sequencer's own is committed: does it say that we vote again?"""
-        _note_rejoin(self.incs, entry)
+        event = _own_event(entry)
+        _note(self.incs, event)
+        if type(event) is Member:
+            change(self.voters, event)
         if self.blank and self.incs.get(self.voter) == self.inc:
             self.blank = False
 
@@ -173,6 +207,8 @@ class Keeper:
         self.end_seq = self._base_seq = frame.seq
         self.numbers = dict(frame.numbers)
         self.incs = dict(frame.incs)
+        self.voters = list(frame.voters)
+        self._change = 0
         self._log.clear()
         self._sure = 0
         self._heard.clear()
@@ -181,8 +217,8 @@ class Keeper:
         """The sync point of an update: `state` is what the committed entries have made."""
         last = self._log.get(self.commit)
         ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
-        numbers, incs = dict(self.numbers), dict(self.incs)
-        return UpdateStart(self.stream, updater, updatee, self.commit, ballot, seq, numbers, incs, state)
+        numbers, incs, voters = dict(self.numbers), dict(self.incs), list(self.voters)
+        return UpdateStart(self.stream, updater, updatee, self.commit, ballot, seq, numbers, incs, state, voters)
 
     def _ballot_at(self, index: int) -> Ballot:
         return self._log[index].ballot if index > self.base else self._base_ballot
@@ -214,8 +250,14 @@ def note_number(numbers: Numbers, entry: Entry) -> None:
     numbers[entry.origin] = (entry.inc, entry.number, parts)
 
 
-def _note_rejoin(incs: dict[str, int], entry: Entry) -> None:
-    if not entry.origin:
-        event = decode_event(entry.event)
-        if type(event) is Rejoin:
-            incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
+def _own_event(entry: Entry) -> AnyEvent | None:
+    """What an entry of the sequencer's own says."""
+    return decode_event(entry.event) if not entry.origin else None
+
+
+def _note(incs: dict[str, int], event: AnyEvent | None) -> None:
+    """Which incarnation of a voter counts from this event on."""
+    if type(event) is Rejoin:
+        incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
+    elif type(event) is Member:
+        incs[event.broker] = max(event.inc, incs.get(event.broker, 0))

@@ -46,6 +46,11 @@ class Lock:
         self.held = False
         self.grant = grant
 
+    def refused(self) -> None:
+        """Our hand-over was void, since who was named is out: we go on until another is named."""
+        self.held = True
+        self._next = ""
+
     def contended(self, grant: int, following: str, slice_ms: int) -> None:
         """Who is next, by Ownership's word; "" when nobody waits any more."""
         self._next = following

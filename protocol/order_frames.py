@@ -57,7 +57,12 @@ class Subscribe(Frame):
         inc: incarnation of the process.
         blank: it has lost its log and does not vote (K4).
         numbers: as of `commit` (S5).
-        incs: voter -> incarnation that has rejoined last: nothing older may speak for that voter.
+        incs: voter -> incarnation that has joined or rejoined last, as of `commit`: nothing older may speak for it.
+        rising: the same, by what is behind `commit`.
+        voters: whose logs count; as of `commit`, or, if that is not `have`, before the last change.
+        change: index of the last change of the voters, if it is behind `commit`, else 0.
+        changed: the voters after it.
+        joins: that log holds the event by which this very incarnation joins: blank or not, it has forgotten nothing.
     """
 
     stream: str
@@ -72,6 +77,11 @@ class Subscribe(Frame):
     blank: bool = False
     numbers: Numbers = {}
     incs: dict[str, int] = {}
+    rising: dict[str, int] = {}
+    voters: list[str] = []
+    change: int = 0
+    changed: list[str] = []
+    joins: bool = False
 
 
 class Unsubscribe(Frame):
@@ -88,6 +98,7 @@ class Append(Frame):
         learner: peer name of the one keeper that acts on commits, if there is just one. Other keepers acknowledge to
             it at once, and to the sequencer a little later: so it learns of a commit one hop earlier.
         need: how many of their acknowledgements, with the learner's own, are a majority.
+        voters: whose logs count when the stream begins, if `previous` is 0: a blank keeper does not know.
     """
 
     ballot: Ballot
@@ -99,6 +110,7 @@ class Append(Frame):
     entries: list[Entry]
     learner: str = ""
     need: int = 0
+    voters: list[str] = []
 
 
 class Ack(Frame):
@@ -189,10 +201,24 @@ class Beating(Frame):
 
 
 class Suspect(Frame):
-    """To a standby: the sequencer of `ballot` has been silent for too long, says `broker`."""
+    """To a standby: the sequencer of `ballot` has been silent for too long, says `broker`. `members`: who votes, to its
+    knowledge."""
 
     ballot: Ballot
     broker: str
+    members: list[str] = []
+
+
+class Leave(Frame):
+    """`broker` is to leave the cluster: take it out of the voters of every stream, of the queues in `hosting` first.
+
+    Attributes:
+        inc: its incarnation, which asks for itself; 0: another broker asks, and it counts only if it is evicted.
+    """
+
+    broker: str
+    inc: int
+    hosting: list[str]
 
 
 class Evicted(Frame):
@@ -216,7 +242,7 @@ class UpdateStart(Frame):
 
     Attributes:
         ballot, seq: of entry `index`.
-        numbers, incs: as in `Subscribe`.
+        numbers, incs, voters: as in `Subscribe`.
         state: `QueueState.outline`, or the wiring's snapshot.
     """
 
@@ -229,6 +255,7 @@ class UpdateStart(Frame):
     numbers: Numbers
     incs: dict[str, int]
     state: Any
+    voters: list[str] = []
 
 
 class UpdateFront(Frame):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from .effects import Effect, Flush, Input, PeerDown, PeerUp, Received, Send
 from .events import Own, encode_event
 from .following import Following
-from .frames import Beat, Contended, Forget, Held, Interest, Request, Results
+from .frames import Beat, Contended, Forget, Held, Interest, Request, Results, Void
 
 LOST = "?"
 """In place of the broker last named to an owner whose link has broken: it may not have heard, so it is told again."""
@@ -39,8 +39,8 @@ def next_interested(interested: dict[str, str], after: str) -> str:
 
 
 class _Queue:
-    """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (an own event of ours is under
-    way), last (who held it before it was given up), told (the Contended last sent to the owner)."""
+    """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (whom an own event of
+    ours names, under way), last (who held it before it was given up), told (the Contended last sent to the owner)."""
 
     __slots__ = ("grant", "granting", "interested", "last", "owner", "told")
 
@@ -48,7 +48,7 @@ class _Queue:
         self.interested: dict[str, str] = {}
         self.owner = ""
         self.grant = 0
-        self.granting = False
+        self.granting = ""
         self.last = ""
         self.told: tuple[int, str] = (0, "")
 
@@ -87,6 +87,8 @@ class OwnershipMachine:
                     self._requests.pop(number, None)
             elif type(frame) is Forget:
                 self._queues.pop(frame.queue, None)
+            elif type(frame) is Void:
+                self._void(frame)
             elif type(frame) is Beat:
                 return self._beat(input.peer, frame)
             return []
@@ -120,8 +122,16 @@ class OwnershipMachine:
         queue.grant = frame.grant
         queue.last = queue.owner or queue.last
         queue.owner = frame.broker
-        queue.granting = False
+        queue.granting = ""
         self._changed[frame.queue] = None
+
+    def _void(self, frame: Void) -> None:
+        queue = self._queues.get(frame.queue)
+        if queue is not None and frame.grant == queue.grant + 1:
+            queue.interested.pop(frame.broker, None)  # it says so again if it comes back
+            if queue.granting == frame.broker:
+                queue.granting = ""
+            self._changed[frame.queue] = None
 
     def _gone(self, peer: str) -> None:
         for name, queue in self._queues.items():
@@ -152,7 +162,7 @@ class OwnershipMachine:
             if queue.granting or not queue.interested:
                 return
             broker = next_interested(queue.interested, queue.last) or queue.last
-            queue.granting = True
+            queue.granting = broker
             self._parts.append((name, encode_event(Own(broker, queue.grant + 1))))
             return
         following = next_interested(queue.interested, queue.owner)

@@ -7,6 +7,8 @@ off, and it can order nothing anyway.
 
 from __future__ import annotations
 
+from .voters import held_by_majority, majority
+
 BEAT_MS = 250
 BROKEN_MS = 250
 """Without a link for so long: enough to dial again a few times when only the link broke."""
@@ -37,7 +39,6 @@ class Pulse:
         self.sure = 0
         self.due_ms = 0
         self._late = False  # the last beat
-        self._majority = len(members) // 2 + 1
         self._answered: dict[str, int] = dict.fromkeys(members, 0)
         self._seen_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
         self._parted_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
@@ -51,9 +52,9 @@ class Pulse:
         self.due_ms = min(self.due_ms, now_ms + BROKEN_MS + 1)  # whether it is back is looked at then
 
     def answered(self, broker: str, number: int, now_ms: int) -> None:
-        if number > self._answered.get(broker, number):
+        if number > self._answered.get(broker, 0):
             self._answered[broker] = number
-            self.sure = sorted(self._answered.values(), reverse=True)[self._majority - 1]
+            self.sure = max(self.sure, held_by_majority(self.members, self._answered))
         self._seen_ms[broker] = now_ms
 
     def beat(self, now_ms: int) -> int:
@@ -72,7 +73,7 @@ class Pulse:
         if self._late and stood_still:
             return []
         alive = [b for b, at in self._seen_ms.items() if b not in self._parted_ms and now_ms - at < SUSPECT_MS]
-        if len(alive) < self._majority:
+        if sum(member in alive for member in self.members) < majority(self.members):
             return []
         return [
             broker

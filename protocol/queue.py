@@ -26,6 +26,7 @@ from .events import (
     Event,
     Evict,
     Expire,
+    Member,
     Own,
     Purge,
     Reject,
@@ -72,6 +73,7 @@ class QueueState:
             every replica knows, so that any of them can finish what a dead one began, once.
         deliveries: position -> how often it was delivered and returned (only where not zero).
         expiry: position -> expiry in ms (only where there is one).
+        absent: brokers that are out and have not come back: nobody may give them the lock.
         owner, grant: who holds the consume lock, under which grant; "" for nobody.
         bytes: sum of the sizes of `blobs`.
     """
@@ -92,6 +94,7 @@ class QueueState:
         self.next_position = 1
         self.bytes = 0
         self.numbers = LastNumbers()
+        self.absent: set[str] = set()
         self.evicted: dict[str, int] = {}  # broker -> newest incarnation that is out (Q3)
         self.enqueued = 0
         self.accepted = 0
@@ -111,6 +114,7 @@ class QueueState:
             Buried: self._buried,
             Evict: self._evict,
             Rejoin: self._rejoin,
+            Member: self._member,
         }
 
     def apply(self, event: AnyEvent) -> Applied:
@@ -239,7 +243,7 @@ class QueueState:
         return Applied(positions=gone)
 
     def _own(self, event: Own) -> Applied:
-        if event.grant != self.grant + 1 or (self.owner and event.by != self.owner):
+        if event.grant != self.grant + 1 or (self.owner and event.by != self.owner) or event.broker in self.absent:
             return Applied(effective=False)
         if event.broker and self.owner and event.broker != self.owner:
             self.handovers += 1
@@ -278,6 +282,7 @@ class QueueState:
         if self._is_evicted(event.broker, event.inc):
             return Applied(effective=False)
         self.evicted[event.broker] = event.inc
+        self.absent.add(event.broker)
         returned: list[tuple[int, int]] = []
         for key in [key for key in self.acquired if key[0] == event.broker and key[1] <= event.inc]:
             returned += list(self.acquired.pop(key))
@@ -295,7 +300,16 @@ class QueueState:
 
     def _rejoin(self, event: Rejoin) -> Applied:
         """A newer incarnation is here, so all older ones are out, if that was not ordered before."""
-        return self._evict(Evict(event.voter, event.inc - 1))
+        done = self._evict(Evict(event.voter, event.inc - 1))
+        self.absent.discard(event.voter)
+        return done
+
+    def _member(self, event: Member) -> Applied:
+        """Who leaves the voters has no say any more; who joins them is a new incarnation."""
+        done = self._evict(Evict(event.broker, event.inc - event.present))
+        if event.present:
+            self.absent.discard(event.broker)
+        return done
 
     def _is_evicted(self, broker: str, inc: int) -> bool:
         return bool(self.evicted) and inc <= self.evicted.get(broker, -1)
@@ -334,6 +348,7 @@ class QueueState:
             self.grant,
             [list(line) for line in self.numbers.table()],
             [list(line) for line in self.evicted.items()],
+            sorted(self.absent),
             [self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers],
         ]
 
@@ -352,6 +367,7 @@ class QueueState:
             self.grant,
             numbers,
             evicted,
+            absent,
             counters,
         ) = outline
         self.blobs.clear()
@@ -366,6 +382,7 @@ class QueueState:
         for client, number in numbers:
             self.numbers.note(client, number)
         self.evicted = dict(evicted)
+        self.absent = set(absent)
         self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers = counters
 
     def live(self) -> RangeSet:
@@ -406,6 +423,7 @@ class QueueState:
             self.bytes,
             self.numbers.table(),
             sorted(self.evicted.items()),
+            sorted(self.absent),
             [self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers],
         ]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from .events import CLUSTER, ZERO, Ballot
 from .frames import Fetch, Fetched, Promised, Subscribe, Suspect
 from .streams import StreamView
+from .voters import majority, recovery_quorum
 
 STANDBY, PREPARING, LEADING = "standby", "preparing", "leading"
 SUSPICION_MS = 1000
@@ -30,7 +31,6 @@ class Reign:
 
     Args:
         members: the brokers.
-        recovery: how many voters' logs must be known, so that every commit quorum has one of them.
 
     Attributes:
         role: STANDBY, PREPARING or LEADING.
@@ -38,14 +38,12 @@ class Reign:
         markers: broker -> its promise.
     """
 
-    def __init__(self, members: list[str], recovery: int, role: str) -> None:
+    def __init__(self, members: list[str], role: str) -> None:
         self.members = members
-        self.recovery = recovery
         self.role = role
         self.highest: Ballot = ZERO
         self.markers: dict[str, Promised] = {}
         self.asked_ms = 0
-        self._majority = len(members) // 2 + 1
         self._suspicions: dict[str, int] = {}  # broker -> when
         self._quorum_ms: dict[str, int] = {}  # stream -> since when there is one
 
@@ -54,9 +52,10 @@ class Reign:
     def suspected(self, frame: Suspect, now_ms: int) -> bool:
         """A broker suspects the leader; whether that makes it enough to take over."""
         self.highest = max(self.highest, frame.ballot)
+        members = frame.members or self.members
         self._suspicions[frame.broker] = now_ms
-        count = sum(now_ms - at <= SUSPICION_MS for at in self._suspicions.values())
-        return self.role == STANDBY and count >= self._majority
+        count = sum(now_ms - at <= SUSPICION_MS for broker, at in self._suspicions.items() if broker in members)
+        return self.role == STANDBY and count > len(members) // 2
 
     def give_up(self, higher: Ballot) -> None:
         """Somebody else has a higher ballot: wait to be asked again."""
@@ -69,67 +68,102 @@ class Reign:
     # ---- adopting
 
     def floor(self, stream: StreamView) -> dict[str, int]:
-        """Voter -> the incarnation that rejoined last, by anybody's log."""
+        """Voter -> the incarnation that joined or rejoined last, by anybody's log."""
         floor = dict(stream.incs)
         for _, frame in stream.voices.values():
-            for voter, inc in frame.incs.items():
-                floor[voter] = max(inc, floor.get(voter, 0))
+            for table in (frame.incs, frame.rising):
+                for voter, inc in table.items():
+                    floor[voter] = max(inc, floor.get(voter, 0))
         return floor
 
-    def voters(self, stream: StreamView, cluster: dict[str, int]) -> tuple[dict[str, Subscribe], int]:
-        """Whose logs count.
+    def logs(self, stream: StreamView) -> dict[str, Subscribe]:
+        """Voter -> its promise, of those that keep a log that counts: a blank one does if anybody knows as committed
+        that it is back, or if its own log says that this very incarnation joins."""
+        floor, sure = self.floor(stream), committed_incs(stream)
+        return {
+            voter: voice
+            for voter, (_, voice) in stream.voices.items()
+            if voice.inc >= floor.get(voter, 0)
+            and (not voice.blank or voice.joins or (voice.have and voice.inc == sure.get(voter)))
+        }
+
+    def empty(self, stream: StreamView, cluster: dict[str, int]) -> set[str]:
+        """Voters that have no log of it, and so cannot have voted. `cluster`: the floor of the cluster stream."""
+        if stream.name == CLUSTER:
+            return set()
+        return {
+            voter
+            for voter, marker in self.markers.items()
+            if voter not in stream.voices
+            and not marker.blank
+            and marker.inc >= cluster.get(voter, 0)
+            and stream.name not in marker.hosting
+        }
+
+    def source(
+        self, stream: StreamView, cluster: dict[str, int], members: list[str], linked: set[str], now_ms: int
+    ) -> tuple[str, Subscribe | None, int] | None:
+        """What to adopt for a stream, if a recovery quorum has promised: of its voters by the best log, and, if that
+        log changes them, of those after the change too.
 
         Args:
             cluster: the floor of the cluster stream.
-
-        Returns:
-            (voter -> its promise, for those that keep a log; how many have an empty one).
-        """
-        floor = self.floor(stream)
-        logs: dict[str, Subscribe] = {}
-        empty = 0
-        for voter in self.members:
-            _, voice = stream.voices.get(voter, ("", None))
-            marker = self.markers.get(voter)
-            if voice is not None:
-                if not voice.blank and voice.inc >= floor.get(voter, 0):
-                    logs[voter] = voice
-            elif (
-                marker is not None
-                and stream.name != CLUSTER
-                and not marker.blank
-                and marker.inc >= cluster.get(voter, 0)
-                and stream.name not in marker.hosting
-            ):
-                empty += 1
-        return logs, empty
-
-    def source(
-        self, stream: StreamView, cluster: dict[str, int], linked: set[str], now_ms: int
-    ) -> tuple[str, Subscribe | None, int] | None:
-        """What to adopt for a stream, if a recovery quorum has promised.
+            members: the voters of a stream of which nobody has a log.
+            linked: peers there is a link to.
 
         Returns:
             (peer that holds the log, its promise, first entry to fetch); ("", None, 1) for an empty log; None: wait.
         """
-        logs, empty = self.voters(stream, cluster)
-        if len(logs) + empty < self.recovery:
+        logs = self.logs(stream)
+        empty = self.empty(stream, cluster)
+        best_voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have), default="")
+        best = logs.get(best_voter)
+        if best is None:
+            # Who its voters are is in no log, so more than a quorum of the members: some may have joined since.
+            quorums = [(members, majority(members))]
+        else:
+            quorums = [(voters, recovery_quorum(voters)) for voters in _last_voters(stream, best, members)]
+        known = {voter: logs[voter].inc for voter in logs} | {voter: self.markers[voter].inc for voter in empty}
+        if any(sum(v in known for v in voters) < needed for voters, needed in quorums):
             self._quorum_ms.pop(stream.name, None)
             return None
         since = self._quorum_ms.setdefault(stream.name, now_ms)
-        silent = [m for m in self.members if m in linked and m not in stream.voices and m not in self.markers]
+        asked = [v for voters, _ in quorums for v in voters]
+        silent = [v for v in asked if v in linked and v not in stream.voices and v not in self.markers]
         if silent and now_ms - since < GRACE_MS:
             return None
-        if not logs:
+        stream.pledged = known
+        if best is None:
             return "", None, 1
-        voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have))
-        best = logs[voter]
         needed = min([best.commit, *(log.have if log.ballot == best.ballot else log.commit for log in logs.values())])
-        return stream.voices[voter][0], best, max(best.base, needed - MARGIN) + 1
+        return stream.voices[best_voter][0], best, max(best.base, needed - MARGIN) + 1
 
     @staticmethod
     def fetch(ballot: Ballot, stream: StreamView, best: Subscribe, first: int) -> Fetch:
         return Fetch(ballot, stream.name, first, best.have)
+
+
+def committed(stream: StreamView) -> int:
+    """Up to where the stream is committed, by anybody's word."""
+    return max((voice.commit for _, voice in stream.voices.values()), default=0)
+
+
+def committed_incs(stream: StreamView) -> dict[str, int]:
+    """Voter -> the incarnation that joined or rejoined last, by what anybody knows as committed."""
+    incs: dict[str, int] = {}
+    for _, voice in stream.voices.values():
+        for voter, inc in voice.incs.items():
+            incs[voter] = max(inc, incs.get(voter, 0))
+    return incs
+
+
+def _last_voters(stream: StreamView, best: Subscribe, members: list[str]) -> list[list[str]]:
+    """Whose logs count by the best log: after its last change of the voters, and, unless that is known to be committed,
+    before it too."""
+    before = best.voters or members
+    if not best.change:
+        return [before]
+    return [best.changed] if committed(stream) >= best.change else [before, best.changed]
 
 
 def adopt(stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -> None:
@@ -143,5 +177,14 @@ def adopt(stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -
     stream.numbers = dict(best.numbers)
     for entry in fetched.entries if fetched is not None else []:
         stream.put(entry, noted=stream.end < best.commit)
-    stream.commit = best.commit
-    stream.incs = dict(best.incs)
+    stream.commit = max(best.commit, committed(stream))
+    sure = committed_incs(stream)
+    stream.returned = {voter: (inc, 0) for voter, inc in sure.items()}
+    for table in (best.incs, best.rising, sure):
+        for voter, inc in table.items():
+            stream.incs[voter] = max(inc, stream.incs.get(voter, 0))
+    stream.voters = list(best.voters) or stream.voters
+    if best.change > stream.commit:
+        stream.change, stream.changed = best.change, list(best.changed)
+    elif best.change:
+        stream.voters = list(best.changed)

@@ -12,6 +12,7 @@ from .events import Rejoin, encode_event
 from .frames import Update
 from .streams import KeeperView, StreamView
 from .updating import RETRY_MS
+from .voters import recovery_quorum
 
 if TYPE_CHECKING:
     from .sequencer import SequencerMachine
@@ -44,16 +45,23 @@ class Rejoining:
                     self.update(stream, keeper)
 
     def propose(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
-        """A blank keeper has acknowledged: once it holds all that is committed, order that it votes again."""
-        if not keeper.voting and not keeper.rejoin and keeper.match >= stream.commit:
+        """A blank keeper that has acknowledged what was committed when it first did: order that it votes (again)."""
+        if keeper.voting or keeper.rejoin or not 0 <= keeper.goal <= keeper.match:
+            return
+        if voter in stream.voters or voter in stream.changed:
             self.machine.append(stream, encode_event(Rejoin(voter, keeper.inc)))
             keeper.rejoin = stream.end
+            stream.returned[voter] = keeper.inc, stream.end
+        else:
+            self.machine.membership.admit(stream, voter, keeper)
 
     def vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """It votes again once so many others hold the entry which says so that every quorum it was ever in has one of
         them; if it is committed, so many did."""
-        others = sum(k.match >= keeper.rejoin for k in stream.keepers.values() if k.voting)
-        if others >= self.machine.recovery or keeper.rejoin <= stream.commit:
+        others = {v for v, k in stream.keepers.items() if k.voting and k.match >= keeper.rejoin}
+        quorums = [stream.voters, stream.changed] if stream.change else [stream.voters]
+        enough = all(len(others.intersection(voters)) >= recovery_quorum(voters) for voters in quorums)
+        if enough or keeper.rejoin <= stream.commit:
             keeper.voting = True
             stream.incs[voter] = keeper.inc
             stream.away.discard(voter)

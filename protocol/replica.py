@@ -31,12 +31,10 @@ from .events import (
     AnyEvent,
     Buried,
     Enqueue,
-    Evict,
     Expire,
     Own,
     Purge,
     Reject,
-    Rejoin,
     Release,
     decode_event,
     encode_event,
@@ -61,7 +59,6 @@ from .frames import (
     Fetch,
     Forget,
     Frame,
-    Held,
     Host,
     Hosted,
     Interest,
@@ -79,7 +76,9 @@ from .frames import (
     UpdateFront,
     UpdateStart,
     UpdateTaken,
+    Yield,
 )
+from .grants import EXPELS, Grants
 from .hosting import ACK_MS, Hosting, Settling, claim
 from .keeper import Keeper
 from .queue import Applied
@@ -106,6 +105,7 @@ class ReplicaMachine(Follower):
         self.inc = inc
         self.queues: dict[str, Hosting] = {}
         self.updates = Updates(self)
+        self.grants = Grants(self)
         self.sender = ""  # who sent the frame that is being handled
         self.fellows: set[str] = set()  # linked replicas of other brokers
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
@@ -206,7 +206,7 @@ class ReplicaMachine(Follower):
                 hosted.keeper.promise(frame.ballot)
         self._unhosted.pop(frame.queue, None)
         if frame.queue not in self.queues:
-            keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, following.promised)
+            keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, following.promised, frame.voters)
             hosted = self.queues[frame.queue] = Hosting(frame.queue, frame.alternate, keeper)
             if following.leader:
                 self.send(following.leader, keeper.subscribe())
@@ -297,49 +297,16 @@ class ReplicaMachine(Follower):
                 if not done.effective:
                     hosted.dispatcher.returned(ranges)
         elif kind is Own:
-            self._owned(hosted, event, done, mine)  # type: ignore[arg-type]
+            self.grants.owned(hosted, event, done, mine)  # type: ignore[arg-type]
         elif kind is Release:
             hosted.dispatcher.returned(done.positions)
-        elif kind is Evict or kind is Rejoin:
-            self._expelled(hosted, event, done)  # type: ignore[arg-type]
+        elif kind in EXPELS:
+            self.grants.expelled(hosted, event, done)
         elif kind is Expire:
             for first, last in pairs(event.ranges):  # type: ignore[union-attr]
                 hosted.dispatcher.expiring.remove(first, last)
         if mine and tag is not None:
             self._mine(hosted, event, done, tag)
-
-    def _expelled(self, hosted: Hosting, event: Evict | Rejoin, done: Applied) -> None:
-        """A broker is out: what it held is back, and what it began to bury is finished by whoever is left (Q3)."""
-        state = hosted.state
-        if type(event) is Evict and event.broker == self.broker:
-            self.updates.fenced(hosted, event.inc)
-        if done.effective:
-            hosted.dispatcher.returned(done.positions)
-            if state.grant > hosted.lock.grant:
-                hosted.lock.passed(state.grant)
-            self.send(OWNERSHIP, hosted.held())  # who has just given the lock up may have died before it said so
-            for index in done.orphans:
-                self._bury(hosted, index)
-        if type(event) is Rejoin and event.voter == self.broker and event.inc == hosted.inc:
-            hosted.joined = True
-            if state.owner == self.broker:  # granted since the older ones are out
-                hosted.lock.granted(state.grant, self.now_ms)
-                self.send(OWNERSHIP, hosted.held())
-
-    def _owned(self, hosted: Hosting, event: Own, done: Applied, mine: bool) -> None:
-        state = hosted.state
-        if not done.effective:
-            if mine and state.owner == self.broker:
-                hosted.lock.held = True  # our hand-over was void: we go on
-            return
-        if event.broker == self.broker:
-            if hosted.joined:  # otherwise it may be an older incarnation's grant, which our `Rejoin` will void
-                hosted.lock.granted(event.grant, self.now_ms)
-            self.send(OWNERSHIP, Held(state.id, self.broker, event.grant))
-        else:
-            hosted.lock.passed(event.grant)
-            if not event.broker and mine:
-                self.send(OWNERSHIP, Held(state.id, "", event.grant))
 
     def _mine(self, hosted: Hosting, event: AnyEvent, done: Applied, tag: object) -> None:
         id = hosted.state.id
@@ -349,7 +316,7 @@ class ReplicaMachine(Follower):
                     lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
                 self.send(self.broker, Settled(id, sub, number, lost))
             if type(event) is Reject and hosted.state.index in hosted.state.batches:
-                self._bury(hosted, hosted.state.index)
+                self.bury(hosted, hosted.state.index)
         elif isinstance(tag, Cancel):
             self.send(self.broker, Cancelled(id, tag.sub))
         elif isinstance(tag, QueueCommand):
@@ -361,7 +328,7 @@ class ReplicaMachine(Follower):
 
     # ---- rejected messages go to the alternate exchange
 
-    def _bury(self, hosted: Hosting, index: int) -> None:
+    def bury(self, hosted: Hosting, index: int) -> None:
         """Ask for copies of the batch that event `index` rejected."""
         if index not in hosted.buried:
             hosted.buried.add(index)
@@ -477,6 +444,8 @@ class ReplicaMachine(Follower):
             self.dirty = unfinished
             if unfinished:
                 self.effects.append(Again())
+        if self.grants.yielding:
+            self.grants.look()
         if self._parts:
             self._number += 1
             request = Request(self.name, self.inc, self._number, self._parts)
@@ -518,7 +487,8 @@ class ReplicaMachine(Follower):
         eager = bool(dispatcher.subscriptions or hosted.mine)
         if hosted.needs_ack or eager > hosted.eager:
             self._acknowledge(id, hosted, eager)
-        wants = dispatcher.wants() if dispatcher.subscriptions else False
+        # Not before it is back: whoever has the lock by then is an older incarnation, and loses it.
+        wants = dispatcher.wants() if dispatcher.subscriptions and hosted.joined else False
         if lock.held:
             following, again_ms = lock.decide(self.now_ms, wants, dispatcher.has_consumers())
             if again_ms:
@@ -588,6 +558,7 @@ _RULES: dict[type[Frame], Callable[[ReplicaMachine, Any], None]] = {
     Settle: ReplicaMachine._settle,
     Interred: ReplicaMachine._interred,
     Contended: ReplicaMachine._contended,
+    Yield: lambda machine, frame: machine.grants.give_up(),
     QueueCommand: ReplicaMachine._command,
     Prepare: lambda machine, frame: machine.prepare(machine.sender, frame),
     Beat: lambda machine, frame: machine.beat(machine.sender, frame),

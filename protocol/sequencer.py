@@ -24,18 +24,19 @@ from .effects import (
     Send,
     SetTimer,
     Tick,
+    is_broker,
 )
 from .errors import LocalError
 from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
 from .frames import (
     Ack,
-    Append,
     Beat,
     Beating,
     Evicted,
     Fetched,
     Frame,
     Gap,
+    Leave,
     Nack,
     Prepare,
     Promised,
@@ -47,20 +48,14 @@ from .frames import (
     UpdateStart,
 )
 from .hosts import LIVES
+from .membership import LEFT, Membership
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
-from .rejoining import Rejoining, patience
+from .rejoining import Rejoining
+from .saying import LAZY_MS, say
 from .streams import Held, KeeperView, Origin, Pending, StreamView
 from .succession import Succession
-
-APPEND_BYTES = 4 * 1024 * 1024
-"""An `Append` carries no more event bytes than this (one event may be larger)."""
-KEEPER_WINDOW_BYTES = 64 * 1024 * 1024
-"""What a keeper may have unacknowledged before it is sent no more (S8)."""
-LAZY_MS = 10
-"""How long a keeper that does not act on commits may wait for what others are told at once: the commit index, and, if
-the eager ones and it are more than a majority, entries too. Three replicas that work at the same time on two cores only
-keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
+from .voters import held_by_majority, majority, recovery_quorum
 
 
 def _broker_of(peer: str) -> str:
@@ -72,7 +67,7 @@ class SequencerMachine:
 
     Args:
         uid: fresh per incarnation; with a counter it makes the ballot.
-        members: the broker ids; each is a voter of every stream.
+        members: the broker ids; each is a voter of every stream until the streams say otherwise.
         counter: of the first ballot.
         leading: the cluster begins with this one; the others wait until they are asked.
 
@@ -83,9 +78,7 @@ class SequencerMachine:
 
     def __init__(self, uid: int, members: list[str], counter: int = 1, leading: bool = True) -> None:
         self.members = list(members)
-        self.majority = len(members) // 2 + 1
-        self.recovery = len(members) - self.majority + 1
-        if self.majority + self.recovery <= len(members):
+        if majority(members) + recovery_quorum(members) <= len(members):
             raise LocalError("commit quorum and recovery quorum must have a voter in common: their sum exceeds n")
         self.uid = uid
         self.ballot: Ballot = (counter, uid) if leading else ZERO
@@ -96,19 +89,20 @@ class SequencerMachine:
         """A higher ballot that was seen: this sequencer has stopped for good (S7)."""
         self.out: dict[str, int] = {}
         self.absent: set[str] = set()
-        self.reign = Reign(self.members, self.recovery, LEADING if leading else STANDBY)
+        self.reign = Reign(self.members, LEADING if leading else STANDBY)
         self.pulse = Pulse(self.members, None)
         self.succession = Succession(self)
         self.rejoining = Rejoining(self)
+        self.membership = Membership(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
         self._origins: dict[str, Origin] = {}
         self.held = Held()
-        self._dirty: dict[str, None] = {}  # streams with something to say, in order of arrival
+        self.dirty: dict[str, None] = {}  # streams with something to say, in order of arrival
         self._results: dict[tuple[str, int], list[int]] = {}  # (peer, inc) -> numbers to answer at the next flush
-        self._lazy: dict[str, None] = {}  # streams with keepers that do not know the commit index yet
-        self._lazy_at_ms = 0  # when they are told
+        self.lazy: dict[str, None] = {}  # streams with keepers that do not know the commit index yet
+        self.lazy_at_ms = 0  # when they are told
         self._timer = 0
         self.now_ms = 0
         self.effects: list[Effect] = []
@@ -149,12 +143,12 @@ class SequencerMachine:
 
     def _tick(self) -> None:
         now_ms = self.now_ms
-        if self._lazy_at_ms:
-            if now_ms >= self._lazy_at_ms:
-                self._lazy_at_ms = 0
-                self._dirty |= self._lazy
+        if self.lazy_at_ms:
+            if now_ms >= self.lazy_at_ms:
+                self.lazy_at_ms = 0
+                self.dirty |= self.lazy
             else:
-                self.wake(self._lazy_at_ms)
+                self.wake(self.lazy_at_ms)
         role = self.reign.role
         if role == PREPARING:
             if now_ms >= self.reign.asked_ms + PREPARE_MS:
@@ -172,7 +166,7 @@ class SequencerMachine:
     def _peer_up(self, peer: str) -> None:
         self.linked[peer] = None
         if self.reign.role == LEADING:
-            if peer in self.members:
+            if is_broker(peer):
                 self.pulse.up(peer, self.now_ms)
             self.send(peer, Beat(self.ballot, self.pulse.number, self.pulse.sure))
             self.wake(max(self.pulse.due_ms, self.now_ms))
@@ -181,7 +175,7 @@ class SequencerMachine:
 
     def _peer_down(self, peer: str) -> None:
         self.linked.pop(peer, None)
-        if peer in self.members and self.reign.role == LEADING:
+        if is_broker(peer) and self.reign.role == LEADING:
             self.pulse.down(peer, self.now_ms)
             self.wake(self.pulse.due_ms)
         for stream in list(self.streams.values()):
@@ -203,8 +197,9 @@ class SequencerMachine:
         for broker in self.pulse.dead(self.now_ms, self.absent):
             self._evict(broker)
         self.rejoining.remind()
+        self.membership.remind()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
-        self.effects.append(Multicast([peer for peer in self.linked if peer in self.members], beat))
+        self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
 
     def _beating(self, peer: str, frame: Beating) -> None:
         if frame.ballot != self.ballot:
@@ -214,14 +209,18 @@ class SequencerMachine:
         else:
             self.pulse.answered(frame.broker, frame.number, self.now_ms)
 
-    def _evict(self, broker: str) -> None:
-        """Order that a broker is out, in every stream (Q3)."""
+    def beyond(self, broker: str) -> int:
+        """An incarnation that no older one of this broker is above."""
         incs = [stream.incs.get(broker, 0) for stream in self.streams.values()]
         for stream in self.streams.values():
             incs += (keeper.inc for voter, keeper in stream.keepers.items() if voter == broker)
             incs += (inc for origin, (inc, _, _) in stream.numbers.items() if _broker_of(origin) == broker)
         # Under later ones it may have kept queues of which nothing is known here (`hosts.py`).
-        inc = self.out[broker] = max(incs) + LIVES
+        return max([*incs, self.out.get(broker, 0) - LIVES]) + LIVES
+
+    def _evict(self, broker: str) -> None:
+        """Order that a broker is out, in every stream (Q3)."""
+        inc = self.out[broker] = self.beyond(broker)
         self.absent.add(broker)
         for stream in self.streams.values():
             stream.keepers.pop(broker, None)
@@ -265,7 +264,7 @@ class SequencerMachine:
         for name, event in request.parts:
             if name in self.dropped:
                 continue
-            stream = self.streams.get(name) or self._stream(name)
+            stream = self.streams.get(name) or self.stream(name)
             pending.left += 1
             if held and held[name]:
                 held[name] -= 1
@@ -276,7 +275,7 @@ class SequencerMachine:
                 continue
             self.seq += 1
             stream.put(Entry(self.ballot, self.seq, request.origin, request.inc, number, event))
-            self._dirty[name] = None
+            self.dirty[name] = None
             stream.waiting[stream.end] = pending
         if pending.left:
             origin.unanswered.add(number)
@@ -287,7 +286,7 @@ class SequencerMachine:
         """Whether a stream of it is not adopted yet, or an earlier request of the same origin waits."""
         if request.origin in self.held.origins:
             return True
-        return any(not self._stream(name).ready for name, _ in request.parts if name not in self.dropped)
+        return any(not self.stream(name).ready for name, _ in request.parts if name not in self.dropped)
 
     def _parts_held(self, request: Request) -> dict[str, int]:
         """Per stream, how many of the request's parts an earlier sequencer has placed there already (S5)."""
@@ -301,12 +300,12 @@ class SequencerMachine:
         """An entry of our own."""
         self.seq += 1
         stream.put(Entry(self.ballot, self.seq, "", 0, 0, event))
-        self._dirty[stream.name] = None
+        self.dirty[stream.name] = None
 
-    def _stream(self, name: str) -> StreamView:
+    def stream(self, name: str) -> StreamView:
         stream = self.streams.get(name)
         if stream is None:
-            stream = self.streams[name] = StreamView(name)
+            stream = self.streams[name] = StreamView(name, self.members if name == CLUSTER else ())
             if self.born:
                 stream.ready = True
                 self.append(stream, encode_event(Start(self.ballot)))
@@ -318,12 +317,12 @@ class SequencerMachine:
     # ---- keepers
 
     def _subscribe(self, peer: str, frame: Subscribe) -> None:
-        if self.reign.role == STANDBY or frame.stream in self.dropped or frame.voter not in self.members:
+        if self.reign.role == STANDBY or frame.stream in self.dropped:
             return
         if frame.promised > self.ballot:
             self.succession.nack(peer, Nack(frame.promised))
             return
-        stream = self.streams.get(frame.stream) or self._stream(frame.stream)
+        stream = self.streams.get(frame.stream) or self.stream(frame.stream)
         if stream.ready:
             self.enrol(stream, peer, frame)
             return
@@ -335,6 +334,12 @@ class SequencerMachine:
     def enrol(self, stream: StreamView, peer: str, frame: Subscribe) -> None:
         """A keeper of a stream that is ready."""
         voter = frame.voter
+        if not frame.blank:  # a blank one does not know who they were when the stream began
+            stream.voters = stream.voters or list(frame.voters) or list(self.members)
+        if not frame.blank and voter not in stream.voters and voter not in stream.changed:
+            if stream.name == CLUSTER:
+                self.send(peer, Evicted(LEFT))
+            return  # it leaves, and has nothing more to say here
         known = stream.keepers.get(voter)
         newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
         if self._is_out(voter, frame.inc) or frame.inc < newest:
@@ -344,6 +349,12 @@ class SequencerMachine:
         have = frame.have if same else min(frame.commit, stream.end)
         keeper = KeeperView(peer, frame.inc, have, not frame.blank)
         stream.gone.discard(voter)
+        if self.succession.mistaken(stream, frame):
+            return
+        inc, index = stream.returned.get(voter, (0, 0))
+        if not keeper.voting and inc == frame.inc:  # it may not have heard yet that it votes
+            keeper.voting = index <= stream.commit
+            keeper.rejoin = index
         if have < stream.base:
             if keeper.voting:
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
@@ -352,11 +363,12 @@ class SequencerMachine:
         stream.keepers[voter] = keeper
         if stream.name == CLUSTER:
             self.absent.discard(voter)
+            self.membership.back(voter, frame.inc)
         if keeper.voting:
             stream.away.discard(voter)
         else:
             stream.away.add(voter)
-        self._dirty[stream.name] = None
+        self.dirty[stream.name] = None
         if keeper.updating:
             self.rejoining.update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
@@ -364,7 +376,7 @@ class SequencerMachine:
     def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
         if frame.stream in self.dropped or self.reign.role != LEADING:
             return
-        stream = self.streams.get(frame.stream) or self._stream(frame.stream)
+        stream = self.streams.get(frame.stream) or self.stream(frame.stream)
         stream.keepers.pop(frame.voter, None)  # its subscription may have been lost with a link
         stream.voices.pop(frame.voter, None)
         stream.gone.add(frame.voter)
@@ -378,8 +390,8 @@ class SequencerMachine:
     def _drop(self, stream: StreamView) -> None:
         """The queue is deleted everywhere: forget its stream and answer what still waits on it."""
         del self.streams[stream.name]
-        self._dirty.pop(stream.name, None)
-        self._lazy.pop(stream.name, None)
+        self.dirty.pop(stream.name, None)
+        self.lazy.pop(stream.name, None)
         self.dropped.add(stream.name)
         for pending in [*stream.waiting.values(), *stream.repeats]:
             self._part_done(pending)
@@ -400,12 +412,14 @@ class SequencerMachine:
             if ack.applied > stream.commit:  # a learner was told of a majority before us
                 self._commit(stream, ack.applied)
         if ack.eager and keeper.sent_commit < stream.commit:
-            self._dirty[stream.name] = None
+            self.dirty[stream.name] = None
         if ack.match > keeper.match:
             keeper.match = min(ack.match, stream.end)
             keeper.next = max(keeper.next, keeper.match + 1)
             self._advance(stream)
-        self.rejoining.propose(stream, ack.voter, keeper)
+        if not keeper.voting:
+            keeper.goal = keeper.goal if keeper.goal >= 0 else stream.commit
+            self.rejoining.propose(stream, ack.voter, keeper)
         # Even where this ack commits nothing: the last member to show a wiring event is what its origin waits for.
         if stream.name == CLUSTER:
             self._answer(stream)
@@ -417,7 +431,7 @@ class SequencerMachine:
         keeper = stream.keepers.get(gap.voter)
         if keeper is not None and keeper.peer == peer:
             keeper.next = max(gap.have, keeper.match, stream.base) + 1
-            self._dirty[stream.name] = None
+            self.dirty[stream.name] = None
 
     # ---- commit
 
@@ -427,20 +441,28 @@ class SequencerMachine:
         for voter, keeper in keepers.items():
             if keeper.rejoin and not keeper.voting and keeper.match >= keeper.rejoin:
                 self.rejoining.vote(stream, voter, keeper)
-        voting = [keeper.match for keeper in keepers.values() if keeper.voting]
-        if len(voting) >= self.majority:
-            voting.sort(reverse=True)
-            index = voting[self.majority - 1]
-            if index > stream.commit and stream.log[index].ballot == self.ballot:
-                self._commit(stream, index)
-        if len(keepers) + len(self.absent) >= len(self.members) and stream.commit > stream.base:
+        while (index := self._held(stream)) > stream.commit:
+            self._commit(stream, index)
+        if stream.commit > stream.base:
             upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
-            if upto > stream.base and all(m in keepers or m in self.absent for m in self.members):
+            if upto > stream.base and all(v in keepers or v in self.absent for v in stream.voters):
                 stream.forget(upto)
 
+    def _held(self, stream: StreamView) -> int:
+        """Up to where it is committed by what is held: by the voters before a change no further than the change."""
+        held = {voter: keeper.match for voter, keeper in stream.keepers.items() if keeper.voting}
+        index = held_by_majority(stream.voters, held)
+        if index < stream.start:
+            return 0
+        return min(index, stream.change) if stream.change else index
+
     def _commit(self, stream: StreamView, index: int) -> None:
-        stream.commit = index
-        self._dirty[stream.name] = None
+        first, stream.commit = stream.commit < stream.start <= index, index
+        if stream.change and index >= stream.change:
+            self.membership.done(stream)
+        elif first:
+            self.membership.resume(stream)
+        self.dirty[stream.name] = None
         self._answer(stream)
 
     def _answer(self, stream: StreamView) -> None:
@@ -474,13 +496,13 @@ class SequencerMachine:
 
     def _flush(self) -> list[Effect]:
         effects, self.effects = self.effects, []
-        if self._dirty:
-            dirty, self._dirty = self._dirty, {}
+        if self.dirty:
+            dirty, self.dirty = self.dirty, {}
             for name in dirty:
-                self._say(self.streams[name], effects)
-            if self._lazy and not self._lazy_at_ms:
-                self._lazy_at_ms = self.now_ms + LAZY_MS
-                self.wake(self._lazy_at_ms)
+                say(self, self.streams[name], effects)
+            if self.lazy and not self.lazy_at_ms:
+                self.lazy_at_ms = self.now_ms + LAZY_MS
+                self.wake(self.lazy_at_ms)
                 effects += self.effects
                 self.effects = []
         if self._results:
@@ -488,80 +510,18 @@ class SequencerMachine:
             effects.extend(Send(peer, Results(inc, numbers)) for (peer, inc), numbers in results.items())
         return effects
 
-    def _say(self, stream: StreamView, effects: list[Effect]) -> None:
-        """Send each keeper what it lacks; keepers at the same place share one frame."""
-        groups: dict[int, list[KeeperView]] = {}
-        due = self._lazy.pop(stream.name, 0) is None and not self._lazy_at_ms
-        # Eager ones first: usually the owner is, and a consumer waits for it.
-        ranked = sorted(stream.keepers.values(), key=patience)
-        for rank, keeper in enumerate(ranked):
-            if keeper.updating:
-                continue
-            behind = keeper.next <= stream.end
-            uninformed = keeper.sent_commit < stream.commit
-            if keeper.eager or due:
-                told = behind or uninformed
-            else:
-                told = behind and rank < self.majority
-            if told:
-                groups.setdefault(keeper.next, []).append(keeper)
-            elif behind or uninformed:
-                self._lazy[stream.name] = None
-        eager = [keeper for keeper in ranked if keeper.eager]
-        alone = len(eager) == 1 and eager[0].voting and stream.name != CLUSTER
-        learner = eager[0].peer if alone else ""
-        for start, keepers in groups.items():
-            while True:
-                stop, complete = self._batch_end(stream, start, keepers)
-                log = stream.log
-                previous = start - 1
-                frame = Append(
-                    self.ballot,
-                    stream.name,
-                    previous,
-                    stream.ballot_at(previous),
-                    stream.commit,
-                    stream.base,
-                    [log[i] for i in range(start, stop + 1)],
-                    learner,
-                    self.majority - 1 if learner else 0,
-                )
-                # The learner last: it has to wait for another one's acknowledgement anyway.
-                effects.append(Multicast([keeper.peer for keeper in reversed(keepers)], frame))
-                for keeper in keepers:
-                    keeper.next = stop + 1
-                    keeper.sent_commit = stream.commit
-                start = stop + 1
-                if complete or start > stream.end:
-                    break
-
-    def _batch_end(self, stream: StreamView, start: int, keepers: list[KeeperView]) -> tuple[int, bool]:
-        """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
-        size = stream.size
-        before = size.get(start - 1, size.get(start, 0))
-        if start > stream.end:
-            return stream.end, True
-        slowest = min(keeper.match for keeper in keepers)
-        if size[start] - size.get(slowest, size[start]) > KEEPER_WINDOW_BYTES:
-            self._dirty[stream.name] = None  # its acknowledgements re-open the window
-            return start - 1, True
-        if size[stream.end] - before <= APPEND_BYTES:
-            return stream.end, False
-        stop = start
-        while stop < stream.end and size[stop + 1] - before <= APPEND_BYTES:
-            stop += 1
-        return stop, False
-
     # ---- for reports
 
     def report(self) -> dict[str, object]:
         return {
             "ballot": list(self.ballot),
             "standing": self.reign.role,
+            "members": self.members,
+            "leaving": sorted(self.membership.leaving),
             "out": self.out,
             "absent": sorted(self.absent),
             "seq": self.seq,
-            "streams": {name: stream.report(self.members) for name, stream in self.streams.items()},
+            "streams": {name: stream.report() for name, stream in self.streams.items()},
         }
 
 
@@ -578,4 +538,5 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     Fetched: lambda machine, peer, frame: machine.succession.fetched(peer, frame),
     # Brokers have no links to each other: the wiring's snapshot goes through here.
     UpdateStart: lambda machine, peer, frame: machine.send(frame.updatee, frame),
+    Leave: lambda machine, peer, frame: machine.membership.leave(peer, frame),
 }  # pyright: ignore[reportPrivateUsage]

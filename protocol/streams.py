@@ -3,6 +3,8 @@ learns it from the keepers (`sequencer.md` section 1)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .events import ZERO, Ballot, Entry
 from .frames import Numbers, Request, Subscribe
 from .keeper import note_number
@@ -39,6 +41,7 @@ class KeeperView:
     Attributes:
         next, match, applied: the entry to send next; what it holds; what it has applied.
         voting: False while it is blank: it is sent entries but does not count (K4).
+        goal: what was committed when it first acknowledged anything: it may vote when it holds that; -1: not yet.
         updating: it lacks what came before the log: somebody brings it up to date; another one from `remind_ms` on.
         rejoin: index of the entry that will give it its vote back, 0 for none.
     """
@@ -46,6 +49,7 @@ class KeeperView:
     __slots__ = (
         "applied",
         "eager",
+        "goal",
         "inc",
         "match",
         "next",
@@ -69,6 +73,7 @@ class KeeperView:
         self.updating = False
         self.remind_ms = 0
         self.rejoin = 0
+        self.goal = -1
 
 
 class StreamView:
@@ -78,16 +83,27 @@ class StreamView:
         ready: its log has been adopted (or it began in this term).
         voices: voter -> (peer, what it said of its log), as long as the stream is not ready.
         asked: whom its log is being fetched from, "" for nobody.
+        voters: whose logs count, as committed; empty as long as nobody has said.
+        change, changed: index of a change of the voters that is not committed (0: none is under way), and the voters
+            behind it.
+        returned: voter -> (incarnation, index of the entry by which it joins or rejoins, 0 for long ago).
+        pledged: voter -> the incarnation whose promise counted when the log was adopted.
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
     """
 
     __slots__ = (
-        "asked", "away", "base", "base_ballot", "commit", "end", "gone", "incs", "keepers", "log", "name", "numbers",
-        "ready", "repeats", "size", "start", "total", "updater", "voices", "waiting", "waiting_from",
+        "asked", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "incs", "keepers", "log",
+        "name", "numbers", "pledged", "ready", "repeats", "returned", "size", "start", "total", "updater", "voices",
+        "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
         self.name = name
+        self.voters = list(voters)
+        self.change = 0
+        self.changed: list[str] = []
+        self.returned: dict[str, tuple[int, int]] = {}
+        self.pledged: dict[str, int] = {}
         self.ready = False
         self.end = 0
         self.commit = 0
@@ -138,14 +154,16 @@ class StreamView:
             return 0
         return seen[2] if (inc, number) == seen[:2] else ALL_PARTS
 
-    def report(self, members: list[str]) -> dict[str, object]:
+    def report(self) -> dict[str, object]:
         return {
             "end": self.end,
             "commit": self.commit,
             "ready": self.ready,
             "lag": {voter: self.end - keeper.match for voter, keeper in self.keepers.items()},
             "blank": [voter for voter, keeper in self.keepers.items() if not keeper.voting],
-            "missing": [member for member in members if member not in self.keepers],
+            "missing": [voter for voter in self.voters if voter not in self.keepers],
+            "voters": self.voters,
+            "changing": self.changed,
         }
 
     def voting(self) -> list[KeeperView]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .effects import Retire
-from .events import CLUSTER, Evict, Start, encode_event
+from .effects import Retire, is_broker
+from .events import CLUSTER, Ballot, Evict, Start, encode_event
 from .frames import Beat, Fetched, Nack, Prepare, Promised, Subscribe, Suspect
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARING, STANDBY, adopt
@@ -37,7 +37,7 @@ class Succession:
             self.machine.send(peer, Prepare(self.machine.ballot))
 
     def promised(self, peer: str, frame: Promised) -> None:
-        if frame.ballot == self.machine.ballot and not self.machine.born and frame.broker in self.machine.members:
+        if frame.ballot == self.machine.ballot and not self.machine.born:
             self.machine.reign.markers[frame.broker] = frame
             self.recover_all()
 
@@ -57,7 +57,9 @@ class Succession:
         if stream.asked or (stream.name != CLUSTER and (cluster is None or not cluster.ready)):
             return
         floor = self.machine.reign.floor(cluster) if cluster is not None else {}
-        source = self.machine.reign.source(stream, floor, set(self.machine.linked), self.machine.now_ms)
+        machine = self.machine
+        linked = set(machine.linked)
+        source = machine.reign.source(stream, floor, machine.members, linked, machine.now_ms)
         if source is None:
             return
         peer, best, first = source
@@ -72,12 +74,27 @@ class Succession:
         if stream is None or stream.ready or stream.asked != peer or frame.ballot != self.machine.ballot:
             return
         stream.asked = ""
-        best = next((voice for p, voice in stream.voices.values() if p == peer), None)
-        if best is not None and frame.first + len(frame.entries) - 1 == best.have:
-            self.adopted(stream, best, frame)
+        machine = self.machine
+        floor = machine.reign.floor(machine.streams[CLUSTER]) if CLUSTER in machine.streams else {}
+        # Others may have spoken meanwhile: what they know may make another log the best, or a promise worthless.
+        source = machine.reign.source(stream, floor, machine.members, set(machine.linked), machine.now_ms)
+        if source is not None:
+            again, best, first = source
+            if (
+                best is not None
+                and again == peer
+                and first >= frame.first
+                and frame.first + len(frame.entries) - 1 == best.have
+            ):
+                self.adopted(stream, best, frame)
+                return
+        self.recover(stream)
 
     def adopted(self, stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -> None:
         adopt(stream, best, fetched)
+        if stream.name == CLUSTER:
+            stream.voters = stream.voters or list(self.machine.members)
+            self.machine.members = self.machine.reign.members = stream.voters
         if best is not None:
             self.machine.seq = max(self.machine.seq, best.seq)
         stream.ready = True
@@ -93,7 +110,7 @@ class Succession:
             self.machine.reign.role = LEADING
             self.machine.pulse = Pulse(self.machine.members, self.machine.now_ms)
             for peer in self.machine.linked:
-                if peer in self.machine.members:
+                if is_broker(peer):
                     self.machine.pulse.up(peer, self.machine.now_ms)
                 self.machine.send(peer, Beat(self.machine.ballot, 0, 0))
             self.machine.wake(self.machine.now_ms)
@@ -106,10 +123,26 @@ class Succession:
         if nack.promised <= self.machine.ballot:
             return
         if self.machine.reign.role == LEADING:
-            self.machine.deposed = nack.promised
-            self.machine.effects.append(
-                Retire(f"a sequencer with the higher ballot {nack.promised} has taken over (S7)")
-            )
+            self._abdicate(nack.promised, f"a sequencer with the higher ballot {nack.promised} has taken over (S7)")
         else:
             self.machine.reign.give_up(nack.promised)
             self.machine.streams.clear()
+
+    def mistaken(self, stream: StreamView, frame: Subscribe) -> bool:
+        """Whether a log shows, before anything of this term is committed, that a promise which counted when the stream
+        was adopted was worth nothing: that voter had come back without its log already, under an older ballot, and
+        what was committed then is not in our log. Only if an even number votes, or the voters change, can a quorum of
+        promises and one of those that know of it be different ones. Another ballot must begin anew."""
+        machine = self.machine
+        if machine.born or stream.commit >= stream.start or frame.ballot >= machine.ballot:
+            return False
+        for table in (frame.incs, frame.rising):
+            for voter, inc in table.items():
+                if inc > stream.pledged.get(voter, inc):
+                    self._abdicate(machine.ballot, f"{voter} had lost its log of {stream.name} when it promised (K4)")
+                    return True
+        return False
+
+    def _abdicate(self, ballot: Ballot, reason: str) -> None:
+        self.machine.deposed = ballot
+        self.machine.effects.append(Retire(reason))

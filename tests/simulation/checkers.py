@@ -26,12 +26,13 @@ class Watcher:
         commits: stream -> highest index committed.
         models: queue id -> the model that has applied what is committed.
         gone: ids of queues that are deleted.
+        voters: stream -> who votes, by what is committed.
         on_commit: called with (stream, event, model, effective) for every committed queue event, after the model.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.majority = len(world.brokers) // 2 + 1
+        self.voters: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}
         self.faulty = world.standby
         self.logs: dict[str, dict[int, events.Entry]] = {}
         self.commits: dict[str, int] = {}
@@ -250,9 +251,12 @@ class Watcher:
         if itself in told and said > told[itself]:
             told[itself] = said  # from before it was told of the others' acknowledgements
             self._acks(learner, stream, itself, ballot, said)
-        held = sorted(told.values(), reverse=True)
-        if len(held) >= self.majority and learner.partition(".")[0] in told:
-            index = held[self.majority - 1]
+        voters = self.voters.get(stream, [])
+        held = sorted((told.get(voter, 0) for voter in voters), reverse=True)
+        if held and itself in told:
+            index = held[len(voters) // 2]
+            if self._changes(stream, index):
+                return  # it waits until it is told
             entry = self.logs.get(stream, {}).get(index)
             if entry is not None and entry.ballot == ballot:
                 self._commit_to(stream, index, f"{learner} by what it was told")
@@ -270,27 +274,39 @@ class Watcher:
             key = f"{voter} blank {blank[1]}"
         held[key] = max(held.get(key, 0), match)
 
-    def _voters(self, stream: str, ballot: events.Ballot, index: int) -> int:
+    def _holders(self, stream: str, ballot: events.Ballot, index: int) -> set[str]:
         held = self._acked.get((stream, ballot), {})
         voters = {voter for voter, match in held.items() if match >= index and "blank" not in voter}
         for key, match in held.items():
             voter, _, inc = key.partition(" blank ")
             if inc and match >= index and self._rejoined(stream, ballot, voter, int(inc), match):
                 voters.add(voter)
-        return len(voters)
+        return voters & set(self.voters.get(stream, ()))
+
+    def _changes(self, stream: str, upto: int) -> list[int]:
+        """Indexes of changes of the voters up to there that are not committed."""
+        log = self.logs.get(stream, {})
+        return [
+            index
+            for index in range(self.commits.get(stream, 0) + 1, upto + 1)
+            if index in log and not log[index].origin and _kind(log[index]) is events.Member
+        ]
 
     def _rejoined(self, stream: str, ballot: events.Ballot, voter: str, inc: int, match: int) -> bool:
         log = self.logs.get(stream, {})
         held = self._acked.get((stream, ballot), {})
-        needed = len(self.world.brokers) - self.majority + 1
+        voters = self.voters.get(stream, [])
+        committed = self.commits.get(stream, 0)
         for index in range(match, 0, -1):
             entry = log.get(index)
             if entry is None or entry.origin:
                 continue
             event = events.decode_event(entry.event)
+            if isinstance(event, events.Member) and (event.broker, event.inc, event.present) == (voter, inc, True):
+                return index <= committed
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
-                others = sum(m >= index for name, m in held.items() if name.partition(" ")[0] != voter)
-                if index <= self.commits.get(stream, 0) or others >= needed:
+                others = {name.partition(" ")[0] for name, m in held.items() if m >= index} & set(voters) - {voter}
+                if index <= committed or len(others) >= len(voters) - len(voters) // 2:
                     return True  # otherwise an earlier one may be: a term that begins may ask for the same again
         return False
 
@@ -301,15 +317,19 @@ class Watcher:
         entry = self.logs.get(stream, {}).get(commit)
         if entry is None:
             raise Violation(f"I5: {why} says that {stream} is committed up to {commit}, which was never sent")
-        log = self.logs[stream]
+        for index in self._changes(stream, commit - 1):  # those before decide on a change, those after on what follows
+            self._commit_to(stream, index, why, ballot)
+        log, voters = self.logs[stream], self.voters.get(stream, [])
         # An adopted entry is committed with the first one of a newer term behind it, not by itself (S4).
         later = {log[commit].ballot: commit}
         for index in range(commit + 1, len(log) + 1):
             later.setdefault(log[index].ballot, index)
-        voters = max(self._voters(stream, term, index) for term, index in later.items())
-        if voters < self.majority:
-            raise Violation(f"S4: {why} says that {stream} is committed up to {commit}, which {voters} voters hold")
-        for index in range(known + 1, commit + 1):
+        holders = [self._holders(stream, term, index) for term, index in later.items()]
+        if not any(len(held) > len(voters) // 2 for held in holders):
+            raise Violation(
+                f"S4: {why} says that {stream} is committed up to {commit}, which {max(holders, key=len)} of {voters} hold"
+            )
+        for index in range(self.commits.get(stream, 0) + 1, commit + 1):
             self.commits[stream] = index
             self._enter(stream, index, self.logs[stream][index])
             self._commit(stream, index, self.logs[stream][index])
@@ -318,7 +338,12 @@ class Watcher:
         event = events.decode_event(entry.event)
         if event is None:
             return
+        if isinstance(event, events.Member):
+            voters = self.voters[stream] = [v for v in self.voters.get(stream, []) if v != event.broker]
+            voters += [event.broker] if event.present else []
         if stream == events.CLUSTER:
+            if isinstance(event, events.DeclareQueue):
+                self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids:
                 self.gone.add(self.wiring.ids[event.name])
             self.wiring.apply(event, index)
@@ -364,10 +389,14 @@ class Watcher:
 
     def _compare_keeper(self, name: str, keeper: Any) -> None:
         """What a sequencer will adopt from this log is what every other one would tell it (S5)."""
-        told = (dict(keeper.numbers), dict(keeper.incs))
+        if keeper.blank:
+            return  # of who voted before it came it may only know how that ended
+        told = (dict(keeper.numbers), dict(keeper.incs), sorted(keeper.voters))
         known = self._tables.setdefault((keeper.stream, keeper.commit), told)
         if keeper.commit and known != told:
-            raise Violation(f"I16: {name} has numbers and incarnations of {keeper.stream} {told}, another {known}")
+            raise Violation(
+                f"I16: {name} has numbers, incarnations and voters of {keeper.stream} {told}, another {known}"
+            )
 
     def _compare_broker(self, name: str, machine: Any) -> None:
         self._compare_keeper(name, machine.keeper)
@@ -403,6 +432,10 @@ class Watcher:
             ]
             if applied != [self.commits[id]] * sum(broker in self.world.machines for broker in self.world.brokers):
                 raise Violation(f"I17 {id}: at rest its replicas are at {applied}, committed is {self.commits[id]}")
+
+
+def _kind(entry: events.Entry) -> type:
+    return type(events.decode_event(entry.event))
 
 
 def same_state(name: str, state: Any, model: ModelQueue) -> None:

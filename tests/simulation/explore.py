@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mantamq.protocol import sequencer
+from mantamq.protocol import saying
 from mantamq.protocol.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.frames import Ack, Append, Frame, Request, Results
 from mantamq.protocol.sequencer import SequencerMachine
@@ -54,7 +54,7 @@ class Bounds(NamedTuple):
     cuts: int
     deaths: int
     ends: int
-    append_bytes: int = sequencer.APPEND_BYTES
+    append_bytes: int = saying.APPEND_BYTES
     prefix: tuple[Action, ...] = ()
 
 
@@ -110,11 +110,11 @@ class Explorer:
 
     def run(self, states: int) -> Iterator[int]:
         """Visit up to `states` worlds; yields how many, now and then. Raises `Violation` with the way there."""
-        usual, sequencer.APPEND_BYTES = sequencer.APPEND_BYTES, self.bounds.append_bytes
+        usual, saying.APPEND_BYTES = saying.APPEND_BYTES, self.bounds.append_bytes
         try:
             yield from self._run(states)
         finally:
-            sequencer.APPEND_BYTES = usual
+            saying.APPEND_BYTES = usual
 
     def _run(self, states: int) -> Iterator[int]:
         self._push(*self._begin())
@@ -166,7 +166,7 @@ class Explorer:
         members = list(self.names)
         pairs = bounds.sequencers * bounds.nodes
         state = State(
-            tuple(space.put(Node(name, 1, False)) for name in members),
+            tuple(space.put(Node(name, 1, False, members)) for name in members),
             tuple(space.put(SequencerMachine(7 + i, members, leading=i == 0)) for i in range(bounds.sequencers)),
             (((), ()),) * pairs, (True,) * bounds.sequencers, (False,) * bounds.sequencers,
             (False,) * bounds.sequencers, 0, (), 0, bounds.cuts, bounds.deaths, bounds.ends, (),
@@ -300,7 +300,7 @@ class Explorer:
         """A node dies and comes back at once, with nothing it had."""
         view = self.space.views[state.nodes[n]]
         state = state._replace(deaths=state.deaths - (not view.out))
-        node = self.space.put(Node(self.names[n], view.inc + 1, True))
+        node = self.space.put(Node(self.names[n], view.inc + 1, True, list(self.names)))
         state = state._replace(nodes=_set(state.nodes, n, node))
         for s in range(len(self.leaders)):
             state = self._dial(state, s, n)

@@ -55,6 +55,7 @@ class ModelQueue:
     owner: str = ""
     grant: int = 0
     live: dict[int, bytes] = field(default_factory=dict)  # what is not gone, with its message
+    absent: set[str] = field(default_factory=set)  # evicted and not back
     index: int = 0
     batches: dict[int, tuple[str, list[int]]] = field(default_factory=dict)  # index of a reject -> (broker, positions)
     went: dict[str, int] = field(default_factory=dict)  # how messages went -> how many
@@ -71,7 +72,8 @@ class ModelQueue:
             case events.Accept() | events.Release() | events.Reject():
                 self._settle(event)
             case events.Own():
-                if event.grant != self.grant + 1 or (self.owner and event.by != self.owner):
+                held_on = self.owner and event.by != self.owner
+                if event.grant != self.grant + 1 or held_on or event.broker in self.absent:
                     return False
                 self.owner, self.grant = event.broker, event.grant
             case events.Expire():
@@ -87,8 +89,14 @@ class ModelQueue:
                     self._go(position, "dead")
             case events.Evict():
                 return self._evict(event)
+            case events.Member():
+                done = self._evict(events.Evict(event.broker, event.inc - event.present))
+                self.absent -= {event.broker} if event.present else set()
+                return done
             case events.Rejoin():
-                return self._evict(events.Evict(event.voter, event.inc - 1))
+                done = self._evict(events.Evict(event.voter, event.inc - 1))
+                self.absent.discard(event.voter)
+                return done
             case _:
                 pass
         return True
@@ -97,6 +105,7 @@ class ModelQueue:
         if event.inc <= self.out.get(event.broker, -1):
             return False
         self.out[event.broker] = event.inc
+        self.absent.add(event.broker)
         if self.owner == event.broker:
             self.owner = ""
             self.grant += 1

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import events, frames, ownership, reign, replica, sequencer, succession
+from mantamq.protocol import events, frames, ownership, reign, rejoining, replica, sequencer, succession
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.following import Following
+from mantamq.protocol.grants import Grants
 from mantamq.protocol.hosting import Hosting
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
@@ -174,22 +175,22 @@ def longest_log(patch: Patch) -> None:
 
 def count_old_ballot(patch: Patch) -> None:
     """Figure 8: an adopted entry is committed by counting who holds it."""
-    advance = SequencerMachine._advance
+    held = SequencerMachine._held
 
-    def counting(self: Any, stream: Any) -> None:
-        advance(self, stream)
-        held = sorted((keeper.match for keeper in stream.voting()), reverse=True)
-        if len(held) >= self.majority and held[self.majority - 1] > stream.commit:
-            self._commit(stream, held[self.majority - 1])
+    def counting(self: Any, stream: Any) -> int:
+        start, stream.start = stream.start, 0
+        try:
+            return held(self, stream)
+        finally:
+            stream.start = start
 
-    patch.setattr(SequencerMachine, "_advance", counting)
+    patch.setattr(SequencerMachine, "_held", counting)
 
 
 def recover_from_one(patch: Patch) -> None:
-    def change(self: Any) -> None:
-        self.recovery = self.reign.recovery = 1
-
-    _born(patch, SequencerMachine, change)
+    for module in (reign, rejoining):
+        patch.setattr(module, "recovery_quorum", lambda voters: 1)
+    patch.setattr(reign, "majority", lambda voters: 1)
 
 
 def adopted_is_committed(patch: Patch) -> None:
@@ -264,7 +265,7 @@ def requests_are_not_repeated(patch: Patch) -> None:
 
     def attached(self: Any) -> None:
         self.lease.renew()
-        self._needs_ack = True
+        self.needs_ack = True
 
     patch.setattr(BrokerMachine, "attached", attached)
 
@@ -325,8 +326,8 @@ def evict_returns_to_the_back(patch: Patch) -> None:
     def expelled(self: Any, hosted: Any, event: Any, done: Any) -> None:
         before(self, hosted, event, Applied(done.effective, done.lost, [], done.orphans))
 
-    before = ReplicaMachine._expelled
-    patch.setattr(ReplicaMachine, "_expelled", expelled)
+    before = Grants.expelled
+    patch.setattr(Grants, "expelled", expelled)
 
 
 def unflagged_after_eviction(patch: Patch) -> None:
@@ -348,12 +349,12 @@ def unflagged_after_eviction(patch: Patch) -> None:
 
 def orphans_stay(patch: Patch) -> None:
     """What a dead broker began to bury is finished by nobody."""
-    expelled = ReplicaMachine._expelled
+    expelled = Grants.expelled
 
     def careless(self: Any, hosted: Any, event: Any, done: Any) -> None:
         expelled(self, hosted, event, Applied(done.effective, done.lost, done.positions, []))
 
-    patch.setattr(ReplicaMachine, "_expelled", careless)
+    patch.setattr(Grants, "expelled", careless)
 
 
 def evicted_in_the_cluster_stream_only(patch: Patch) -> None:

@@ -38,12 +38,12 @@ Output = tuple[str, int]
 class Node(Follower):
     """A broker with nothing but its keeper of the cluster stream."""
 
-    def __init__(self, name: str, inc: int, blank: bool) -> None:
+    def __init__(self, name: str, inc: int, blank: bool, members: list[str]) -> None:
         super().__init__()
         self.name = name
         self.inc = inc
         self.out = False
-        self.keeper = Keeper(CLUSTER, name, inc, blank)
+        self.keeper = Keeper(CLUSTER, name, inc, blank, voters=members)
 
     def keepers(self) -> Iterable[Keeper]:
         return [self.keeper]

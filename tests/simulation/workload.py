@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mantamq.protocol import sequencer
+from mantamq.protocol import saying
 from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
 from mantamq.protocol.limits import DEFAULT, Limits
 
@@ -46,7 +46,7 @@ class Story:
         brokers = BROKERS
         if faulty:
             brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
-        self.append_bytes = rng.choice([sequencer.APPEND_BYTES, 1]) if faulty else sequencer.APPEND_BYTES
+        self.append_bytes = rng.choice([saying.APPEND_BYTES, 1]) if faulty else saying.APPEND_BYTES
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
         self.world = World(
             rng,
@@ -69,14 +69,14 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        usual = sequencer.APPEND_BYTES
-        sequencer.APPEND_BYTES = self.append_bytes
+        usual = saying.APPEND_BYTES
+        saying.APPEND_BYTES = self.append_bytes
         try:
             self._set_up()
             self._live()
             self._rest()
         finally:
-            sequencer.APPEND_BYTES = usual
+            saying.APPEND_BYTES = usual
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:

@@ -19,6 +19,8 @@ from mantamq.protocol.effects import (
     SEQUENCER,
     Again,
     Close,
+    Dismiss,
+    Drain,
     Flush,
     KeepAlive,
     Members,
@@ -93,6 +95,7 @@ class World:
         self._incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
+        self.leaving: set[str] = set()
         self._links: set[frozenset[str]] = set()
         self.doomed: set[str] = set()  # die behind the frame they are just saying
         self._gone: set[str] = set()  # died for good
@@ -188,6 +191,46 @@ class World:
         for _ in range(self._replicas or self.rng.choice([1, 2])):
             self.add_replica(broker)
 
+    def add_broker(self) -> str:
+        """A new member: blank, and voter of nothing yet."""
+        broker = f"b{len(self._incs)}"  # Ownership is one of those
+        self.brokers = (*self.brokers, broker)
+        self._incs[broker] = 0
+        self._start_broker(broker)
+        return broker
+
+    def remove_broker(self, broker: str) -> None:
+        """Have a member leave, or taken out if it is dead for good, as whoever supervises the cluster does: ask until it
+        is done."""
+        self.leaving.add(broker)
+        if broker in self._gone:
+            others = [b for b in self.brokers if b in self.machines and b not in self.leaving]
+            if others:
+                self.give(self.rng.choice(others), Dismiss(broker))
+        elif broker in self.machines:
+            self.give(broker, Drain())
+        self.after(500_000, lambda: self._look_after(broker))
+
+    def _look_after(self, broker: str) -> None:
+        if broker in self.leaving and not self._is_out(broker):
+            self.remove_broker(broker)
+
+    def _is_out(self, broker: str) -> bool:
+        """Whether every other member knows that it is no voter any more; if so, its processes are ended."""
+        others = [self.machines[b] for b in self.brokers if b != broker and b in self.machines]
+        known = [machine.members for machine in others if not machine.keeper.blank]
+        if not known or any(broker in members for members in known):
+            return False
+        self._end(broker)
+        return True
+
+    def _end(self, broker: str) -> None:
+        """It is no member any more."""
+        self.brokers = tuple(b for b in self.brokers if b != broker)
+        self.leaving.discard(broker)
+        self._gone.add(broker)
+        self.crash(broker, back=False)
+
     def _start_ownership(self) -> None:
         self._incs[OWNERSHIP] += 1
         machine = self._classes["ownership"](self._incs[OWNERSHIP], list(self.brokers), self._slice_ms)
@@ -279,7 +322,7 @@ class World:
     def serves(self, broker: str) -> bool:
         """Whether a client that tries this broker would be let in."""
         machine = self.machines.get(broker)
-        return machine is not None and not machine.keeper.blank and broker not in self._frozen
+        return machine is not None and not machine.keeper.blank and broker not in (*self._frozen, *self.leaving)
 
     # ---- links
 
@@ -459,7 +502,10 @@ class World:
                 self.clients.pop(effect.peer, None)
                 self.give(name, PeerDown(effect.peer))
             elif kind is Retire:
-                self.crash(name)
+                if effect.left:
+                    self._end(name)
+                else:
+                    self.crash(name)
                 return
             elif kind is KeepAlive:
                 pass  # `give_up` is what comes of it

@@ -32,7 +32,7 @@ from mantamq.protocol.frames import (
     Transfer,
 )
 from mantamq.protocol.hosting import ACQUIRE_MS
-from mantamq.protocol.sequencer import LAZY_MS
+from mantamq.protocol.saying import LAZY_MS
 
 
 def queue_with(cluster, name="q", messages=0, **options):
@@ -553,7 +553,7 @@ def test_one_request_per_flush_carries_ranges():
 
 def test_a_busy_queue_does_not_hold_up_the_cluster_stream(monkeypatch):
     """The window of a keeper counts the bytes of its own stream only."""
-    monkeypatch.setattr("mantamq.protocol.sequencer.KEEPER_WINDOW_BYTES", 10_000)
+    monkeypatch.setattr("mantamq.protocol.saying.KEEPER_WINDOW_BYTES", 10_000)
     cluster = MemoryCluster()
     client = queue_with(cluster)
     for number in range(1, 50):

@@ -1,0 +1,92 @@
+"""A replica and the consume lock: what it does when a grant or the end of a broker is applied, and how it gives up all
+its locks when its broker leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .effects import OWNERSHIP
+from .events import AnyEvent, Evict, Member, Own, Rejoin
+from .frames import Held, Void, Yielded
+from .hosting import Hosting
+from .queue import Applied
+
+if TYPE_CHECKING:
+    from .replica import ReplicaMachine
+
+EXPELS = (Evict, Rejoin, Member)
+"""Events that end what a broker, or its older incarnations, had."""
+
+
+class Grants:
+    """Of one replica.
+
+    Attributes:
+        yielding: the broker leaves, and has not been told that all is given up.
+    """
+
+    def __init__(self, machine: ReplicaMachine) -> None:
+        self.machine = machine
+        self.yielding = False
+
+    def expelled(self, hosted: Hosting, event: AnyEvent, done: Applied) -> None:
+        """A broker is out: what it held is back, and what it began to bury is finished by whoever is left (Q3)."""
+        machine, state = self.machine, hosted.state
+        if type(event) is Evict and event.broker == machine.broker:
+            machine.updates.fenced(hosted, event.inc)
+        if done.effective:
+            hosted.dispatcher.returned(done.positions)
+            if state.grant > hosted.lock.grant:
+                hosted.lock.passed(state.grant)
+            # Who has just given the lock up may have died before it said so.
+            machine.send(OWNERSHIP, hosted.held())
+            for index in done.orphans:
+                machine.bury(hosted, index)
+        if self._is_us(hosted, event):
+            hosted.joined = True
+            if state.owner == machine.broker:  # granted since the older ones are out
+                hosted.lock.granted(state.grant, machine.now_ms)
+                machine.send(OWNERSHIP, hosted.held())
+
+    def _is_us(self, hosted: Hosting, event: AnyEvent) -> bool:
+        """Whether this incarnation comes back, or joins."""
+        us = self.machine.broker, hosted.inc
+        if type(event) is Rejoin:
+            return (event.voter, event.inc) == us
+        return type(event) is Member and event.present and (event.broker, event.inc) == us
+
+    def owned(self, hosted: Hosting, event: Own, done: Applied, mine: bool) -> None:
+        machine, state = self.machine, hosted.state
+        if not done.effective:
+            if mine and state.owner == machine.broker:
+                hosted.lock.refused()
+            if event.grant == state.grant + 1:
+                machine.send(OWNERSHIP, Void(state.id, event.broker, event.grant))
+            return
+        if event.broker == machine.broker:
+            if hosted.joined:  # otherwise it may be an older incarnation's grant, which our return will void
+                hosted.lock.granted(event.grant, machine.now_ms)
+            machine.send(OWNERSHIP, Held(state.id, machine.broker, event.grant))
+        else:
+            hosted.lock.passed(event.grant)
+            if not event.broker and mine:
+                machine.send(OWNERSHIP, Held(state.id, "", event.grant))
+
+    # ---- the broker leaves
+
+    def give_up(self) -> None:
+        """No consumer is left here, so the locks go by themselves; say when they and all messages have gone."""
+        self.yielding = True
+        for id in self.machine.queues:
+            self.machine.dirty[id] = None
+
+    def look(self) -> None:
+        if not any(self._holds(hosted) for hosted in self.machine.queues.values()):
+            self.yielding = False
+            self.machine.send(self.machine.broker, Yielded())
+
+    def _holds(self, hosted: Hosting) -> bool:
+        if not hosted.joined:
+            return False  # what an older incarnation held is not ours to give
+        broker, state = self.machine.broker, hosted.state
+        return bool(hosted.mine) or state.owner == broker or any(key[0] == broker for key in state.acquired)

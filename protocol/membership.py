@@ -1,0 +1,132 @@
+"""Who joins and who leaves: the sequencer's part (`design.md` 8, `sequencer.md` K4).
+
+A broker becomes a voter of the cluster stream first, then of each queue's; it leaves the queues first, then the
+cluster stream. Each is a `Member` event in the stream concerned, one at a time: the next begins when the one before is
+committed, and never before the term has committed something of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .events import CLUSTER, Member, encode_event
+from .frames import Evicted, Leave
+from .reign import LEADING
+from .streams import KeeperView, StreamView
+from .voters import change
+
+if TYPE_CHECKING:
+    from .sequencer import SequencerMachine
+
+LEFT = "this broker has left the cluster"
+
+
+class Membership:
+    """Of one sequencer.
+
+    Attributes:
+        leaving: brokers that are to leave -> their incarnations, 0 for one that is out and is not to come back.
+    """
+
+    def __init__(self, machine: SequencerMachine) -> None:
+        self.machine = machine
+        self.leaving: dict[str, int] = {}
+
+    # ---- changes of one stream's voters
+
+    def admit(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
+        """A blank keeper that is no voter of the stream holds what it needs: order that it becomes one, if that can be
+        done now. Otherwise it is tried again when the change before it is committed."""
+        known = stream.name == CLUSTER or voter in self._members()
+        if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
+            keeper.rejoin = stream.end
+            stream.returned[voter] = keeper.inc, stream.end
+            stream.incs[voter] = max(keeper.inc, stream.incs.get(voter, 0))
+
+    def _begin(self, stream: StreamView, event: Member) -> bool:
+        if not stream.ready or not stream.voters or stream.change or stream.commit < stream.start:
+            return False
+        self.machine.append(stream, encode_event(event))
+        stream.change = stream.end
+        stream.changed = list(stream.voters)
+        change(stream.changed, event)
+        return True
+
+    def done(self, stream: StreamView) -> None:
+        """A change of the voters is committed."""
+        left = [voter for voter in stream.voters if voter not in stream.changed]
+        stream.voters, stream.changed, stream.change = stream.changed, [], 0
+        for voter in left:
+            keeper = stream.keepers.pop(voter, None)
+            stream.away.discard(voter)
+            if stream.name == CLUSTER:
+                self.leaving.pop(voter, None)
+                self.machine.absent.discard(voter)
+                if keeper is not None:
+                    self.machine.send(keeper.peer, Evicted(LEFT))
+        if stream.name == CLUSTER:
+            machine = self.machine
+            machine.members = machine.pulse.members = machine.reign.members = stream.voters
+            for other in list(self.machine.streams.values()):
+                self.resume(other)
+        else:
+            self.resume(stream)
+            if left and CLUSTER in self.machine.streams:
+                self._see_off(self.machine.streams[CLUSTER])
+
+    def resume(self, stream: StreamView) -> None:
+        """What waited for the change before, or for the term's first commit."""
+        if stream.ready:
+            for voter, keeper in list(stream.keepers.items()):
+                self.machine.rejoining.propose(stream, voter, keeper)
+            self._see_off(stream)
+
+    # ---- leaving
+
+    def remind(self) -> None:
+        """Every beat: what could not be done before, because a stream was not ready, say."""
+        for stream in list(self.machine.streams.values()) if self.leaving else ():
+            self._see_off(stream)
+
+    def leave(self, peer: str, frame: Leave) -> None:
+        machine, broker = self.machine, frame.broker
+        if machine.reign.role != LEADING or (not frame.inc and broker not in machine.absent):
+            return  # whoever asks does so again
+        self.leaving[broker] = frame.inc
+        for name in frame.hosting:
+            machine.stream(name)
+        for stream in list(machine.streams.values()):
+            self._see_off(stream)
+
+    def back(self, broker: str, inc: int) -> None:
+        """An incarnation is here: if an older one wanted to leave, it left by dying."""
+        if inc > self.leaving.get(broker, inc):
+            del self.leaving[broker]
+
+    def _members(self) -> set[str]:
+        """Voters of the cluster stream, and who is about to join them."""
+        cluster = self.machine.streams.get(CLUSTER)
+        return {*self.machine.members, *cluster.changed} if cluster is not None else set(self.machine.members)
+
+    def _see_off(self, stream: StreamView) -> None:
+        """Take out of the voters who is to leave, or is no member of the cluster any more: a queue that was declared
+        while it left may have it among its voters."""
+        cluster = self.machine.streams.get(CLUSTER)
+        if cluster is None or not cluster.ready or cluster.commit < cluster.start or len(stream.voters) == 1:
+            return
+        members = self._members()
+        for broker in stream.voters:
+            if stream.name == CLUSTER:
+                goes = broker in self.leaving and not self._kept(broker)
+            else:
+                goes = broker in self.leaving or broker not in members
+            if goes and self._begin(stream, Member(broker, self.machine.beyond(broker), False)):
+                return
+
+    def _kept(self, broker: str) -> bool:
+        """Whether it is still a voter of a queue's stream, as far as that is known."""
+        return any(
+            not stream.ready or not stream.voters or broker in stream.voters or broker in stream.changed
+            for stream in self.machine.streams.values()
+            if stream.name != CLUSTER
+        )

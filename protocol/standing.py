@@ -1,0 +1,128 @@
+"""A broker's own standing in the cluster: blank, a voter, leaving, or out (`design.md` 8, `sequencer.md` K4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .events import CLUSTER, AnyEvent, Evict, Member, Rejoin
+from .frames import Append, Evicted, Leave, Update, UpdateStart, Yield
+from .membership import LEFT
+from .voters import change
+from .wiring import Wiring
+
+if TYPE_CHECKING:
+    from .broker import BrokerMachine
+
+LEAVING = "this broker leaves the cluster: connect to another member"
+
+
+class Standing:
+    """Of one broker.
+
+    Attributes:
+        returned: this incarnation votes, by what is applied; queues declared before may be kept by an earlier one.
+        leaving: it has been asked to leave, and serves no clients any more.
+    """
+
+    def __init__(self, machine: BrokerMachine, returned: bool) -> None:
+        self.machine = machine
+        self.returned = returned
+        self.leaving = False
+        self._yielded: set[str] = set()  # replicas that hold nothing any more
+
+    def refusal(self) -> str:
+        """Why no client is let in now; "" if it may be."""
+        if self.leaving:
+            return LEAVING
+        return "this broker is joining the cluster: connect to another member" if self.machine.keeper.blank else ""
+
+    # ---- the wiring's snapshot
+
+    def update(self, peer: str, frame: Update) -> None:
+        """Tell a blank broker the wiring; the sequencer passes it on."""
+        machine = self.machine
+        if frame.stream == CLUSTER and not machine.keeper.blank:
+            machine.send(peer, machine.keeper.update(machine.broker, frame.updatee, machine.wiring.snapshot()))
+
+    def restore(self, frame: UpdateStart) -> None:
+        machine = self.machine
+        keeper = machine.keeper
+        if frame.stream != CLUSTER or not keeper.blank or frame.index <= keeper.end:
+            return
+        keeper.restore(frame)
+        if keeper.incs.get(machine.broker) == machine.inc:  # we are back, and had not heard
+            keeper.blank, self.returned = False, True
+        machine.wiring = Wiring.restore(frame.state)
+        machine.members = list(frame.voters)
+        machine.wiring_version += 1
+        machine.hosts.restored()
+        machine.needs_ack = True
+        machine.send(machine.following.leader, keeper.subscribe())
+
+    # ---- the cluster stream
+
+    def begin(self, frame: Append) -> None:
+        """A blank broker that is told the stream from its beginning: who voted then."""
+        keeper = self.machine.keeper
+        if keeper.blank and not frame.previous and frame.voters and not keeper.end:
+            self.machine.members = list(frame.voters)
+
+    def note(self, event: AnyEvent) -> None:
+        """A committed event may speak of this broker, or of who votes."""
+        machine = self.machine
+        us, inc = machine.broker, machine.inc
+        if type(event) is Evict and event.broker == us and event.inc >= inc:
+            machine.retire("this broker was evicted: it was silent for too long")
+        elif type(event) is Rejoin:
+            self.returned = self.returned or (event.voter, event.inc) == (us, inc)
+        elif type(event) is Member:
+            change(machine.members, event)
+            self.returned = self.returned or (event.present and (event.broker, event.inc) == (us, inc))
+            if not event.present and event.broker == us and event.inc >= inc:
+                machine.retire(LEFT, left=True)
+
+    def evicted(self, peer: str, frame: Evicted) -> None:
+        """We are out: by the leader's word, or by that of a replica of ours which has found it in a queue."""
+        machine = self.machine
+        if peer in machine.hosts.replicas:
+            machine.retire(frame.reason)
+        elif peer == machine.following.leader:
+            machine.retire(frame.reason, left=frame.reason == LEFT)
+
+    # ---- leaving
+
+    def drain(self) -> None:
+        """Send the clients away, then have the replicas give up what they hold, then ask to be taken out."""
+        machine = self.machine
+        if machine.members == [machine.broker]:
+            return  # nobody is left to keep anything
+        if not self.leaving:
+            self.leaving = True
+            self._yielded.clear()
+            machine.moved({broker: at for broker, at in machine.addresses.items() if broker != machine.broker})
+            machine.close_all(LEAVING)
+            for replica in machine.hosts.replicas:
+                machine.send(replica, Yield())
+        self.ask()
+
+    def replica_up(self, replica: str) -> None:
+        if self.leaving:
+            self.machine.send(replica, Yield())
+
+    def yielded(self, replica: str) -> None:
+        self._yielded.add(replica)
+        self.ask()
+
+    def attached(self) -> None:
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask to be taken out of all voters, once nothing is held here; again whenever the sequencer may not know."""
+        machine = self.machine
+        if self.leaving and self._yielded.issuperset(machine.hosts.replicas):
+            machine.lead(Leave(machine.broker, machine.inc, [queue.id for queue in machine.wiring.queues()]))
+
+    def dismiss(self, broker: str) -> None:
+        machine = self.machine
+        if broker != machine.broker:
+            machine.lead(Leave(broker, 0, [queue.id for queue in machine.wiring.queues()]))
