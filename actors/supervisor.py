@@ -62,6 +62,7 @@ class Supervisor:
         self.stage_now = "starting"
         self._secret = secrets.token_bytes(32)
         self.starting = asyncio.Lock()
+        self._running = asyncio.Event()
         self._began = time.time()
         self._version = 0
         self.healer = Healer(self)
@@ -91,6 +92,7 @@ class Supervisor:
         self.stage_now = "running"
         await self.tell_members()
         self.healer.begin()
+        self._running.set()
 
     async def _start(self, deadline: float) -> None:
         def left() -> float:
@@ -260,6 +262,7 @@ class Supervisor:
         self.joiner.resume(legacy["change"], legacy["ended"])
         await self.tell_members()
         self.healer.begin()
+        self._running.set()
 
     async def _newest(self, legacy: dict[str, Any]) -> dict[str, Any]:
         """Whoever started us may have missed the last word: a broker that has left would then be healed back."""
@@ -283,14 +286,17 @@ class Supervisor:
 
     async def add_broker(self, request: str, node: str) -> None:
         """Begin to add a broker (`Joiner.add`)."""
+        await self._running.wait()
         await self.joiner.add(request, node)
 
     async def remove_broker(self, request: str, broker: str) -> None:
         """Begin to remove a broker (`Joiner.remove`)."""
+        await self._running.wait()
         await self.joiner.remove(request, broker)
 
     async def progress(self, request: str) -> dict[str, Any]:
         """How far that is (`Joiner.progress`)."""
+        await self._running.wait()  # a Supervisor that has just taken over does not know yet what was asked
         return self.joiner.progress(request)
 
     async def stage(self) -> str:

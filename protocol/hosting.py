@@ -58,6 +58,7 @@ class Hosting:
         "dispatcher",
         "eager",
         "expiries",
+        "front",
         "interested",
         "joined",
         "keeper",
@@ -97,6 +98,7 @@ class Hosting:
         self.buried: set[int] = set()  # batches whose copies have been asked for
         self.update: Updatee | None = None  # under way to us
         self.updates: dict[str, Updater] = {}  # under way from us, by peer
+        self.front = (0, 0)  # of the last update to us: messages it brought, messages there were when it began
         self.retry_at = 0  # when a blank replica that hears of no update asks again
 
     @property
@@ -113,6 +115,7 @@ class Hosting:
         self.applied = frame.index
         self.unapplied = []
         self.update = Updatee(frame)
+        self.front = (0, self.state.live().count)
         self.expiries = sorted((at_ms, position) for position, at_ms in self.state.expiry.items())
 
     def whole(self) -> bool:
@@ -154,6 +157,9 @@ class Hosting:
             "consumers": len(self.dispatcher.subscriptions),
             "applied": self.applied,
             "blank": self.keeper.blank,
+            "updating": self.update is not None,
+            "update_front": self.front[0],
+            "update_depth": self.front[1],
         }
 
 

@@ -76,6 +76,7 @@ class Updates:
         update = hosted.update if hosted is not None else None
         if hosted is None or update is None or update.updater != self.machine.sender or not update.take(frame):
             return
+        hosted.front = (len(update.blobs), hosted.front[1])
         self.machine.send(self.machine.sender, UpdateTaken(frame.stream, frame.chunk))
         if update.until >= 0:
             hosted.needs_ack = True

@@ -93,7 +93,7 @@ def test_a_broker_joins_and_another_leaves_under_load() -> None:
             wait_until(lambda: producer.complete >= DEPTH, "there is something to copy")
             told: list[dict[str, Any]] = []
             assert cluster.add_broker(progress=told.append) == "b4"
-            assert [now["broker"] for now in told] == ["b4"] * len(told) and told[-1]["total"] >= 1
+            assert {now["broker"] for now in told} == {"b4"} and told[0]["stage"]
             assert sorted(cluster.addresses) == ["b1", "b2", "b3", "b4"]
             wait_until(lambda: sending.members == cluster.addresses, "clients hear of the new member")
             assert whole(cluster) == []
