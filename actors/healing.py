@@ -59,8 +59,6 @@ class Healer:
         book = self._supervisor.book
         for name in book:
             self.mind(name)
-        for name in book.half_started():
-            self.dead(name)
         for broker in book.of("BrokerNode"):
             if not book[broker].serving:
                 self._spawn(self._serve_when_joined(broker))

@@ -151,6 +151,7 @@ class Joiner:
         """Go on with what another Supervisor began."""
         self.change, self.ended = change, dict(ended)
         if change is not None:
+            self._stage = Stage("a new supervisor goes on with it")
             log.warning("going on: %s", change)
             self._spawn(change)
 

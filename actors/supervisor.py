@@ -258,6 +258,8 @@ class Supervisor:
         self.book = Book(legacy["book"])
         self.healer.numbers.update(legacy["numbers"])
         await self._end_unknown()
+        for name in self.book.half_started():
+            self.healer.dead(name)
         self.stage_now = "running"
         self.joiner.resume(legacy["change"], legacy["ended"])
         await self.tell_members()
