@@ -301,6 +301,12 @@ class AsyncDriver(Management):
         return self._conversation.reconnects
 
     @property
+    def interruptions(self) -> int:
+        """How often a broker was lost. A settlement in `session.lost` did not count if this is what it was before it
+        was asked for; if not, it was on its way when a broker was lost, and may have counted."""
+        return self._conversation.interruptions
+
+    @property
     def failed(self) -> bool:
         """Whether the connection is over."""
         return self._conversation.failure is not None

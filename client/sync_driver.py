@@ -243,6 +243,12 @@ class Driver(Management):
         """How often another broker (or the same again) has taken over."""
         return self.conversation.reconnects
 
+    @property
+    def interruptions(self) -> int:
+        """How often a broker was lost. A settlement in `session.lost` did not count if this is what it was before it
+        was asked for; if not, it was on its way when a broker was lost, and may have counted."""
+        return self.conversation.interruptions
+
     def close(self) -> None:
         """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
         with self.lock:
