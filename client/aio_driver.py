@@ -66,7 +66,7 @@ class AsyncDriver(Management):
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS
         )
         self._reconnecting = reconnecting
-        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking: asyncio.Task[None] | None = None
         self._broken = False  # the link of the attempt under way broke
         self._beat: asyncio.TimerHandle | None = None

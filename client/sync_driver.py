@@ -45,7 +45,7 @@ class Driver(Management):
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0
         )
         self._reconnecting = reconnecting
-        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking = False
         self._broken = False  # the link of the attempt under way broke
         try:
