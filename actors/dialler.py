@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
 
+_jitter = random.Random()  # of its own: the program we run in may have seeded the common one
+
 
 class Dialler:
     """Dials `address` for the peer `name` until `close`.
@@ -63,5 +65,5 @@ class Dialler:
                 # A link that lived was good: begin again without delay. One that died at once was refused.
                 if loop.time() - began > LONGEST_WAIT_S:
                     wait_s = FIRST_WAIT_S
-            await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
+            await asyncio.sleep(wait_s * _jitter.uniform(0.5, 1.0))
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)

@@ -66,7 +66,7 @@ class AsyncDriver(Management):
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS
         )
         self._reconnecting = reconnecting
-        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking: asyncio.Task[None] | None = None
         self._broken = False  # the link of the attempt under way broke
         self._beat: asyncio.TimerHandle | None = None
@@ -299,6 +299,12 @@ class AsyncDriver(Management):
     def reconnects(self) -> int:
         """How often another broker (or the same again) has taken over."""
         return self._conversation.reconnects
+
+    @property
+    def interruptions(self) -> int:
+        """How often a broker was lost. A settlement in `session.lost` did not count if this is what it was before it
+        was asked for; if not, it was on its way when a broker was lost, and may have counted."""
+        return self._conversation.interruptions
 
     @property
     def failed(self) -> bool:

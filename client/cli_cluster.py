@@ -26,6 +26,7 @@ def up(
     slice_ms: Annotated[int, typer.Option(min=1, help="an owner's time on a contended queue")] = 20,
     spares: Annotated[int, typer.Option(min=0, help="warm spare queue actors per broker")] = 2,
     client_port: Annotated[int, typer.Option(help="brokers' client ports count up from here; 0: any free ones")] = 0,
+    bind: Annotated[str, typer.Option(help="host that all listeners bind; else each Ray node's own address")] = "",
     as_json: Json = False,
 ) -> None:
     """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
@@ -40,7 +41,7 @@ def up(
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
-                spares=spares, client_port=client_port or None, progress=progress.update,
+                spares=spares, client_port=client_port or None, bind=bind or None, progress=progress.update,
             )  # fmt: skip
         except BaseException:
             if own:

@@ -88,11 +88,11 @@ def queue_purge(
 def exchange_add(
     name: str, type: Annotated[str, typer.Option(help="direct, topic, fanout or headers")] = "direct",
     durable: bool = False, alternate: Annotated[str, typer.Option(help="exchange for the unroutable")] = "",
-    broker: Broker = "", token: Token = "", as_json: Json = False,
+    argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Declare an exchange."""
+    """Declare an exchange; again with the same definition changes nothing."""
     with connection(broker, token) as c:
-        new = c.declare_exchange(name, type, durable, alternate)
+        new = c.declare_exchange(name, type, durable, alternate, pairs(argument))
     say(f"exchange {name} {'added' if new else 'is there already'}", {"exchange": name, "new": new}, as_json)
 
 

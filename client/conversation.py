@@ -67,6 +67,7 @@ class Conversation:
         online: a broker has greeted us and hears us.
         leave: why this broker must be left for another, "" while it need not.
         greetings, reconnects: how many brokers have greeted us; how many have taken over.
+        interruptions: how often a broker that had greeted us was lost.
         beat: the heartbeat of this link, when one is agreed.
     """
 
@@ -84,6 +85,7 @@ class Conversation:
         self.leave = ""
         self.greetings = 0
         self.reconnects = 0
+        self.interruptions = 0
         self.beat: Heartbeat | None = None
         self._client = uuid.uuid4().hex
         self._may_reconnect = reconnects
@@ -188,6 +190,7 @@ class Conversation:
         if not self.online:
             return
         self.online = False
+        self.interruptions += 1
         self._left = self.address
         self._reattaching.clear()
         for handle in list(self._detaching):

@@ -45,7 +45,7 @@ class Driver(Management):
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0
         )
         self._reconnecting = reconnecting
-        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.random)
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking = False
         self._broken = False  # the link of the attempt under way broke
         try:
@@ -242,6 +242,12 @@ class Driver(Management):
     def reconnects(self) -> int:
         """How often another broker (or the same again) has taken over."""
         return self.conversation.reconnects
+
+    @property
+    def interruptions(self) -> int:
+        """How often a broker was lost. A settlement in `session.lost` did not count if this is what it was before it
+        was asked for; if not, it was on its way when a broker was lost, and may have counted."""
+        return self.conversation.interruptions
 
     def close(self) -> None:
         """Say what has gathered and end the connection; what was fetched and not settled is requeued."""

@@ -333,6 +333,8 @@ class BrokerMachine(Follower):
                 self._outcomes[entry.number] = outcome
         if frame.entries or committed:
             self.needs_ack = True
+        if committed:
+            self.standing.ask()
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         definition = outcome.queue
@@ -344,7 +346,6 @@ class BrokerMachine(Follower):
             self.hosts.starting[definition.id] = index
             # An earlier incarnation may have kept it (K4).
             self.hosts.assign(definition, not self.standing.returned)
-        self.standing.ask()
 
     def _hosted(self, peer: str, frame: Hosted) -> None:
         if self.hosts.started(frame.queue):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import CLUSTER, Member, encode_event
-from .frames import Evicted, Leave
+from .frames import Evicted, Leave, Subscribe
 from .reign import LEADING
 from .streams import KeeperView, StreamView
 from .voters import change
@@ -26,11 +26,13 @@ class Membership:
 
     Attributes:
         leaving: brokers that are to leave -> their incarnations, 0 for one that is out and is not to come back.
+        _hosting: such a broker -> the queues there are, by the cluster stream up to that index.
     """
 
     def __init__(self, machine: SequencerMachine) -> None:
         self.machine = machine
         self.leaving: dict[str, int] = {}
+        self._hosting: dict[str, tuple[int, list[str]]] = {}
 
     # ---- changes of one stream's voters
 
@@ -81,6 +83,14 @@ class Membership:
                 self.machine.rejoining.propose(stream, voter, keeper)
             self._see_off(stream)
 
+    def turns_away(self, stream: StreamView, frame: Subscribe, newest: int) -> bool:
+        """Whether this keeper has left, or leaves, and has nothing more to say in the stream; its process goes on, and
+        may still be a voter of others. `newest`: its broker's newest incarnation here."""
+        voter = frame.voter
+        if voter in stream.voters or voter in stream.changed:
+            return False
+        return not frame.blank or (stream.name != CLUSTER and (voter in self.leaving or frame.inc < newest))
+
     # ---- leaving
 
     def remind(self) -> None:
@@ -92,9 +102,14 @@ class Membership:
         machine, broker = self.machine, frame.broker
         if machine.reign.role != LEADING or (not frame.inc and broker not in machine.absent):
             return  # whoever asks does so again
+        cluster = machine.streams.get(CLUSTER)
+        if broker not in self._members() and (cluster is None or broker not in cluster.keepers):
+            return  # it has left
         self.leaving[broker] = frame.inc
+        self._hosting[broker] = frame.index, frame.hosting
         for name in frame.hosting:
-            machine.stream(name)
+            if name not in machine.dropped:
+                machine.stream(name)
         for stream in list(machine.streams.values()):
             self._see_off(stream)
 
@@ -124,9 +139,15 @@ class Membership:
                 return
 
     def _kept(self, broker: str) -> bool:
-        """Whether it is still a voter of a queue's stream, as far as that is known."""
-        return any(
-            not stream.ready or not stream.voters or broker in stream.voters or broker in stream.changed
-            for stream in self.machine.streams.values()
-            if stream.name != CLUSTER
-        )
+        """Whether it is still a voter of a queue's stream, or may be of one that is being declared."""
+        index, hosting = self._hosting[broker]
+        streams = self.machine.streams
+        if index < streams[CLUSTER].end:
+            return True  # it is said anew when the rest has been applied
+        for name in hosting:
+            stream = streams.get(name)
+            if stream is not None and not (stream.ready and stream.voters):
+                return True
+            if stream is not None and (broker in stream.voters or broker in stream.changed):
+                return True
+        return False

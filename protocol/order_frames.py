@@ -214,11 +214,14 @@ class Leave(Frame):
 
     Attributes:
         inc: its incarnation, which asks for itself; 0: another broker asks, and it counts only if it is evicted.
+        hosting: all queues there are by the cluster stream up to entry `index`: one declared behind that may have it
+            among its voters.
     """
 
     broker: str
     inc: int
     hosting: list[str]
+    index: int
 
 
 class Evicted(Frame):

@@ -336,12 +336,12 @@ class SequencerMachine:
         voter = frame.voter
         if not frame.blank:  # a blank one does not know who they were when the stream began
             stream.voters = stream.voters or list(frame.voters) or list(self.members)
-        if not frame.blank and voter not in stream.voters and voter not in stream.changed:
-            if stream.name == CLUSTER:
-                self.send(peer, Evicted(LEFT))
-            return  # it leaves, and has nothing more to say here
         known = stream.keepers.get(voter)
         newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
+        if self.membership.turns_away(stream, frame, newest):
+            if stream.name == CLUSTER:
+                self.send(peer, Evicted(LEFT))
+            return
         if self._is_out(voter, frame.inc) or frame.inc < newest:
             self.send(peer, Evicted(f"incarnation {frame.inc} of {voter} is over: a newer one keeps {stream.name}"))
             return
@@ -352,7 +352,7 @@ class SequencerMachine:
         if self.succession.mistaken(stream, frame):
             return
         inc, index = stream.returned.get(voter, (0, 0))
-        if not keeper.voting and inc == frame.inc:  # it may not have heard yet that it votes
+        if not keeper.voting and inc == frame.inc and have >= stream.base:  # it may not have heard yet that it votes
             keeper.voting = index <= stream.commit
             keeper.rejoin = index
         if have < stream.base:
@@ -445,7 +445,7 @@ class SequencerMachine:
             self._commit(stream, index)
         if stream.commit > stream.base:
             upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
-            if upto > stream.base and all(v in keepers or v in self.absent for v in stream.voters):
+            if upto > stream.base and all(v in keepers or v in self.absent for v in stream.voters + stream.changed):
                 stream.forget(upto)
 
     def _held(self, stream: StreamView) -> int:

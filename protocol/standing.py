@@ -120,9 +120,13 @@ class Standing:
         """Ask to be taken out of all voters, once nothing is held here; again whenever the sequencer may not know."""
         machine = self.machine
         if self.leaving and self._yielded.issuperset(machine.hosts.replicas):
-            machine.lead(Leave(machine.broker, machine.inc, [queue.id for queue in machine.wiring.queues()]))
+            machine.lead(self._leave(machine.broker, machine.inc))
 
     def dismiss(self, broker: str) -> None:
         machine = self.machine
         if broker != machine.broker:
-            machine.lead(Leave(broker, 0, [queue.id for queue in machine.wiring.queues()]))
+            machine.lead(self._leave(broker, 0))
+
+    def _leave(self, broker: str, inc: int) -> Leave:
+        machine = self.machine
+        return Leave(broker, inc, [queue.id for queue in machine.wiring.queues()], machine.keeper.commit)

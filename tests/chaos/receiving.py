@@ -26,12 +26,12 @@ class Held:
 
 @dataclass
 class Asked:
-    """A settlement on its way. Attributes: generation: of the connection when it was asked for."""
+    """A settlement on its way. Attributes: interruptions: of the connection before it was asked for."""
 
     id: int
     kind: str
     position: int
-    generation: int
+    interruptions: int
 
 
 class Hand:
@@ -70,6 +70,9 @@ class Hand:
 
     def _now(self) -> int:
         return getattr(self._connection, "reconnects", 0)
+
+    def _interruptions(self) -> int:
+        return getattr(self._connection, "interruptions", 0)
 
     def _open(self) -> None:
         self.link = self._name_link()
@@ -133,9 +136,10 @@ class Hand:
         generation = self._now()
         stale = [id for id in ids if self.held[id].generation != generation]
         self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=SENT)
+        interruptions = self._interruptions()
         held = [(id, self.held.pop(id)) for id in ids]
         asked = [(id, one) for id, one in held if id not in stale]
-        self._asked += [Asked(id, kind, one.message.position, one.generation) for id, one in asked]
+        self._asked += [Asked(id, kind, one.message.position, interruptions) for id, one in asked]
         unsure = [id for id, one in held if id in stale and one.unsure]
         if unsure:  # of the new broker perhaps: then it counts
             self._answer(kind, unsure, UNKNOWN)
@@ -161,8 +165,8 @@ class Hand:
 
     def _conclude(self) -> None:
         asked, self._asked = self._asked, []
-        generation = self._now()
         told = self._session.lost
+        interruptions = self._interruptions()  # read last: it changes before anything is told lost by it
         lost = Counter(position for _, position in told[self._known_lost :]) - self._stale
         self._stale.clear()
         self._known_lost = len(told)
@@ -171,7 +175,7 @@ class Hand:
             outcome = COMPLETED
             if lost[one.position]:
                 # Of one that was on its way when the broker was lost nobody knows whether it counted.
-                outcome = LOST if one.generation == generation else UNKNOWN
+                outcome = LOST if one.interruptions == interruptions else UNKNOWN
                 lost[one.position] -= 1
             outcomes.setdefault((one.kind, outcome), []).append(one.id)
         for (kind, outcome), ids in outcomes.items():

@@ -22,6 +22,7 @@ from mantamq.protocol.frames import (
     Flow,
     FlowDrained,
     Frame,
+    MembersChanged,
     Open,
     Opened,
     Reply,
@@ -79,6 +80,7 @@ class Client:
         self.world, self.name, self.broker = world, name, broker
         self.opened = False
         self.replaced = False
+        self.members: dict[str, str] = {}
         self.links: dict[int, Link] = {}
         self.disposals: dict[tuple[int, int], tuple[str, str, list[int], set[Item]]] = {}
         self.replies: dict[int, Reply | None] = {}
@@ -96,6 +98,10 @@ class Client:
         kind = type(frame)
         if kind is Opened:
             self.opened = True
+        elif kind is MembersChanged:
+            if not frame.members:
+                raise Violation(f"{self.name}: is told of no member")
+            self.members = frame.members
         elif kind is Reply:
             if self.replies[frame.number] is not None:
                 raise Violation(f"I6 {self.name}: command {frame.number} is answered twice")

@@ -6,8 +6,10 @@ As many brokers' copies may be gone at a time as the cluster can bear; sequencer
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from mantamq.protocol.effects import OWNERSHIP, Received
+from mantamq.protocol.events import CLUSTER
 from mantamq.protocol.frames import Append, Bury, Suspect
 
 from .world import World
@@ -34,6 +36,7 @@ class Faults:
         self._doomed = ""  # a sequencer that is to die in the midst of its work
         self._burier = False  # whether the next broker that buries is to die
         world.taps.append(self._sent)
+        self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
         self._until_us = 0  # when the longest pause or cut will be over
 
     def maybe(self, rng: random.Random) -> None:
@@ -154,7 +157,33 @@ class Faults:
         world = self.world
         if world.now_us < self._until_us + 1_000_000:
             return False
-        return self.missing() < (len(world.brokers) - 1) // 2 or (len(world.brokers) == 2 and not self.missing())
+        for stream, voters in self.voters.items():
+            missing = sum(not self._keeps(voter, stream) for voter in voters)
+            if missing >= (len(voters) - 1) // 2 and not (len(voters) == 2 and not missing):
+                return False
+        return True
+
+    def _keeps(self, broker: str, stream: str) -> bool:
+        """Whether its copy of the stream counts."""
+        machine = self.world.machines.get(broker)
+        if machine is None or self._out(broker, machine):
+            return False
+        if stream == CLUSTER:
+            return not machine.keeper.blank or machine.keeper.subscribe().joins
+        replica = self.world.machines.get(machine.hosts.of.get(stream, ""))
+        hosted = replica.queues.get(stream) if replica is not None else None
+        if hosted is None:  # deleted, or not declared here yet: then it cannot have forgotten anything
+            return machine.wiring.by_id(stream) is None
+        return not hosted.keeper.blank or hosted.keeper.subscribe().joins
+
+    def _out(self, broker: str, machine: Any) -> bool:
+        """It may be out of a queue and not know it yet."""
+        incs = machine.hosts.incs
+        return any(
+            hosted.state.evicted.get(broker, -1) >= incs[id] and broker in self.voters.get(id, ())
+            for name, other in self.world.machines.items() if "." in name
+            for id, hosted in other.queues.items() if id in incs
+        )  # fmt: skip
 
     def missing(self) -> int:
         """Brokers that do not vote in all streams, of those that are meant to be there."""
@@ -164,12 +193,8 @@ class Faults:
         machine = self.world.machines.get(broker)
         if machine is None or machine.keeper.blank:
             return False
-        incs = machine.hosts.incs
-        for name, other in self.world.machines.items():  # it may be out and not know it yet
-            if "." in name and any(
-                hosted.state.evicted.get(broker, -1) >= incs[id] for id, hosted in other.queues.items() if id in incs
-            ):
-                return False
+        if self._out(broker, machine):
+            return False
         for queue in machine.wiring.queues():
             replica = self.world.machines.get(machine.hosts.of.get(queue.id, ""))
             hosted = replica.queues.get(queue.id) if replica is not None else None
@@ -190,10 +215,16 @@ class Faults:
             self.lame = rng.choice(self.world.brokers)
             self.world.crash(self.lame, back=False)
 
+    def give_up_the_lost(self) -> None:
+        """Half the time: who died for good is taken out of the voters."""
+        if self.lame and self.world.rng.random() < 0.5:
+            self.world.remove_broker(self.lame)
+            self.lame = ""
+
     def healthy(self) -> bool:
         """Everybody is there, votes everywhere, and follows one sequencer that leads."""
         world = self.world
-        if self.missing() or OWNERSHIP not in world.machines or len(world.sequencers()) < 2:
+        if self.missing() or world.leaving or OWNERSHIP not in world.machines or len(world.sequencers()) < 2:
             return False
         brokers = [world.machines[broker] for broker in world.brokers if broker != self.lame]
         leaders = {(broker.following.leader, broker.following.promised) for broker in brokers}

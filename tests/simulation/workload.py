@@ -17,6 +17,7 @@ from .deliveries import Deliveries
 from .faults import Faults
 from .leases import Leases
 from .model import Violation
+from .moves import Moves
 from .world import BROKERS, START_US, Machines, World
 
 OPERATIONS = 500
@@ -59,6 +60,9 @@ class Story:
         )
         self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
+        self.moves = Moves(self.world, seed)
+        if self.faults is not None:
+            self.faults.voters = self.watch.voters
         self.deliveries = Deliveries(self.world, self.watch)
         self.leases = Leases(self.world)
         self.operations = 0
@@ -161,6 +165,9 @@ class Story:
             world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):
                 self._act(batch)
+            self.moves.maybe()
+            if self.moves.left:
+                self._replace_the_cut_off()
             if self.faults is not None:
                 if rng.random() < 0.1:  # long enough for somebody to be missed, now and then
                     world.run_for(rng.choice([10_000, 10_000, 100_000, 700_000, 1_500_000]))
@@ -294,6 +301,8 @@ class Story:
             if rng.random() < 0.3:
                 self.faults.lose_one(rng)
                 self.until(self.faults.healthy, "the others do without one that died", HEAL_US)
+                self.faults.give_up_the_lost()
+                self.until(self.faults.healthy, "who died for good is out of the voters", HEAL_US)
             self._replace_the_cut_off()
         elif self.cuts:  # what is lost last, no later traffic brings back
             world.run_for(rng.choice([0, 500, 2_000, 5_000, 10_000]))
@@ -302,6 +311,9 @@ class Story:
                 if rng.random() < 0.8:
                     world.run_for(gap_us)
                     world.cut_link(*pair, down_us=rng.choice([100, 2_000, 50_000]))
+        if not (self.faults is not None and self.faults.lame):
+            self.until(self.moves.done, "who joins has joined, and who leaves has left", HEAL_US)
+            self._replace_the_cut_off()
         world.run_for(150_000)
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
         alive = [client for client in self.clients if client.alive]
@@ -375,8 +387,7 @@ class Story:
         if wrong or any(not target.startswith("t") for target in failed):
             raise Violation(f"refused without cause: {wrong[:3]} {failed[:3]}")
         closed = {name: why for name, why in world.closed.items() if self.faults is None or why[0] != "unavailable"}
-        if closed:
-            raise Violation(f"a well-behaved client was closed: {closed}")
+        self.moves.check_closed(closed, {client.name: client.broker for client in self.clients})
 
 
 def _all_told(item: tuple[Client, int, Link]) -> bool:

@@ -212,22 +212,23 @@ class World:
         self.after(500_000, lambda: self._look_after(broker))
 
     def _look_after(self, broker: str) -> None:
-        if broker in self.leaving and not self._is_out(broker):
-            self.remove_broker(broker)
-
-    def _is_out(self, broker: str) -> bool:
-        """Whether every other member knows that it is no voter any more; if so, its processes are ended."""
+        """Done when every other member says that it is no voter any more; its processes are ended then. Who joined just
+        before may be unknown to them, so they are asked once more afterwards."""
+        if broker not in self.leaving:
+            return
         others = [self.machines[b] for b in self.brokers if b != broker and b in self.machines]
         known = [machine.members for machine in others if not machine.keeper.blank]
         if not known or any(broker in members for members in known):
-            return False
-        self._end(broker)
-        return True
+            self.remove_broker(broker)
+        elif broker in self.brokers:
+            self._end(broker)
+            self.after(500_000, lambda: self._look_after(broker))
+        else:
+            self.leaving.discard(broker)
 
     def _end(self, broker: str) -> None:
         """It is no member any more."""
         self.brokers = tuple(b for b in self.brokers if b != broker)
-        self.leaving.discard(broker)
         self._gone.add(broker)
         self.crash(broker, back=False)
 

@@ -62,7 +62,7 @@ class FakeConnection:
 
     def __init__(self, sender: FakeSender | None = None) -> None:
         self.broker = "b1"
-        self.reconnects = 0
+        self.reconnects = self.interruptions = 0
         self.lost: list[tuple[str, int]] = []
         self.inbox: list[Message] = []
         self._sender = sender
@@ -223,9 +223,19 @@ def test_lost_once_counts_for_the_first_of_two(holding):
     assert [outcome for *_, outcome in holding.outcomes()] == ["lost", "completed"]
 
 
+def test_what_was_on_its_way_when_the_broker_was_lost_is_unknown_before_another_has_taken_over(holding):
+    holding.get(1)
+    holding.hand.settle("accept", [1])
+    holding.connection.interruptions += 1
+    holding.connection.lost += [("q", 1)]
+    holding.sync()
+    assert holding.outcomes() == [(1, "r1/1", "accept", "unknown")]
+
+
 def test_what_was_on_its_way_when_another_broker_took_over_is_unknown(holding):
     holding.get(1)
     holding.hand.settle("accept", [1])
+    holding.connection.interruptions += 1
     holding.connection.reconnects += 1
     holding.connection.lost += [("q", 1)]
     holding.sync()

@@ -139,7 +139,8 @@ def test_a_wrong_token_is_said(run: Run) -> None:
 def test_wiring(at: Run) -> None:
     assert at("queue", "add", "q", "--json").json["new"] is False
     assert at("queue", "add", "r", "--argument", "limit=5", "--json").json["new"] is True
-    assert at("exchange", "add", "e", "--type", "topic").code == 0
+    assert at("exchange", "add", "e", "--type", "topic", "-a", "owner=ops").code == 0
+    assert at("exchange", "add", "e", "--type", "topic").code == 1  # the definition is another one
     assert at("bind", "e", "r", "JFK.#", "--json").json == {"new": True}
     assert at("bindings", "--json").json == [{"exchange": "e", "queue": "r", "key": "JFK.#", "arguments": {}}]
     assert "JFK.#" in at("bindings").out
