@@ -141,12 +141,13 @@ def fill(address: str, queues: list[str], depth: int) -> None:
 
 @dataclass(frozen=True)
 class Joined:
-    """When a join began, when the newcomer's processes were up, when it had everything (monotonic, seconds); of each
-    queue, how many messages its update brought, and how deep it was when the update began."""
+    """When a join began and when it was done, when its updates began and ended (monotonic, seconds); of each queue, how
+    many messages its update brought, and how deep it was when the update began."""
 
     began: float
-    up: float
     ended: float
+    update_began: float
+    update_ended: float
     fronts: list[tuple[int, int]]
 
 
@@ -156,17 +157,15 @@ def join(cluster: Any) -> Joined:
     Raises:
         LocalError: it was not done at the limit.
     """
-    marks: dict[str, float] = {}
     began = time.monotonic()
-    broker = cluster.add_broker(
-        timeout_s=JOIN_S, progress=lambda now: marks.setdefault(now["stage"], time.monotonic())
-    )  # fmt: skip
+    broker = cluster.add_broker(timeout_s=JOIN_S)
     ended = time.monotonic()
-    starting = ("its processes start", "its process does not answer yet")
-    up = min((at for stage, at in marks.items() if stage not in starting), default=ended)
     replicas = [actor for actor in cluster.status()["actors"] if actor["name"].startswith(f"{broker}.r")]
-    reports = [queue for replica in replicas for queue in replica["machine"].values()]
-    return Joined(began, up, ended, [(queue["update_front"], queue["update_depth"]) for queue in reports])
+    updates = [queue["update"] for replica in replicas for queue in replica["machine"].values()]
+    back_s = time.time() - time.monotonic()  # the replicas' clock is the machine's
+    first, last = min(update["began_ms"] for update in updates), max(update["ended_ms"] for update in updates)
+    fronts = [(update["messages"], update["depth"]) for update in updates]
+    return Joined(began, ended, first / 1e3 - back_s, last / 1e3 - back_s, fronts)
 
 
 def trial(queues: int, depth: int, rate: int, into: Collection, say: Callable[[str], None]) -> None:
@@ -192,8 +191,8 @@ def trial(queues: int, depth: int, rate: int, into: Collection, say: Callable[[s
     spans = {
         "before": (ticks[0][0] + SETTLE_S, joined.began),
         "during": (joined.began, joined.ended),
-        "starting": (joined.began, joined.up),
-        "updating": (joined.up, joined.ended),
+        "starting": (joined.began, joined.update_began),
+        "updating": (joined.update_began, joined.update_ended),
     }
     for span, (first, last) in spans.items():
         late = sorted((done - due) * 1e3 for due, done in ticks if first <= due < last)
@@ -202,7 +201,7 @@ def trial(queues: int, depth: int, rate: int, into: Collection, say: Callable[[s
             into.add(OURS, workload, f"{span}_p99_ms", "ms", late[int((len(late) - 1) * 0.99)])
             into.add(OURS, workload, f"{span}_max_ms", "ms", late[-1])
     into.add(OURS, workload, "join_s", "s", joined.ended - joined.began)
-    into.add(OURS, workload, "update_s", "s", joined.ended - joined.up)
+    into.add(OURS, workload, "update_s", "s", joined.update_ended - joined.update_began)
     into.add(OURS, workload, "update_front_most", "messages", float(max(front for front, _ in joined.fronts)))
     into.add(OURS, workload, "front_share", "ratio", max(front / depth for front, depth in joined.fronts))
 

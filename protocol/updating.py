@@ -13,6 +13,7 @@ from .queue import QueueState
 
 CHUNK_BYTES = 256 * 1024
 CHUNK_MESSAGES = 2048
+PACE_BYTES_S = 32 * 1024 * 1024
 IN_FLIGHT = 4
 """Chunks that may wait to be taken."""
 RETRY_MS = 2000
@@ -75,25 +76,60 @@ class Updatee:
 
     Attributes:
         updater: its peer name.
+        chunk: how many chunks have come.
         blobs: the messages so far.
         until: with all messages here, how far the stream must be committed before the state is whole; -1: not all
             are here.
+        wait_ms: when the updater may go on; 0: it need not wait.
     """
 
-    def __init__(self, frame: UpdateStart) -> None:
+    def __init__(self, frame: UpdateStart, depth: int, now_ms: int) -> None:
         self.updater = frame.updater
+        self.chunk = 0
         self.blobs: dict[int, bytes] = {}
         self.until = -1
-        self._chunk = 0
+        self.wait_ms = 0
+        self._messages = 0
+        self._depth = depth
+        self._began_ms = now_ms
+        self._ended_ms = 0
 
     def take(self, frame: UpdateFront) -> bool:
         """Take a chunk; False: it is not the next one (of an update that was given up, say)."""
-        if frame.chunk != self._chunk + 1:
+        if frame.chunk != self.chunk + 1:
             return False
-        self._chunk = frame.chunk
+        self.chunk = frame.chunk
         ranges = frame.ranges
         positions = (p for i in range(0, len(ranges), 2) for p in range(ranges[i], ranges[i + 1] + 1))
         self.blobs.update(zip(positions, frame.blobs, strict=True))
+        self._messages += len(frame.blobs)
         if frame.last:
             self.until = frame.index
         return True
+
+    def end(self, now_ms: int) -> None:
+        self.blobs = {}
+        self._ended_ms = now_ms
+
+    def report(self) -> dict[str, int]:
+        """How far it is: messages that came, and how many there were when it began; when it began and ended, 0 for
+        not yet."""
+        return {
+            "messages": self._messages,
+            "depth": self._depth,
+            "began_ms": self._began_ms,
+            "ended_ms": self._ended_ms,
+        }
+
+
+class Pace:
+    """How fast a process takes updates, those of all its queues together. The brokers and clients of a machine need its
+    cores as well, and an update that takes all it can get is felt by every publisher."""
+
+    def __init__(self) -> None:
+        self._free_us = 0
+
+    def next(self, now_ms: int, size: int) -> int:
+        """When the next chunk may come, after one of `size` bytes; milliseconds."""
+        self._free_us = max(self._free_us, now_ms * 1000) + size * 1_000_000 // PACE_BYTES_S
+        return self._free_us // 1000
