@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..protocol.broker import BrokerMachine
 from ..protocol.effects import Dismiss, Drain
@@ -71,6 +70,6 @@ class BrokerNode(Member):
         self._deputy = deputy
         deputy.begin()
 
-    async def recall(self) -> dict[str, Any] | None:
+    async def recall(self) -> bytes | None:
         """What the last Supervisor left here."""
         return self._deputy.legacy if self._deputy is not None else None

@@ -247,7 +247,7 @@ class Healer:
         await self._tell(book.replicas(), "part", replicas)
         node = self._node_for(old.node)
         port = int(old.clients.rsplit(":", 1)[1]) if old.clients and node.host == old.host else 0
-        names = await self.launch(broker, node)
+        names = await self.launch(broker, node, max(supervisor.plan.spares, len(replicas)))
         try:
             await self.introduce(broker, names, port)
         except BaseException:
@@ -256,19 +256,25 @@ class Healer:
             raise
         self._replaced[broker] = time.monotonic()
 
-    async def launch(self, broker: str, node: Node) -> list[str]:
+    async def launch(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
         """The processes of a broker that is to come in blank; returns the names of its replicas.
+
+        Args:
+            replicas: how many there are to be.
+            gently: one after the other. Each takes a core while it starts, and those that serve need it as well.
 
         Raises:
             LocalError: one did not start. The replicas are gone then.
         """
         supervisor = self._supervisor
-        names = [f"{broker}.r{self.number(broker)}" for _ in range(supervisor.plan.spares)]
+        names = [f"{broker}.r{self.number(broker)}" for _ in range(replicas)]
         try:
-            supervisor.new(BrokerNode, broker, node)
-            for name in names:
-                supervisor.new(QueueReplica, name, node)
-            await asyncio.gather(*(supervisor.verify(name, VERIFY_S) for name in [broker, *names]))
+            for name in [broker, *names]:
+                supervisor.new(QueueReplica if name in names else BrokerNode, name, node)
+                if gently:
+                    await supervisor.verify(name, VERIFY_S)
+            if not gently:
+                await asyncio.gather(*(supervisor.verify(name, VERIFY_S) for name in [broker, *names]))
         except BaseException:
             for name in names:
                 if name in supervisor.book:
@@ -277,11 +283,16 @@ class Healer:
         return names
 
     async def introduce(self, broker: str, names: list[str], port: int) -> None:
-        """Let a broker and its replicas begin, blank: they dial the others."""
-        supervisor = self._supervisor
-        await supervisor.start_broker(broker, port, blank=True)
+        """Let a broker and its replicas begin, blank: they dial the others.
+
+        The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
+        """
+        supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
+        await supervisor.start_broker(broker, port, blank=True, sequencers={})
         for name in names:
             await supervisor.start_replica(name)
+        await handle.call("until_linked", names, ASK_S)
+        await handle.call("meet", supervisor.book.sequencers())
         for name in [broker, *names]:
             self.mind(name)
         self._spawn(self._serve_when_joined(broker))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.1
+LOOK_S = 0.2
 ASK_S = 2.0
 AGAIN_S = 1.0
 ENDED_KEPT = 32
@@ -199,8 +199,10 @@ class Joiner:
         """Raises Undone when the processes do not start; then nothing is left of them."""
         supervisor, healer, broker = self._supervisor, self._supervisor.healer, change.broker
         node = next((node for node in alive_nodes() if node.id == change.node), None)
+        book = supervisor.book
+        replicas = max(supervisor.plan.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
         try:
-            names = await healer.launch(broker, node or self.node_named(""))
+            names = await healer.launch(broker, node or self.node_named(""), replicas, gently=True)
         except Exception as error:
             for name in supervisor.book.group(broker):
                 await healer.end(name)

@@ -26,6 +26,7 @@ from .handshake import Credentials
 from .healing import Healer
 from .health import complaints, quorum_critical, sharing_node
 from .joining import Joiner
+from .legacy import Legacy
 from .member import fence
 from .ownership_actor import Ownership
 from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes
@@ -110,7 +111,7 @@ class Supervisor:
         self.stage_now = "listening"
         await self.start_actor(SEQUENCER, fresh(), members, True)
         await self.start_actor(STANDBY, fresh(), members, False)
-        brokers = (self.start_broker(broker, plan.port(broker), blank=False) for broker in members)
+        brokers = (self.start_broker(broker, plan.port(broker), False, book.sequencers()) for broker in members)
         await asyncio.gather(self.start_ownership(), *brokers)
         for broker in members:
             book.change(broker, serving=True)
@@ -165,11 +166,11 @@ class Supervisor:
         plan = self.plan
         await self.start_actor(OWNERSHIP, fresh(), list(plan.members), plan.slice_ms, self.book.sequencers())
 
-    async def start_broker(self, broker: str, port: int, blank: bool) -> None:
+    async def start_broker(self, broker: str, port: int, blank: bool, sequencers: dict[str, str]) -> None:
         want_spare = Teller(self.placement, SUPERVISOR, "want_spare")
         plan = self.plan
         await self.start_actor(
-            broker, port, fresh(), list(plan.members), plan.token, self.book.sequencers(), blank, want_spare
+            broker, port, fresh(), list(plan.members), plan.token, sequencers, blank, want_spare
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
@@ -229,7 +230,7 @@ class Supervisor:
     async def tell_members(self) -> None:
         """Tell every broker where clients find the others, and what a new Supervisor would have to know."""
         self._version += 1
-        addresses, legacy = self.book.serving(), self._legacy()
+        addresses, legacy = self.book.serving(), self._legacy().packed()
         brokers = self.book.of("BrokerNode")
         calls = [self.book[broker].handle.call("members", addresses, timeout_s=STOP_S) for broker in brokers]
         for rank, broker in enumerate(brokers):
@@ -237,41 +238,42 @@ class Supervisor:
             calls.append(self.book[broker].handle.call("remember", deputy, timeout_s=STOP_S))
         await asyncio.gather(*calls, return_exceptions=True)
 
-    def _legacy(self) -> dict[str, Any]:
-        return {
-            "cluster": self.cluster,
-            "secret": self._secret,
-            "plan": self.plan,
-            "began": self._began,
-            "book": dict(self.book),
-            "numbers": dict(self.healer.numbers),
-            "version": self._version,
-            "change": self.joiner.change,
-            "ended": dict(self.joiner.ended),
-        }
+    def _legacy(self) -> Legacy:
+        return Legacy.of(
+            self.book,
+            version=self._version,
+            cluster=self.cluster,
+            secret=self._secret,
+            plan=self.plan,
+            began=self._began,
+            numbers=dict(self.healer.numbers),
+            change=self.joiner.change,
+            ended=dict(self.joiner.ended),
+        )
 
-    async def resume(self, legacy: dict[str, Any]) -> None:
+    async def resume(self, packed: bytes) -> None:
         """Take over from a Supervisor that has died: what it knew, then what has died since is replaced."""
-        legacy = await self._newest(legacy)
-        self.cluster, self._secret, self._version = legacy["cluster"], legacy["secret"], legacy["version"]
-        self.plan, self._began = legacy["plan"], legacy["began"]
-        self.book = Book(legacy["book"])
-        self.healer.numbers.update(legacy["numbers"])
+        legacy = await self._newest(Legacy.unpacked(packed))
+        self.cluster, self._secret, self._version = legacy.cluster, legacy.secret, legacy.version
+        self.plan, self._began = legacy.plan, legacy.began
+        self.book = legacy.handles(self.placement)
+        self.healer.numbers.update(legacy.numbers)
         await self._end_unknown()
         for name in self.book.half_started():
             self.healer.dead(name)
         self.stage_now = "running"
-        self.joiner.resume(legacy["change"], legacy["ended"])
+        self.joiner.resume(legacy.change, legacy.ended)
         await self.tell_members()
         self.healer.begin()
         self._running.set()
 
-    async def _newest(self, legacy: dict[str, Any]) -> dict[str, Any]:
+    async def _newest(self, legacy: Legacy) -> Legacy:
         """Whoever started us may have missed the last word: a broker that has left would then be healed back."""
-        book = Book(legacy["book"])
+        book = legacy.handles(self.placement)
         calls = (book[broker].handle.call("recall", timeout_s=RECALL_S) for broker in book.of("BrokerNode"))
-        found = [one for one in await asyncio.gather(*calls, return_exceptions=True) if isinstance(one, dict)]
-        return max([legacy, *found], key=lambda one: one["version"])
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        others = [Legacy.unpacked(packed) for packed in found if isinstance(packed, bytes)]
+        return max([legacy, *others], key=lambda one: one.version)
 
     async def _end_unknown(self) -> None:
         """End the actors that were started after the legacy was written: known to Ray by name, but not to us."""
@@ -279,7 +281,7 @@ class Supervisor:
         for name in self.placement.names():
             if name == SUPERVISOR or (handle := self.placement.find(name)) is None:
                 continue
-            if name not in self.book or not handle.same(self.book[name].handle):
+            if name not in self.book or handle.id != self.book[name].handle.id:
                 handle.kill()
                 ended.add(name)
         until = time.monotonic() + NAMES_S

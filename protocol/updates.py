@@ -8,7 +8,7 @@ from .events import ZERO
 from .frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
 from .hosting import Hosting
 from .queue import QueueState
-from .updating import RETRY_MS, Pace, Updatee, Updater
+from .updating import PROCESS_BYTES_S, RETRY_MS, Pace, Updatee, Updater
 
 if TYPE_CHECKING:
     from .replica import ReplicaMachine
@@ -19,7 +19,7 @@ class Updates:
 
     def __init__(self, machine: ReplicaMachine) -> None:
         self.machine = machine
-        self._pace = Pace()
+        self._pace = Pace(PROCESS_BYTES_S)
 
     def ask_again(self, id: str, hosted: Hosting) -> None:
         """A blank replica whose update does not come: begin anew with another updater."""
@@ -86,7 +86,7 @@ class Updates:
     def _take(self, id: str, update: Updatee, size: int) -> None:
         """Ask for more when it is due; at the end there is nothing to wait for."""
         now_ms = self.machine.now_ms
-        at_ms = self._pace.next(now_ms, size)
+        at_ms = max(self._pace.next(now_ms, size), update.pace.next(now_ms, size))
         if at_ms > now_ms and update.until < 0:
             update.wait_ms = at_ms
             self.machine.set_timer(id, at_ms)

@@ -11,11 +11,13 @@ from __future__ import annotations
 from .frames import UpdateFront, UpdateStart
 from .queue import QueueState
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 64 * 1024
 CHUNK_MESSAGES = 2048
-PACE_BYTES_S = 32 * 1024 * 1024
-IN_FLIGHT = 4
+IN_FLIGHT = 2
 """Chunks that may wait to be taken."""
+QUEUE_BYTES_S = 16 * 1024 * 1024
+PROCESS_BYTES_S = 32 * 1024 * 1024
+"""How fast one queue is updated, and how fast all of a process together."""
 RETRY_MS = 2000
 """How long a blank replica waits for a sign of its update before it asks again."""
 
@@ -80,6 +82,7 @@ class Updatee:
         blobs: the messages so far.
         until: with all messages here, how far the stream must be committed before the state is whole; -1: not all
             are here.
+        pace: how fast it may go.
         wait_ms: when the updater may go on; 0: it need not wait.
     """
 
@@ -89,6 +92,7 @@ class Updatee:
         self.blobs: dict[int, bytes] = {}
         self.until = -1
         self.wait_ms = 0
+        self.pace = Pace(QUEUE_BYTES_S)
         self._messages = 0
         self._depth = depth
         self._began_ms = now_ms
@@ -123,13 +127,16 @@ class Updatee:
 
 
 class Pace:
-    """How fast a process takes updates, those of all its queues together. The brokers and clients of a machine need its
-    cores as well, and an update that takes all it can get is felt by every publisher."""
+    """How fast something may go: so many bytes a second.
 
-    def __init__(self) -> None:
+    An update that takes all it can get is felt by every publisher, since their brokers need the same cores.
+    """
+
+    def __init__(self, bytes_s: int) -> None:
+        self._bytes_s = bytes_s
         self._free_us = 0
 
     def next(self, now_ms: int, size: int) -> int:
         """When the next chunk may come, after one of `size` bytes; milliseconds."""
-        self._free_us = max(self._free_us, now_ms * 1000) + size * 1_000_000 // PACE_BYTES_S
+        self._free_us = max(self._free_us, now_ms * 1000) + size * 1_000_000 // self._bytes_s
         return self._free_us // 1000
