@@ -11,7 +11,7 @@ from __future__ import annotations
 from .frames import UpdateFront, UpdateStart
 from .queue import QueueState
 
-CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 128 * 1024
 CHUNK_MESSAGES = 2048
 IN_FLIGHT = 2
 """Chunks that may wait to be taken."""

@@ -12,6 +12,7 @@ from made_up_status import ORDERS, actors, machine, report, silence
 from mantamq.actors import local_ray
 from mantamq.client import cli, cli_broker
 from mantamq.protocol.errors import LocalError
+from rich.console import Console
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -52,7 +53,7 @@ def cluster() -> MadeUp:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any, cluster: MadeUp) -> Run:
     monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(cli_broker, "out", Console(width=200))
     monkeypatch.setattr(cli_broker, "running", lambda address, namespace: cluster)
 
     def run(*words: str) -> tuple[int, str, str]:
