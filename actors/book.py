@@ -30,7 +30,7 @@ class Plan:
     token: str = ""
     slice_ms: int = 20
     spares: int = 2
-    queue_actors_max: int = 4
+    queue_actors_max: int = 2
     client_port: int = 0
     bind: str = ""
 

@@ -18,14 +18,13 @@ import ray
 from ..protocol.errors import LocalError
 from . import local_ray
 from .local_ray import start_ray_head, stop_ray_head
-from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes
+from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_handles import ActorGone, Handle
 from .supervisor import START_S, STOP_S, Plan, Supervisor
 
 __all__ = ["Cluster", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 
 NAMESPACE = "mantamq"
-QUEUE_ACTORS_MAX = 4
 _GONE_S = 10.0
 _REPLACED_S = 20.0
 
@@ -154,7 +153,8 @@ def start_cluster(
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue, in milliseconds.
         spares: warm queue replicas per broker.
-        queue_actors_max: most queue replicas per broker (processes of 40 MB); further queues share them.
+        queue_actors_max: most queue replicas per broker (processes of 40 MB); further queues share them. None: twice
+            the cores that a broker has to itself, and no less than `spares`.
         client_port: brokers' client ports count up from here; None for any free ports.
         num_cpus: of a fresh local Ray; None for all.
         bind: host that all listeners bind; None for loopback with a fresh local Ray, else each node's own address.
@@ -163,9 +163,7 @@ def start_cluster(
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or something that did not start, and what.
     """
-    if queue_actors_max is None:
-        queue_actors_max = max(QUEUE_ACTORS_MAX, spares)
-    plan = Plan(brokers, token, slice_ms, spares, queue_actors_max, client_port or 0, bind or "")
+    plan = Plan(brokers, token, slice_ms, spares, queue_actors_max or spares, client_port or 0, bind or "")
     say = progress or (lambda text: None)
     owns_ray = False
     if not ray.is_initialized():
@@ -177,6 +175,8 @@ def start_cluster(
             local_ray.join(_address(address), namespace)
     if bind is None and owns_ray:
         plan = replace(plan, bind="127.0.0.1")
+    if queue_actors_max is None:
+        plan = replace(plan, queue_actors_max=max(spares, queue_actors(brokers, alive_nodes())))
     try:
         supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
         try:
