@@ -48,6 +48,10 @@ class Host(Protocol):
 
     def link_down(self, link: Link) -> None: ...
 
+    def link_gone(self, peer: str) -> None:
+        """Nobody listens any more where `peer`, to which there was a link, was dialled."""
+        ...
+
     def link_dirty(self, link: Link) -> None:
         """The link has something to write: call `link.flush()` soon, once for all that gathers until then."""
         ...

@@ -29,6 +29,7 @@ from ..protocol.effects import (
     Multicast,
     PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
     Retire,
@@ -49,6 +50,8 @@ log = logging.getLogger(__name__)
 
 _FLUSH = Flush()
 ALONE_FRAMES = 2
+LAST_WORD_S = 0.01
+"""What a machine says before it retires has so long to leave."""
 
 
 class Machine(Protocol):
@@ -184,6 +187,7 @@ class Shell:
         """Step an input that comes from this process, such as `Members`."""
         try:
             self._tick()
+            self._tell_lost()
             self._carry_out(self._step(input))
         except Exception as error:
             self._fail(error)
@@ -224,6 +228,10 @@ class Shell:
             self._schedule()
             if not link.is_client:
                 self._hold_clients(link.peer, False)
+
+    def link_gone(self, peer: str) -> None:
+        if peer not in self.links:
+            self.give(PeerGone(peer))
 
     def link_frames(self, link: Link, frames: list[Frame]) -> None:
         # Few frames and nothing gathering: all is said at once. More than that is a batch, and others may join it.
@@ -380,9 +388,11 @@ class Shell:
         """The machine's part is over: what it has said still leaves, then this process ends."""
         log.warning("%s retires: %s", self.own.name, reason)
         self.retired = reason
+        self._step = _nothing
         for link in self.links.values():
             link.flush()
-        self._fail(Retired(reason))
+        # The loop may write only when this iteration is over.
+        self._loop.call_later(LAST_WORD_S, self._fail, Retired(reason))
 
     def _fail(self, error: BaseException) -> None:
         """Stop for good: nothing more is stepped, sent or accepted."""

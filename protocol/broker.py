@@ -25,6 +25,7 @@ from .effects import (
     Members,
     PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
     SetTimer,
@@ -158,6 +159,8 @@ class BrokerMachine(Follower):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is PeerGone and self.following.gone(input.peer, self.now_ms):  # type: ignore[union-attr]
+            self._watch()
         elif kind is Drain:
             self.standing.drain()
         elif kind is Dismiss:
@@ -196,8 +199,7 @@ class BrokerMachine(Follower):
     def _peer_down(self, peer: str) -> None:
         if self.following.down(peer, self.now_ms):
             return
-        session = self.sessions.get(peer)
-        if session is not None:
+        if (session := self.sessions.get(peer)) is not None:
             self._end(session)
         elif peer in self.hosts.replicas:
             self._lost(peer)

@@ -50,6 +50,12 @@ class PeerDown(msgspec.Struct, frozen=True):
     peer: str
 
 
+class PeerGone(msgspec.Struct, frozen=True):
+    """Nobody listens any more where `peer` was dialled: its process is gone, or something on the way says so."""
+
+    peer: str
+
+
 class Tick(msgspec.Struct, frozen=True):
     """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due."""
 
@@ -78,7 +84,7 @@ class Dismiss(msgspec.Struct, frozen=True):
     broker: str
 
 
-Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | Tick | Flush
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Tick | Flush
 
 
 # ---- effects

@@ -63,6 +63,7 @@ from .frames import (
     Hosted,
     Interest,
     Interred,
+    Orphaned,
     Prepare,
     QueueCommand,
     QueueReply,
@@ -174,6 +175,7 @@ class ReplicaMachine(Follower):
             if hosted.update is not None and hosted.update.updater == peer:
                 self.updates.ask_again(id, hosted)
         if peer == self.broker:  # no consumer can be reached any more, and it has given our queues to others
+            self.lead(Orphaned(self.broker))
             self.retire(f"the link to broker {peer} is gone: its queues are kept by others now")
 
     # ---- the sequencer

@@ -38,6 +38,7 @@ from .frames import (
     Gap,
     Leave,
     Nack,
+    Orphaned,
     Prepare,
     Promised,
     Request,
@@ -200,6 +201,11 @@ class SequencerMachine:
         self.membership.remind()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
         self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
+
+    def _orphaned(self, peer: str, frame: Orphaned) -> None:
+        if self.reign.role == LEADING:
+            self.pulse.orphaned(frame.broker, self.now_ms)
+            self.wake(max(self.pulse.due_ms, self.now_ms))
 
     def _beating(self, peer: str, frame: Beating) -> None:
         if frame.ballot != self.ballot:
@@ -531,6 +537,7 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     Subscribe: SequencerMachine._subscribe,
     Unsubscribe: SequencerMachine._unsubscribe,
     Gap: SequencerMachine._gap,
+    Orphaned: SequencerMachine._orphaned,
     Nack: lambda machine, peer, frame: machine.succession.nack(peer, frame),
     Beating: SequencerMachine._beating,
     Suspect: lambda machine, peer, frame: machine.succession.suspect(peer, frame),

@@ -27,6 +27,7 @@ from mantamq.protocol.effects import (
     Multicast,
     PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
     Retire,
@@ -294,6 +295,8 @@ class World:
     def _tell_dead(self, other: str, name: str) -> None:
         if (other, name) in self._down:  # not if another of that name has come meanwhile
             self.give(other, PeerDown(name))
+            if is_sequencer(name) and self.rng.random() < 0.5:  # nobody listens there any more
+                self.after(self.rng.randrange(1, 50_000), lambda: self.give(other, PeerGone(name)))
 
     def pause(self, name: str, us: int) -> None:
         """The process stands still; its links stay open, and what comes waits."""
