@@ -7,6 +7,7 @@ which the sequencer does not need at once gather until a message's way is over.
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from .dispatch import Dispatcher
 from .events import Entry
@@ -38,12 +39,21 @@ class Settling:
         self.tags: list[tuple[int, int, list[int], set[int]]] = []
 
 
+class Asked(NamedTuple):
+    """One event submitted: the number of its request, which part of that it is in its stream, and what to do when it
+    applies."""
+
+    number: int
+    part: int
+    tag: object
+
+
 class Hosting:
     """Everything this replica keeps for one queue.
 
     Attributes:
         state: the replicated state; `applied` is how far into the stream it goes.
-        mine: what to do when my own events apply, oldest first: one entry per event submitted.
+        mine: what to do when my own events apply, oldest first.
         inc: incarnation under which this broker keeps the queue.
         joined: no older incarnation of it has any say: it never had one, or our `Rejoin` has been applied.
     """
@@ -81,7 +91,7 @@ class Hosting:
         self.dispatcher = Dispatcher(self.state)
         self.lock = Lock()
         self.applied = 0
-        self.mine: deque[object] = deque()
+        self.mine: deque[Asked] = deque()
         self.needs_ack = False  # to the sequencer
         self.ack_at = 0  # when it must be told at the latest
         self.learner = ""  # who must be told first, and at once: peer name of another replica
@@ -114,6 +124,19 @@ class Hosting:
         self.unapplied = []
         self.update = Updatee(frame)
         self.expiries = sorted((at_ms, position) for position, at_ms in self.state.expiry.items())
+
+    def asked(self, number: int, tag: object) -> None:
+        """An event of ours goes out with request `number`."""
+        part = self.mine[-1].part + 1 if self.mine and self.mine[-1].number == number else 1
+        self.mine.append(Asked(number, part, tag))
+
+    def overtaken(self, seen: tuple[int, int, int] | None, inc: int) -> list[object]:
+        """Tags of events of ours that an update has brought with it: how they ended is not known. `seen`: the last
+        request of this process, incarnation `inc`, that is in the log, as in `frames.Numbers`."""
+        gone: list[object] = []
+        while seen is not None and seen[0] == inc and self.mine and self.mine[0][:2] <= seen[1:]:
+            gone.append(self.mine.popleft().tag)
+        return gone
 
     def whole(self) -> bool:
         """Whether an update has just become complete: all is here that was not dequeued by what is committed."""

@@ -223,7 +223,7 @@ class ReplicaMachine(Follower):
             self._unhosted[frame.queue] = None
             self.dirty.pop(frame.queue, None)
             self._due.pop(frame.queue, None)
-            for tag in hosted.mine:  # nothing more will apply; who asks must not wait for it
+            for _, _, tag in hosted.mine:  # nothing more will apply; who asks must not wait for it
                 if isinstance(tag, QueueCommand):
                     self.send(self.broker, QueueReply(frame.queue, tag.number, {"purged": 0}))
             if len(self._unhosted) > UNHOSTED_KEPT:
@@ -287,7 +287,7 @@ class ReplicaMachine(Follower):
 
     def _applied(self, hosted: Hosting, event: AnyEvent, done: Applied, mine: bool) -> None:
         """Follow up on an applied event: local dispatch state, and answers when it was ours."""
-        kind, tag = type(event), hosted.mine.popleft() if mine else None
+        kind, tag = type(event), hosted.mine.popleft().tag if mine else None
         if kind is Enqueue:
             if event.expiry and done.effective:  # type: ignore[union-attr]
                 note_expiry(hosted, done.positions)
@@ -413,7 +413,7 @@ class ReplicaMachine(Follower):
     def submit(self, hosted: Hosting, event: AnyEvent, tag: object) -> None:
         """Ask for `event` to be ordered; `tag` comes back when it is applied."""
         self._parts.append((hosted.state.id, encode_event(event)))
-        hosted.mine.append(tag)
+        hosted.asked(self._number + 1, tag)
         self.dirty[hosted.state.id] = None
 
     def _gather(self, hosted: Hosting) -> None:

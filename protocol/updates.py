@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import ZERO
-from .frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
+from .frames import Cancel, Cancelled, Evicted, QueueCommand, QueueReply, Update, UpdateFront, UpdateStart, UpdateTaken
 from .hosting import Hosting
 from .queue import QueueState
 from .updating import RETRY_MS, Updater
@@ -54,10 +54,13 @@ class Updates:
         hosted = self.machine.queues.get(frame.stream)
         if hosted is None or not hosted.keeper.blank or frame.index <= hosted.keeper.end:
             return  # we vote, or another updater's word came first and reaches as far
-        if hosted.mine:
-            self.machine.retire(f"{frame.stream} is updated a second time with commands under way")
-            return
         hosted.restore(frame)
+        for tag in hosted.overtaken(frame.numbers.get(self.machine.name), self.machine.inc):
+            if isinstance(tag, Cancel):
+                self.machine.send(self.machine.broker, Cancelled(frame.stream, tag.sub))
+            elif isinstance(tag, QueueCommand):
+                lost = {"error": "the replica of this queue has been brought up to date meanwhile: ask again"}
+                self.machine.send(self.machine.broker, QueueReply(frame.stream, tag.number, lost))
         self.fenced(hosted, hosted.state.evicted.get(self.machine.broker, -1))
         if self.machine.following.leader:
             self.machine.send(self.machine.following.leader, hosted.keeper.subscribe())
