@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
+LIVED_S = 0.25
+"""A link that was there for so long was good; one that died sooner was turned away."""
 
 _jitter = random.Random()  # of its own: the program we run in may have seeded the common one
 
@@ -69,8 +71,7 @@ class Dialler:
                 began = loop.time()
                 await lost
                 self.link = None
-                # A link that lived was good: begin again without delay. One that died at once was refused.
-                lived = loop.time() - began > LONGEST_WAIT_S
+                lived = loop.time() - began > LIVED_S
                 if lived:
                     wait_s = FIRST_WAIT_S
                     continue

@@ -247,7 +247,7 @@ def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss(run: Run) -> N
 
 
 def test_a_dialler_is_refused_where_a_process_was_and_says_so_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialler_module, "LONGEST_WAIT_S", -1.0)  # every link has lived
+    monkeypatch.setattr(dialler_module, "LIVED_S", -1.0)  # every link has lived
 
     async def story() -> None:
         async with toy("b1.r0") as (replica, dialling):
