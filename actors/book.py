@@ -17,13 +17,14 @@ class Plan:
     """What to start.
 
     Attributes:
-        brokers: how many; ids b1 .. bn.
+        brokers: how many.
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue.
         spares: warm queue replicas per broker at the start.
         queue_actors_max: most queue replicas per broker.
         client_port: brokers' client ports count up from here; 0 for any port.
         bind: host every listener binds; "" for the address Ray knows the node by.
+        members: the brokers' ids; b1 .. bn at the start.
     """
 
     brokers: int = 3
@@ -33,6 +34,7 @@ class Plan:
     queue_actors_max: int = 2
     client_port: int = 0
     bind: str = ""
+    members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -42,10 +44,20 @@ class Plan:
                 f"warm queue replicas per broker must be 1 to {self.queue_actors_max} (queue_actors_max), "
                 f"not {self.spares}"
             )
+        if not self.members:
+            object.__setattr__(self, "members", tuple(f"b{number}" for number in range(1, self.brokers + 1)))
 
-    @property
-    def members(self) -> list[str]:
-        return [f"b{number}" for number in range(1, self.brokers + 1)]
+    def joined_by(self, broker: str) -> Plan:
+        members = self.members if broker in self.members else (*self.members, broker)
+        return replace(self, brokers=len(members), members=members)
+
+    def left_by(self, broker: str) -> Plan:
+        members = tuple(member for member in self.members if member != broker)
+        return replace(self, brokers=len(members), members=members)
+
+    def port(self, broker: str) -> int:
+        """The client port of a broker; 0 for any."""
+        return self.client_port + number_of(broker) - 1 if self.client_port else 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,10 @@ class Book(dict[str, Entry]):
                 found[other] = self[other].peers
         return found
 
+    def half_started(self) -> list[str]:
+        """Processes of which it is not known whether they listen: their Supervisor died while it started them."""
+        return [name for name, entry in self.items() if not entry.peers]
+
     def serving(self) -> dict[str, str]:
         """Client addresses of the brokers that take clients."""
         return {name: entry.clients for name, entry in self.items() if entry.serving}
@@ -107,6 +123,11 @@ class Book(dict[str, Entry]):
 
 def broker_of(name: str) -> str:
     return name.split(".", 1)[0]
+
+
+def number_of(broker: str) -> int:
+    """Brokers are numbered, and a number is never used twice."""
+    return int(broker[1:])
 
 
 def fresh() -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..protocol.broker import BrokerMachine
+from ..protocol.effects import Dismiss, Drain
 from ..protocol.errors import LocalError
 from .deputy import Deputy
 from .handshake import Credentials
@@ -55,6 +55,14 @@ class BrokerNode(Member):
         await self.meet(sequencers)
         return self.addresses
 
+    async def drain(self) -> None:
+        """Leave the cluster: clients are sent to other members, and this process ends when it has no say any more."""
+        self._running().give(Drain())
+
+    async def dismiss(self, broker: str) -> None:
+        """Have another broker, which is dead for good, taken out of the cluster."""
+        self._running().give(Dismiss(broker))
+
     async def remember(self, deputy: Deputy) -> None:
         """Keep what a new Supervisor must know, and look from time to time whether one is needed."""
         if self._deputy is not None:
@@ -62,6 +70,6 @@ class BrokerNode(Member):
         self._deputy = deputy
         deputy.begin()
 
-    async def recall(self) -> dict[str, Any] | None:
+    async def recall(self) -> bytes | None:
         """What the last Supervisor left here."""
         return self._deputy.legacy if self._deputy is not None else None

@@ -7,6 +7,7 @@ with start_cluster(brokers=3) as cluster:          # a fresh local Ray, gone at 
 from __future__ import annotations
 
 import atexit
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,8 +26,15 @@ from .supervisor import START_S, STOP_S, Plan, Supervisor
 __all__ = ["Cluster", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 
 NAMESPACE = "mantamq"
+CHANGE_S = 600.0
+"""How long a broker may take to join or leave: it may have much to copy."""
+_LOOK_S = 0.1
 _GONE_S = 10.0
 _REPLACED_S = 20.0
+
+
+Follow = Callable[[dict[str, Any]], None]
+"""Told how far a change of the members is: "broker", "stage" (in words), "done" and "total" (streams; 0: not known)."""
 
 
 class Cluster:
@@ -87,6 +95,70 @@ class Cluster:
             LocalError: there is no such broker.
         """
         return self._ask("quorum_critical", broker, whole_node)
+
+    def add_broker(
+        self, node: str = "", whole: bool = True, timeout_s: float = CHANGE_S, progress: Follow | None = None
+    ) -> str:
+        """Let a broker join; returns its id.
+
+        Args:
+            node: id or address of the Ray node that carries it; "" for the one with the fewest brokers.
+            whole: wait until all its queues are up to date and it has a vote in each; else only until clients can
+                connect to it, and the rest goes on by itself.
+            progress: called whenever it gets on.
+
+        Raises:
+            LocalError: why it cannot join, or what was still missing at the limit; it goes on joining then.
+        """
+
+        def enough(broker: str) -> bool:
+            return not whole and broker in self.refresh()
+
+        return self._change("add_broker", node, timeout_s, progress, enough)
+
+    def remove_broker(self, name: str, timeout_s: float = CHANGE_S, progress: Follow | None = None) -> None:
+        """Let a broker leave for good: its clients go to other members, the others take its votes, its processes end.
+
+        Raises:
+            LocalError: why it may not leave (the last one; without it there would be no majority of something; another
+                change is under way; there is none of that name), or what was still to be done at the limit; it goes on
+                leaving then.
+        """
+        self._change("remove_broker", name, timeout_s, progress, lambda broker: False)
+
+    def _change(
+        self, method: str, which: str, timeout_s: float, progress: Follow | None, enough: Callable[[str], bool]
+    ) -> str:
+        request = secrets.token_hex(8)
+        told: dict[str, Any] = {}
+        until = time.monotonic() + timeout_s
+        while True:
+            now: dict[str, Any] = self._ask("progress", request)
+            if not now:  # the first time, or the Supervisor died before it had told anybody
+                self._ask(method, request, which)
+                continue
+            if now["ended"]:
+                self.refresh()
+                if now["error"]:
+                    raise LocalError(now["error"])
+                return now["broker"]
+            if progress is not None and now != told:
+                progress(now)
+                told = now
+            if enough(now["broker"]):
+                return now["broker"]
+            if time.monotonic() > until:
+                raise LocalError(
+                    f"broker {now['broker']}: not done within {timeout_s:g} s ({now['stage']}); it goes on, see "
+                    "`mantamq status`"
+                )
+            time.sleep(_LOOK_S)
+
+    def refresh(self) -> dict[str, str]:
+        """Ask the cluster anew for `addresses`, and return them."""
+        book = self._ask("book_now")
+        self._nodes, self.addresses = book["nodes"], book["addresses"]
+        return self.addresses
 
     def actor_pids(self) -> dict[str, int]:
         """Process id of every actor, by name."""

@@ -22,6 +22,11 @@ class QueueReplica(Member):
         await self.meet(peers)
         return self.addresses
 
+    async def digests(self) -> dict[str, tuple[int, int]]:
+        """Queue id -> (how far its stream is applied, checksum of its state): equal on all replicas at equal places."""
+        queues = self._running().machine.queues  # type: ignore[union-attr]
+        return {id: (hosted.applied, hosted.state.digest()) for id, hosted in queues.items() if hosted.update is None}
+
     def _report(self, machine: ReplicaMachine) -> dict[str, Any]:
         return {queue: machine.report(queue) for queue in machine.queues}
 

@@ -105,6 +105,8 @@ def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str
         return "starting", SOON
     if machine["blank"]:
         return "joining", SOON
+    if machine["leaving"]:
+        return "leaving", SOON
     if machine["cut_off"]:
         return "cut off", BAD
     if not machine["attached"]:

@@ -56,13 +56,11 @@ class Rejoining:
             self.machine.membership.admit(stream, voter, keeper)
 
     def vote(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
-        """It votes again once so many others hold the entry which says so that every quorum it was ever in has one of
-        them; if it is committed, so many did."""
-        # Who joins by the change under way has forgotten nothing: whoever asks it will learn of the entry, too.
-        known = {v: k for v, k in stream.keepers.items() if k.voting or (stream.change and k.rejoin == stream.change)}
-        others = {v for v, k in known.items() if v != voter and k.match >= keeper.rejoin}
-        quorums = [stream.voters, stream.changed] if stream.change else [stream.voters]
-        enough = all(len(others.intersection(voters)) >= recovery_quorum(voters) for voters in quorums)
+        """It votes (again) once so many others hold the entry which says so that each majority has one of them: whoever
+        comes to lead by the promise of an older incarnation meets it before anything is committed
+        (`Succession.mistaken`). If it is committed, so many did."""
+        others = {v for v, k in stream.keepers.items() if k.voting and v != voter and k.match >= keeper.rejoin}
+        enough = len(others.intersection(stream.voters)) >= recovery_quorum(stream.voters)
         if enough or keeper.rejoin <= stream.commit:
             keeper.voting = True
             stream.incs[voter] = keeper.inc

@@ -272,7 +272,7 @@ class ReplicaMachine(Follower):
             self.apply(hosted)
 
     def apply(self, hosted: Hosting) -> None:
-        if hosted.update is not None and not hosted.whole():
+        if hosted.update is not None and not hosted.whole(self.now_ms):
             return  # what is committed waits for the messages it speaks of
         committed, hosted.unapplied = hosted.unapplied, []
         for entry in committed:

@@ -56,6 +56,7 @@ class Watcher:
         self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
+        self._returned: set[tuple[str, events.Ballot, str, int]] = set()  # blank keepers whose vote counts again
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
         self._digests: dict[tuple[str, int], int] = {}
         self._wirings: dict[int, int] = {}
@@ -297,6 +298,8 @@ class Watcher:
         held = self._acked.get((stream, ballot), {})
         voters = self.voters.get(stream, [])
         committed = self.commits.get(stream, 0)
+        if (stream, ballot, voter, inc) in self._returned:
+            return True
         for index in range(match, 0, -1):
             entry = log.get(index)
             if entry is None or entry.origin:
@@ -307,6 +310,7 @@ class Watcher:
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
                 others = {name.partition(" ")[0] for name, m in held.items() if m >= index} & set(voters) - {voter}
                 if index <= committed or len(others) >= len(voters) - len(voters) // 2:
+                    self._returned.add((stream, ballot, voter, inc))  # by the voters there were then
                     return True  # otherwise an earlier one may be: a term that begins may ask for the same again
         return False
 

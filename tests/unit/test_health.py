@@ -25,7 +25,7 @@ def change_stream(id: str, **values: object) -> Harm:
 
 def add_queues(found: list[Actor]) -> None:
     streams = machine(found, "sequencer2")["streams"]
-    streams |= {f"q{n}#{n}": stream([]) for n in range(7)}
+    streams |= {f"q{n}#{n}": stream(["b1", "b2", "b3"]) for n in range(7)}
     for one in streams.values():
         one["missing"] = ["b3"]
 
