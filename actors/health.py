@@ -114,6 +114,10 @@ def _silent(actors: list[Actor]) -> list[str]:
 
 def _streams(machine: dict[str, Any]) -> list[str]:
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
+    wrong += [
+        f"flow control is on, no transfer completes: {behind['reason']} (for {behind['for_ms'] / 1000:.1f} s)"
+        for behind in machine["flow"].values()
+    ]
     found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
         if not stream["ready"]:

@@ -27,6 +27,7 @@ from ..protocol.effects import (
     Input,
     KeepAlive,
     Multicast,
+    PauseClient,
     PauseClients,
     PeerDown,
     PeerUp,
@@ -351,6 +352,10 @@ class Shell:
                     link.close(effect.code, effect.text)  # type: ignore[union-attr]
             elif kind is PauseClients:
                 self._hold_clients("machine", effect.paused)  # type: ignore[union-attr]
+            elif kind is PauseClient:
+                link = links.get(effect.peer)  # type: ignore[union-attr]
+                if link is not None:
+                    link.hold("flow", effect.paused)  # type: ignore[union-attr]
             elif kind is KeepAlive:
                 link = links.get(effect.peer)  # type: ignore[union-attr]
                 if link is not None:

@@ -109,6 +109,8 @@ def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str
         return "cut off", BAD
     if not machine["attached"]:
         return "no sequencer", BAD
+    if machine["flowStopped"]:
+        return "flow stopped", SOON
     return ("serving", GOOD) if name in members else ("joining", SOON)
 
 

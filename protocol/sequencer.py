@@ -27,6 +27,7 @@ from .effects import (
 )
 from .errors import LocalError
 from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
+from .flow import Flow
 from .frames import (
     Ack,
     Append,
@@ -100,6 +101,7 @@ class SequencerMachine:
         self.pulse = Pulse(self.members, None)
         self.succession = Succession(self)
         self.rejoining = Rejoining(self)
+        self.flow = Flow(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -223,6 +225,7 @@ class SequencerMachine:
         # Under later ones it may have kept queues of which nothing is known here (`hosts.py`).
         inc = self.out[broker] = max(incs) + LIVES
         self.absent.add(broker)
+        self.flow.forget(broker)
         for stream in self.streams.values():
             stream.keepers.pop(broker, None)
             stream.away.add(broker)
@@ -350,6 +353,7 @@ class SequencerMachine:
                 return
             keeper.updating = True
         stream.keepers[voter] = keeper
+        self.flow.enrolled(stream, voter)
         if stream.name == CLUSTER:
             self.absent.discard(voter)
         if keeper.voting:
@@ -381,6 +385,7 @@ class SequencerMachine:
         self._dirty.pop(stream.name, None)
         self._lazy.pop(stream.name, None)
         self.dropped.add(stream.name)
+        self.flow.dropped(stream)
         for pending in [*stream.waiting.values(), *stream.repeats]:
             self._part_done(pending)
         for peer, request in self.held.take():
@@ -433,10 +438,7 @@ class SequencerMachine:
             index = voting[self.majority - 1]
             if index > stream.commit and stream.log[index].ballot == self.ballot:
                 self._commit(stream, index)
-        if len(keepers) + len(self.absent) >= len(self.members) and stream.commit > stream.base:
-            upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
-            if upto > stream.base and all(m in keepers or m in self.absent for m in self.members):
-                stream.forget(upto)
+        self.flow.trim(stream)
 
     def _commit(self, stream: StreamView, index: int) -> None:
         stream.commit = index
@@ -473,6 +475,8 @@ class SequencerMachine:
     # ---- saying it
 
     def _flush(self) -> list[Effect]:
+        if self.now_ms >= self.flow.due_ms:
+            self.flow.look()
         effects, self.effects = self.effects, []
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
@@ -561,6 +565,7 @@ class SequencerMachine:
             "out": self.out,
             "absent": sorted(self.absent),
             "seq": self.seq,
+            **self.flow.report(),
             "streams": {name: stream.report(self.members) for name, stream in self.streams.items()},
         }
 

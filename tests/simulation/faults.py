@@ -18,7 +18,7 @@ LONG_US = 100_000
 its copies are lost."""
 
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
-         "zombie", "needless", "split", "split"]  # fmt: skip
+         "zombie", "needless", "split", "split", "slow", "slow"]  # fmt: skip
 
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
@@ -117,6 +117,14 @@ class Faults:
                 return
             self._lasts(us)
         self.world.pause(name, us)
+
+    def _slow(self, rng: random.Random) -> None:
+        """A keeper takes long for what it gets, and falls behind; it may be given up, so nobody else may go meanwhile."""
+        names = [name for name in self.world.machines if "." in name or name in self.world.brokers]
+        us = rng.choice([100_000, 1_000_000, 4_000_000, 12_000_000])
+        if names and self._may_lose():
+            self._lasts(us)
+            self.world.slow(rng.choice(names), us, rng.choice([20_000, 100_000, 400_000]))
 
     def _isolate(self, rng: random.Random) -> None:
         """Cut a broker off, or a sequencer with fewer than all brokers."""

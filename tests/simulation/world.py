@@ -23,6 +23,7 @@ from mantamq.protocol.effects import (
     KeepAlive,
     Members,
     Multicast,
+    PauseClient,
     PauseClients,
     PeerDown,
     PeerUp,
@@ -44,6 +45,8 @@ from mantamq.protocol.sequencer import SequencerMachine
 BROKERS = ("b1", "b2", "b3")
 START_US = 1_000_000_000
 TRACE_KEPT = 400
+SLUGGISH_INPUTS = 8
+"""What a slow process takes at a time."""
 Machines = dict[str, Callable[..., Any]]
 Pair = tuple[str, str]
 
@@ -127,6 +130,8 @@ class World:
         self._due: set[str] = set()
         self._timers: dict[str, int] = {}
         self._paused: dict[str, list[tuple[str, Any]]] = {}  # broker -> client inputs it is not reading now
+        self._unread: dict[str, list[tuple[str, Any]]] = {}  # client -> what is not read of it now
+        self._sluggish: dict[str, tuple[int, int]] = {}  # slow process -> until when, and how long it takes for a batch
         self._build()
 
     def _build(self) -> None:
@@ -208,6 +213,7 @@ class World:
         self._inbox.pop(name, None)
         self._timers.pop(name, None)
         self._frozen.pop(name, None)
+        self._sluggish.pop(name, None)
         self._paused.pop(name, None)
         self._links = {link for link in self._links if name not in link}
         for other in [*self.machines, *self.clients]:
@@ -256,6 +262,11 @@ class World:
         if name in self.machines:
             self._frozen[name] = self.now_us + us
             self.after(us, lambda: self._thaw(name))
+
+    def slow(self, name: str, us: int, batch_us: int) -> None:
+        """The process goes on, but a batch takes it long."""
+        if name in self.machines:
+            self._sluggish[name] = (self.now_us + us, batch_us)
 
     def give_up(self, replica: str, us: int) -> None:
         """A replica stands still; its broker loses the link to it, which it learns only behind all else."""
@@ -396,10 +407,13 @@ class World:
     def give(self, name: str, input: Any) -> None:
         if name not in self.machines:
             return
-        held = self._paused.get(name)
-        if held is not None and type(input) in (Received, PeerDown) and input.peer in self._guests:
-            held.append((name, input))
-            return
+        if type(input) in (Received, PeerDown) and input.peer in self._guests:
+            held = self._paused.get(name)
+            if held is None:
+                held = self._unread.get(input.peer)
+            if held is not None:
+                held.append((name, input))
+                return
         self._inbox.setdefault(name, deque()).append(input)
         self._wake(name, 0 if self._fixed else self.rng.choice([0, 10, 300]))
 
@@ -415,6 +429,10 @@ class World:
         inbox = self._inbox.setdefault(name, deque())
         whole = self._fixed or self.rng.random() < 0.7
         count = len(inbox) if whole else self.rng.randrange(len(inbox) + 1)
+        until_us, batch_us = self._sluggish.get(name, (0, 0))
+        if self.now_us < until_us:
+            count = min(count, SLUGGISH_INPUTS)
+            self.pause(name, batch_us)
         machine = self.machines[name]
         self._carry_out(name, machine.step(Tick(self.now_us // 1000)))
         for _ in range(count):
@@ -453,7 +471,9 @@ class World:
             elif kind is Again:
                 self._wake(name, 10)
             elif kind is PauseClients:
-                self._pause(name, effect.paused)
+                self._pause(self._paused, name, effect.paused)
+            elif kind is PauseClient:
+                self._pause(self._unread, effect.peer, effect.paused)
             elif kind is Close:
                 self.closed[effect.peer] = (effect.code, effect.text)
                 self.clients.pop(effect.peer, None)
@@ -476,11 +496,11 @@ class World:
             self.crash(name)
         return name not in self.machines
 
-    def _pause(self, name: str, paused: bool) -> None:
+    def _pause(self, held: dict[str, list[tuple[str, Any]]], name: str, paused: bool) -> None:
         if paused:
-            self._paused.setdefault(name, [])
+            held.setdefault(name, [])
             return
-        for broker, input in self._paused.pop(name, []):
+        for broker, input in held.pop(name, []):
             self.give(broker, input)
 
     def _set_timer(self, name: str, at_us: int) -> None:

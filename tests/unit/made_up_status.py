@@ -32,15 +32,30 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
         found.append({"name": name, "role": role, "alive": True, "clients": 0, "machine": machine, **place, **more})
 
     streams = {"cluster": stream(members), ORDERS: stream(members)}
-    leading = {"ballot": [2, 7], "standing": "leading", "out": {}, "absent": [], "seq": 2000, "streams": streams}
-    standby = {"ballot": [0, 0], "standing": "standby", "out": {}, "absent": [], "seq": 0, "streams": {}}
+    flow: dict[str, Any] = {"flowStopped": False, "flowStoppedCount": 0, "flow": {}}
+    leading: dict[str, Any] = {
+        "ballot": [2, 7],
+        "standing": "leading",
+        "out": {},
+        "absent": [],
+        "seq": 2000,
+        "streams": streams,
+    } | flow
+    standby: dict[str, Any] = {
+        "ballot": [0, 0],
+        "standing": "standby",
+        "out": {},
+        "absent": [],
+        "seq": 0,
+        "streams": {},
+    } | flow
     add("sequencer2", "Sequencer", leading)
     add("sequencer3", "Sequencer", standby, brokers - 1)
     add("ownership", "Ownership", {ORDERS: {"owner": "b1", "grant": 3, "interested": members[:2]}})
     for index, broker in enumerate(members):
         machine = {
             "blank": False, "cut_off": False, "attached": True, "homeless": [],
-            "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []},
+            "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []}, **flow,
         }  # fmt: skip
         add(broker, "BrokerNode", machine, index, address=f"10.0.0.{index % nodes}:{5000 + index}", clients=index)
         queue = {"messages": 12, "owner": "b1", "blank": False, "applied": 1000 - index}
