@@ -28,6 +28,9 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(
                 f"{actor['name']} does not say how it is: {error}" if error else f"{actor['name']} is starting"
             )
+    wrong += [
+        f"{a['name']} and {peer} do not link: {why}" for a in actors for peer, why in a.get("refused", {}).items()
+    ]
     brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
     missing = [broker for broker in plan.members if broker not in brokers]
     known = {actor["name"] for actor in actors}

@@ -79,6 +79,7 @@ from .limits import DEFAULT, Limits
 from .pulse import BEAT_MS, BROKEN_MS
 from .session import ReceiverLink, Session, not_attached
 from .transfers import Transfers
+from .version import MINOR
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
@@ -391,7 +392,7 @@ class BrokerMachine(Follower):
         if heartbeat_ms:
             self.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
         bounds = self.limits.message_bytes, self.limits.transfer_messages, self.limits.credit_messages
-        self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms))
+        self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms, MINOR))
 
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
