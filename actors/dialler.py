@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
+CONNECT_S = 3.0
+"""Packets that vanish refuse nothing: the kernel alone would go on for two minutes, with ever longer pauses."""
 
 
 class Dialler:
@@ -50,8 +52,9 @@ class Dialler:
             lost = loop.create_future()
             link.on_lost = lambda lost=lost: None if lost.done() else lost.set_result(None)
             try:
-                await loop.create_connection(lambda link=link: link, host, int(port))
-            except OSError as error:
+                async with asyncio.timeout(CONNECT_S):
+                    await loop.create_connection(lambda link=link: link, host, int(port))
+            except (OSError, TimeoutError) as error:
                 if complained != str(error):
                     complained = str(error)
                     log.warning("%s cannot reach %s at %s yet: %s", self._own.name, self.name, self.address, error)

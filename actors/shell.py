@@ -42,6 +42,7 @@ from ..protocol.effects import (
 from ..protocol.errors import INTERNAL, LocalError, PeerError
 from ..protocol.frames import Frame
 from ..protocol.framing import encode_frame
+from ..protocol.heartbeat import PEER_BEAT_MS, PEER_PATIENCE_MS
 from ..protocol.limits import DEFAULT, Limits
 from ..protocol.version import spoken
 from .dialler import Dialler
@@ -211,6 +212,8 @@ class Shell:
             return
         self._schedule()
         self.refusals.up(link)
+        if not link.is_client:
+            link.heartbeat(PEER_BEAT_MS, PEER_PATIENCE_MS)  # a `KeepAlive` may ask for another
         try:
             self._tick()
             self._tell_lost()

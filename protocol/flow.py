@@ -100,7 +100,7 @@ class Flow:
         if not self.on and not self._kept().above(STOP):
             return
         for member in dict.fromkeys([*machine.members, *self.on]):
-            lag = self.lag(member) if member in machine.members else Lag()
+            lag = self.lag(member) if member in machine.members else Lag()  # none as well when it is evicted
             since_ms = self.on.get(member)
             if since_ms is None:
                 if lag.above(STOP):
@@ -118,13 +118,8 @@ class Flow:
             self.on[member] = self.machine.now_ms
             self._reasons[member] = reason
         else:
-            self.forget(member)
+            del self.on[member], self._reasons[member]
         self.machine.append(cluster, encode_event(FlowControl(member, on, reason)))
-
-    def forget(self, member: str) -> None:
-        """Flow control is off for it (by its eviction, which everybody sees in the cluster stream)."""
-        self.on.pop(member, None)
-        self._reasons.pop(member, None)
 
     def _reason(self, member: str, lag: Lag) -> str:
         streams = self.machine.streams.values()

@@ -225,7 +225,6 @@ class SequencerMachine:
         # Under later ones it may have kept queues of which nothing is known here (`hosts.py`).
         inc = self.out[broker] = max(incs) + LIVES
         self.absent.add(broker)
-        self.flow.forget(broker)
         for stream in self.streams.values():
             stream.keepers.pop(broker, None)
             stream.away.add(broker)

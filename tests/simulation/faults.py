@@ -18,7 +18,7 @@ LONG_US = 100_000
 its copies are lost."""
 
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
-         "zombie", "needless", "split", "split", "slow", "slow"]  # fmt: skip
+         "zombie", "needless", "split", "split", "slow", "slow", "silent"]  # fmt: skip
 
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
@@ -153,6 +153,13 @@ class Faults:
         links = self.world.links_of_order()
         for _ in range(rng.choice([1, 1, 5]) if links else 0):
             self.world.cut_link(*rng.choice(links), down_us=rng.choice([100, 2_000, 60_000]))
+
+    def _silent(self, rng: random.Random) -> None:
+        """A link is dead and nobody is told: its ends find out by themselves, each when it does."""
+        links = self.world.links_of_order()
+        if links and self._may_lose():
+            self._lasts(5_000_000)
+            self.world.silence_link(*rng.choice(links), (rng.randrange(4_000_000), rng.randrange(4_000_000)))
 
     def _lasts(self, us: int) -> None:
         self._until_us = max(self._until_us, self.world.now_us + us)

@@ -317,6 +317,25 @@ class World:
             self.give(pair[0], PeerDown(pair[1]))
         self.after(down_us, lambda: self.link(a, b))
 
+    def silence_link(self, a: str, b: str, told_us: tuple[int, int]) -> None:
+        """From now on what they send each other vanishes, and nothing tells them but their own heartbeats: `a` and `b`
+        notice after so long, then dial again."""
+        if (a, b) in self._down or (b, a) in self._down or a not in self.machines or b not in self.machines:
+            return
+        ends = {name: self.machines[name] for name in (a, b)}
+        for pair, us in zip(((a, b), (b, a)), told_us, strict=True):
+            self._down.add(pair)
+            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            self.after(us, lambda pair=pair: self._notice(ends, pair))
+        self.after(max(told_us) + 1_000, lambda: self.link(a, b) if self._same(ends) else None)
+
+    def _same(self, ends: dict[str, Any]) -> bool:
+        return all(self.machines.get(name) is machine for name, machine in ends.items())
+
+    def _notice(self, ends: dict[str, Any], pair: Pair) -> None:
+        if self._same(ends):  # otherwise its death has been told
+            self.give(pair[0], PeerDown(pair[1]))
+
     def partition(self, brokers: list[str], others: list[str], down_us: int) -> None:
         """Cut these brokers, with their replicas and the `others` named, off from everything else."""
         inside = {name for name in self.machines if name.partition(".")[0] in brokers or name in others}

@@ -29,7 +29,18 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
     def add(name: str, role: str, machine: Any, index: int = 0, **more: Any) -> None:
         node = f"node{index % nodes}"
         place = {"pid": 100 + len(found), "node": node, "host": f"10.0.0.{index % nodes}", "loop": "uvloop"}
-        found.append({"name": name, "role": role, "alive": True, "clients": 0, "machine": machine, **place, **more})
+        found.append(
+            {
+                "name": name,
+                "role": role,
+                "alive": True,
+                "clients": 0,
+                "version": "1.1",
+                "machine": machine,
+                **place,
+                **more,
+            }
+        )
 
     streams = {"cluster": stream(members), ORDERS: stream(members)}
     flow: dict[str, Any] = {"flowStopped": False, "flowStoppedCount": 0, "flow": {}}

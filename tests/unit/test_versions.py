@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
-from mantamq.actors.broker_actor import BrokerNode
+from live_cluster import LIMIT_S, cluster, connection, own, until
 from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.health import complaints
-from mantamq.actors.ownership_actor import Ownership
-from mantamq.actors.replica_actor import QueueReplica
-from mantamq.actors.sequencer_actor import Sequencer
 from mantamq.actors.shell import Shell
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER, Members
+from mantamq.protocol.effects import SEQUENCER, Members
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.events import CLUSTER, decode_event
 from mantamq.protocol.frames import (
@@ -34,18 +29,13 @@ from mantamq.protocol.frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer, encode_frame
+from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer
 from mantamq.protocol.version import MINOR, spoken
 
-LIMIT_S = 5.0
 NEWER = 99
 UNKNOWN = HEADER.pack(VERSION, 3, 250) + b"\x01\x02\x03"
 """A frame of a kind that is yet to come."""
 UNKNOWN_EVENT = b"\x93\x64\x01\xa3new"
-
-
-def own(name: str, cluster: str = "toy", **more: Any) -> Credentials:
-    return Credentials(cluster, b"s" * 32, name, **more)
 
 
 def opened(caller: Credentials, callee: Credentials) -> tuple[DialOpening, ListenOpening]:
@@ -110,37 +100,6 @@ def test_events_that_are_newer_are_skipped() -> None:
 # ---- real links
 
 
-class Far:
-    """The far end of a connection, made of plain streams."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self._buffer, self._frames = FrameBuffer(), list[Frame]()
-
-    def say(self, *data: bytes | Frame) -> None:
-        self.writer.write(b"".join(one if isinstance(one, bytes) else encode_frame(one) for one in data))
-
-    async def hear(self, kind: type[Any]) -> Any:
-        async with asyncio.timeout(LIMIT_S):
-            while True:
-                while self._frames:
-                    if isinstance(frame := self._frames.pop(0), kind):
-                        return frame
-                data = await self.reader.read(1 << 16)
-                assert data, f"the end, and no {kind.__name__}"
-                self._frames += self._buffer.feed(data)
-
-
-@asynccontextmanager
-async def connection(address: str) -> AsyncIterator[Far]:
-    host, port = address.rsplit(":", 1)
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        yield Far(reader, writer)
-    finally:
-        writer.close()
-
-
 class Idle:
     """A machine that does nothing."""
 
@@ -148,12 +107,6 @@ class Idle:
 
     def step(self, input: Any) -> list[Any]:
         return []
-
-
-async def until(true: Any) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def test_who_does_not_fit_is_refused_and_both_sides_say_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -210,36 +163,7 @@ def test_status_names_who_is_refused() -> None:
     assert complaints(plan(), found) == ["b2.r0 and sequencer2 do not link: unauthorized: another cluster"]
 
 
-# ---- a live cluster without Ray: its actors, in one process, over real sockets
-
-
-@asynccontextmanager
-async def cluster(minors: dict[str, int]) -> AsyncIterator[dict[str, Any]]:
-    """Three brokers with a replica each; `minors`: name -> the minor it speaks, if that is not this program's."""
-    members = ["b1", "b2", "b3"]
-    actors: dict[str, Any] = {SEQUENCER: Sequencer(SEQUENCER), OWNERSHIP: Ownership(OWNERSHIP)}
-
-    def mine(name: str) -> Credentials:
-        return own(name, minor=minors.get(name, MINOR))
-
-    try:
-        sequencer = (await actors[SEQUENCER].start(mine(SEQUENCER), "127.0.0.1", 7, members, True))["peers"]
-        order = {SEQUENCER: sequencer}
-        locks = (await actors[OWNERSHIP].start(mine(OWNERSHIP), "127.0.0.1", 1, members, 20, order))["peers"]
-        fellows: dict[str, str] = {}
-        for broker in members:
-            node = actors[broker] = BrokerNode(broker)
-            where = await node.start(mine(broker), "127.0.0.1", 0, 5, members, "", order, False, lambda broker: None)
-            name = f"{broker}.r0"
-            replica = actors[name] = QueueReplica(name)
-            peers = {**order, OWNERSHIP: locks, broker: where["peers"], **fellows}
-            fellows[name] = (await replica.start(mine(name), "127.0.0.1", broker, 6, peers))["peers"]
-            assert await replica.until_linked(peers, LIMIT_S) == []
-            assert await node.until_linked([SEQUENCER], LIMIT_S) == []
-        yield actors
-    finally:
-        for actor in reversed(actors.values()):
-            await actor.stop()
+# ---- a live cluster without Ray
 
 
 @pytest.mark.parametrize("minor", [NEWER, 0])
@@ -248,7 +172,7 @@ def test_members_of_another_minor_work_with_the_others(minor: int, caplog: pytes
 
     async def story() -> None:
         odd = dict.fromkeys(("b3", "b3.r0", SEQUENCER), minor)
-        async with cluster(odd) as actors:
+        async with cluster(lambda name: own(name, minor=odd.get(name, MINOR))) as actors:
             stop = asyncio.Event()
 
             async def chatter() -> None:
