@@ -19,6 +19,8 @@ FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
 LIVED_S = 0.25
 """A link that was there for so long was good; one that died sooner was turned away."""
+CONNECT_S = 3.0
+"""Packets that vanish refuse nothing: the kernel alone would go on for two minutes, with ever longer pauses."""
 
 _jitter = random.Random()  # of its own: the program we run in may have seeded the common one
 
@@ -58,8 +60,9 @@ class Dialler:
             lost = loop.create_future()
             link.on_lost = lambda lost=lost: None if lost.done() else lost.set_result(None)
             try:
-                await loop.create_connection(lambda link=link: link, host, int(port))
-            except OSError as error:
+                async with asyncio.timeout(CONNECT_S):
+                    await loop.create_connection(lambda link=link: link, host, int(port))
+            except (OSError, TimeoutError) as error:
                 if lived and isinstance(error, ConnectionRefusedError):
                     self._host.link_gone(self.name)
                 lived = False

@@ -37,7 +37,8 @@ ENROL_S = 10.0
 """How long a broker that was started again may take until the sequencer knows it."""
 BROKER = "broker"
 STILL_S = 4.0
-"""A sequencer or Ownership that answers nothing for so long is ended and replaced."""
+"""A sequencer, Ownership, or a replica that its broker has given up, which answers nothing for so long is ended and
+replaced."""
 
 
 class Healer:
@@ -129,11 +130,12 @@ class Healer:
 
     async def _look_once(self) -> None:
         book = self._supervisor.book
-        watched = [*book.of("Sequencer"), *book.of("Ownership")]
+        watched = [*book.of("Sequencer"), *book.of("Ownership"), *await self._parted()]
         answers = await asyncio.gather(
             *(book[name].handle.call("status", timeout_s=ASK_S) for name in watched), return_exceptions=True
         )
         now = time.monotonic()
+        self._silent_since = {name: at for name, at in self._silent_since.items() if name in watched}
         for name, answer in zip(watched, answers, strict=True):
             if isinstance(answer, BaseException):
                 since = self._silent_since.setdefault(name, now)
@@ -150,6 +152,17 @@ class Healer:
                         continue  # it is being replaced, or its successor has not enrolled yet
                     log.warning("%s was evicted: ending it", broker)
                     self._dead[broker] = None
+
+    async def _parted(self) -> list[str]:
+        """Queue replicas without a link to their broker: it has given them up, or they are about to begin or to end."""
+        book = self._supervisor.book
+        brokers = book.of("BrokerNode")
+        calls = (book[name].handle.call("status", timeout_s=ASK_S) for name in brokers if book[name].pid)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        known = [answer for answer in answers if isinstance(answer, dict) and "machine" in answer]
+        linked = {name for answer in known for name in answer["machine"]["replicas"]}
+        able = {answer["name"] for answer in known}
+        return [n for n in book.replicas() if broker_of(n) in able and n not in linked and book[n].pid]
 
     def _fresh(self, broker: str) -> bool:
         return broker == self._healing or time.monotonic() - self._replaced.get(broker, -ENROL_S) < ENROL_S

@@ -28,6 +28,9 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(
                 f"{actor['name']} does not say how it is: {error}" if error else f"{actor['name']} is starting"
             )
+    wrong += [
+        f"{a['name']} and {peer} do not link: {why}" for a in actors for peer, why in a.get("refused", {}).items()
+    ]
     brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
     missing = [broker for broker in plan.members if broker not in brokers]
     known = {actor["name"] for actor in actors}
@@ -118,6 +121,10 @@ def _silent(actors: list[Actor]) -> list[str]:
 
 def _streams(machine: dict[str, Any]) -> list[str]:
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
+    wrong += [
+        f"flow control is on, no transfer completes: {behind['reason']} (for {behind['for_ms'] / 1000:.1f} s)"
+        for behind in machine["flow"].values()
+    ]
     found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
         if not stream["ready"]:

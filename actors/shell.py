@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from ..protocol.effects import (
     Input,
     KeepAlive,
     Multicast,
+    PauseClient,
     PauseClients,
     PeerDown,
     PeerGone,
@@ -41,10 +43,13 @@ from ..protocol.effects import (
 from ..protocol.errors import INTERNAL, LocalError, PeerError
 from ..protocol.frames import Frame
 from ..protocol.framing import encode_frame
+from ..protocol.heartbeat import PEER_BEAT_MS, PEER_PATIENCE_MS
 from ..protocol.limits import DEFAULT, Limits
+from ..protocol.version import spoken
 from .dialler import Dialler
 from .handshake import ClientOpening, Credentials, ListenOpening
 from .links import Link
+from .refusals import Refusals
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +121,7 @@ class Shell:
         self._diallers: dict[str, Dialler] = {}
         self._waiting: list[tuple[set[str], asyncio.Future[None]]] = []
         self._stopped = False
+        self.refusals = Refusals()
 
     # ---- opening and closing
 
@@ -209,6 +215,9 @@ class Shell:
             link.abort()
             return
         self._schedule()
+        self.refusals.up(link)
+        if not link.is_client:
+            link.heartbeat(PEER_BEAT_MS, PEER_PATIENCE_MS)  # a `KeepAlive` may ask for another
         try:
             self._tick()
             self._tell_lost()
@@ -271,6 +280,9 @@ class Shell:
             link.hold("its own", pressed)
         else:
             self._hold_clients(link.peer, pressed)
+
+    def link_refused(self, link: Link, reason: PeerError) -> None:
+        self.refusals.note(link, reason, self._loop.time())
 
     def _tick(self) -> None:
         now_ms = self._clock()
@@ -359,6 +371,10 @@ class Shell:
                     link.close(effect.code, effect.text)  # type: ignore[union-attr]
             elif kind is PauseClients:
                 self._hold_clients("machine", effect.paused)  # type: ignore[union-attr]
+            elif kind is PauseClient:
+                link = links.get(effect.peer)  # type: ignore[union-attr]
+                if link is not None:
+                    link.hold("flow", effect.paused)  # type: ignore[union-attr]
             elif kind is KeepAlive:
                 link = links.get(effect.peer)  # type: ignore[union-attr]
                 if link is not None:
@@ -414,10 +430,16 @@ class Shell:
         self._on_failure(error)
 
     def report(self) -> dict[str, Any]:
-        """Which links are open."""
+        """Which links are open, with what versions and incarnations; and which were refused a moment ago."""
+        peers = {name: link for name, link in sorted(self.links.items()) if not link.is_client}
+        clients = Counter(spoken(link.minor) for link in self.links.values() if link.is_client)
         return {
-            "peers": sorted(name for name, link in self.links.items() if not link.is_client),
-            "clients": sum(link.is_client for link in self.links.values()),
+            "peers": list(peers),
+            "clients": clients.total(),
+            "version": spoken(self.own.minor),
+            "links": {name: {"version": spoken(link.minor), "inc": link.inc} for name, link in peers.items()},
+            "client_versions": dict(clients),
+            **self.refusals.report(self._loop.time()),
         }
 
 

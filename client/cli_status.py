@@ -64,7 +64,9 @@ def health(reasons: list[str]) -> Panel:
 def _head(report: Report) -> Text:
     leading = _leader(report)
     order = f"{leading['seq']:,} events ordered under ballot {leading['ballot'][0]}" if leading else "nobody orders"
-    return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}")
+    versions = sorted({actor["version"] for actor in report["actors"] if "version" in actor})
+    protocol = f", protocol {' and '.join(versions)}" if versions else ""
+    return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}{protocol}")
 
 
 def _span(seconds: float) -> str:
@@ -111,6 +113,8 @@ def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str
         return "cut off", BAD
     if not machine["attached"]:
         return "no sequencer", BAD
+    if machine["flowStopped"]:
+        return "flow stopped", SOON
     return ("serving", GOOD) if name in members else ("joining", SOON)
 
 

@@ -132,6 +132,13 @@ class PauseClients(msgspec.Struct, frozen=True):
     paused: bool
 
 
+class PauseClient(msgspec.Struct, frozen=True):
+    """Stop (`paused`) or resume reading from this one: more of its transfers wait than may (`transfers.py`)."""
+
+    peer: str
+    paused: bool
+
+
 class Retire(msgspec.Struct, frozen=True):
     """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another,
     unless it has `left` the cluster."""
@@ -148,4 +155,4 @@ class KeepAlive(msgspec.Struct, frozen=True):
     patience_ms: int
 
 
-Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | KeepAlive | Retire
+Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire

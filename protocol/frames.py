@@ -49,19 +49,31 @@ from .order_frames import (
 
 
 class Hello(Frame):
-    """First frame of a dialled peer link: who calls."""
+    """First frame of a dialled peer link: who calls.
+
+    Attributes:
+        minor: of the protocol (`version.py`); the major is in every frame's header.
+        inc: incarnation of the process.
+    """
 
     cluster: str
     name: str
     nonce: bytes
     minor: int = 0
+    inc: int = 0
 
 
 class Challenge(Frame):
+    """Attributes:
+    proof: HMAC-SHA256 under the cluster's secret of role, cluster, both names, both nonces, and both sides' versions
+        and incarnations: the callee knows it too, and a proof cannot be reflected.
+    minor, inc: the callee's, as in `Hello`.
+    """
+
     nonce: bytes
     proof: bytes
-    """HMAC-SHA256 under the cluster's secret of role, cluster, both names and both nonces: the callee knows it too, and
-    a proof cannot be reflected."""
+    minor: int = 0
+    inc: int = 0
 
 
 class Proof(Frame):
@@ -300,6 +312,7 @@ class Open(Frame):
             the newer connection wins, the older is closed with `in-use` (the same client has come back before its old
             link was seen to break). Brokers do not ask each other: two programs that name the same id at two brokers
             lose messages to each other. "": the broker makes one up, and nothing may be sent again elsewhere.
+        minor: of the protocol the client speaks (`version.py`).
         heartbeat_ms: how often each side speaks at least, proposed; 0 for no heartbeats.
         patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
     """
@@ -321,6 +334,8 @@ class Opened(Frame):
     heartbeat_ms: int = 0
     """What is agreed: each side speaks at least so often, and leaves a side that was silent for two of them (the broker
     leaves a client after the patience it was asked for)."""
+    minor: int = 0
+    """Of the protocol the broker speaks (`version.py`)."""
 
 
 class AttachSender(Frame):

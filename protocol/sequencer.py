@@ -28,6 +28,7 @@ from .effects import (
 )
 from .errors import LocalError
 from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
+from .flow import Flow
 from .frames import (
     Ack,
     Beat,
@@ -95,6 +96,7 @@ class SequencerMachine:
         self.succession = Succession(self)
         self.rejoining = Rejoining(self)
         self.membership = Membership(self)
+        self.flow = Flow(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -367,6 +369,7 @@ class SequencerMachine:
                 return
             keeper.updating = True
         stream.keepers[voter] = keeper
+        self.flow.enrolled(stream, voter)
         if stream.name == CLUSTER:
             self.absent.discard(voter)
             self.membership.back(voter, frame.inc)
@@ -399,6 +402,7 @@ class SequencerMachine:
         self.dirty.pop(stream.name, None)
         self.lazy.pop(stream.name, None)
         self.dropped.add(stream.name)
+        self.flow.dropped(stream)
         for pending in [*stream.waiting.values(), *stream.repeats]:
             self._part_done(pending)
         for peer, request in self.held.take():
@@ -449,10 +453,7 @@ class SequencerMachine:
                 self.rejoining.vote(stream, voter, keeper)
         while (index := self._held(stream)) > stream.commit:
             self._commit(stream, index)
-        if stream.commit > stream.base:
-            upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
-            if upto > stream.base and all(v in keepers or v in self.absent for v in stream.voters + stream.changed):
-                stream.forget(upto)
+        self.flow.trim(stream)
 
     def _held(self, stream: StreamView) -> int:
         """Up to where it is committed by what is held: by the voters before a change no further than the change."""
@@ -501,6 +502,8 @@ class SequencerMachine:
     # ---- saying it
 
     def _flush(self) -> list[Effect]:
+        if self.now_ms >= self.flow.due_ms:
+            self.flow.look()
         effects, self.effects = self.effects, []
         if self.dirty:
             dirty, self.dirty = self.dirty, {}
@@ -527,6 +530,7 @@ class SequencerMachine:
             "out": self.out,
             "absent": sorted(self.absent),
             "seq": self.seq,
+            **self.flow.report(),
             "streams": {name: stream.report() for name, stream in self.streams.items()},
         }
 

@@ -417,9 +417,9 @@ class Watcher:
             if origin == name and number not in machine._requests:
                 raise Violation(f"B1: {name} has forgotten its request {number}, which has no answer")
         under_way = sum(len(event) for request in machine._requests.values() for _, event in request.parts)
-        if not 0 <= machine.uncommitted_bytes <= under_way:
+        if not 0 <= machine.transfers.uncommitted_bytes <= under_way:
             raise Violation(
-                f"I18: {name} counts {machine.uncommitted_bytes} uncommitted bytes, {under_way} are under way"
+                f"I18: {name} counts {machine.transfers.uncommitted_bytes} uncommitted bytes, {under_way} are under way"
             )
 
     def finish(self) -> None:
