@@ -15,7 +15,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import OWNERSHIP, SEQUENCER, is_sequencer
+from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, is_sequencer
+from . import tapping
 from .book import broker_of, fresh
 from .broker_actor import BrokerNode
 from .ownership_actor import Ownership
@@ -36,7 +37,7 @@ AGAIN_S = 1.0
 ENROL_S = 10.0
 """How long a broker that was started again may take until the sequencer knows it."""
 STILL_S = 4.0
-"""A sequencer or Ownership that answers nothing for so long is ended and replaced."""
+"""A sequencer, Ownership or the tap that answers nothing for so long is ended and replaced."""
 
 
 class Healer:
@@ -74,7 +75,7 @@ class Healer:
     def under_way(self) -> list[str]:
         """What is being replaced."""
         names = [*self._dead, *([self._healing] if self._healing else [])]
-        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names)]
+        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names) if name != EVENTS]
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -112,7 +113,7 @@ class Healer:
 
     async def _look_once(self) -> None:
         book = self._supervisor.book
-        watched = [*book.of("Sequencer"), *book.of("Ownership")]
+        watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tapping.ROLE)]
         answers = await asyncio.gather(
             *(book[name].handle.call("status", timeout_s=ASK_S) for name in watched), return_exceptions=True
         )
@@ -145,7 +146,7 @@ class Healer:
                 await asyncio.sleep(0.05)
                 continue
             # What the most depends on comes first.
-            name = min(self._dead, key=lambda n: (not is_sequencer(n), n != OWNERSHIP, "." in n))
+            name = min(self._dead, key=lambda n: (n == EVENTS, not is_sequencer(n), n != OWNERSHIP, "." in n))
             del self._dead[name]
             self._healing = name
             try:
@@ -163,6 +164,8 @@ class Healer:
             await self._heal_sequencer(name)
         elif name == OWNERSHIP:
             await self._heal_ownership()
+        elif name == EVENTS:
+            await self._heal_events()
         elif "." not in name:
             await self._heal_broker(name)
         elif name in book:
@@ -200,6 +203,18 @@ class Healer:
         await supervisor.start_ownership()
         self.mind(OWNERSHIP)
         await self._tell(book.replicas(), "meet", {OWNERSHIP: book[OWNERSHIP].peers})
+        await supervisor.tell_members()
+
+    async def _heal_events(self) -> None:
+        """On the node where it was, if that is alive: its parts may be there."""
+        supervisor, book = self._supervisor, self._supervisor.book
+        node = self._node_for(book[EVENTS].node)
+        await self._end(EVENTS)
+        tapping.launch(supervisor, node)
+        await supervisor.verify(EVENTS, VERIFY_S)
+        await tapping.start(supervisor)
+        self.mind(EVENTS)
+        await self._tell([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
         await supervisor.tell_members()
 
     async def _heal_replica(self, name: str) -> None:

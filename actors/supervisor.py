@@ -19,6 +19,7 @@ from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.errors import LocalError
+from . import tapping
 from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
 from .deputy import Deputy
@@ -58,7 +59,7 @@ class Supervisor:
         self.stage_now = "starting"
         self._secret = secrets.token_bytes(32)
         self.starting = asyncio.Lock()
-        self._began = time.time()
+        self.began = time.time()
         self._healer = Healer(self)
         if fenced:
             fence(os.getppid())
@@ -102,6 +103,7 @@ class Supervisor:
         self.stage_now = "listening"
         await self.start_actor(SEQUENCER, fresh(), plan.members, True)
         await self.start_actor(STANDBY, fresh(), plan.members, False)
+        await tapping.start(self)
         brokers = (self.start_broker(broker, self._port(broker), blank=False) for broker in plan.members)
         await asyncio.gather(self.start_ownership(), *brokers)
         for broker in plan.members:
@@ -128,6 +130,7 @@ class Supervisor:
         self.new(Sequencer, SEQUENCER, home)
         self.new(Sequencer, STANDBY, away)
         self.new(Ownership, OWNERSHIP, home)
+        tapping.launch(self, home)
         for broker in members:
             self.new(BrokerNode, broker, where[broker])
         for broker in members:
@@ -161,11 +164,13 @@ class Supervisor:
         want_spare = Teller(self.placement, SUPERVISOR, "want_spare")
         plan = self.plan
         await self.start_actor(
-            broker, port, fresh(), plan.members, plan.token, self.book.sequencers(), blank, want_spare
+            broker, port, fresh(), plan.members, plan.token, self.book.peers_of_broker(), blank, want_spare,
+            bool(plan.events),
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
-        await self.start_actor(name, broker_of(name), fresh(), self.book.peers_of_replica(name))
+        peers = self.book.peers_of_replica(name)
+        await self.start_actor(name, broker_of(name), fresh(), peers, bool(self.plan.events))
 
     def _port(self, broker: str) -> int:
         return self.plan.client_port + self.plan.members.index(broker) if self.plan.client_port else 0
@@ -237,7 +242,7 @@ class Supervisor:
             "cluster": self.cluster,
             "secret": self._secret,
             "plan": self.plan,
-            "began": self._began,
+            "began": self.began,
             "book": dict(self.book),
             "numbers": dict(self._healer.numbers),
         }
@@ -245,7 +250,7 @@ class Supervisor:
     async def resume(self, legacy: dict[str, Any]) -> None:
         """Take over from a Supervisor that has died: what it knew, then what has died since is replaced."""
         self.cluster, self._secret = legacy["cluster"], legacy["secret"]
-        self.plan, self._began = legacy["plan"], legacy["began"]
+        self.plan, self.began = legacy["plan"], legacy["began"]
         self.book = Book(legacy["book"])
         self._healer.numbers.update(legacy["numbers"])
         await self._find_unknown()
@@ -284,13 +289,14 @@ class Supervisor:
             "cluster": self.cluster,
             "namespace": self.placement.namespace,
             "stage": self.stage_now,
-            "uptime_s": round(time.time() - self._began, 1),
+            "uptime_s": round(time.time() - self.began, 1),
             "brokers": self.plan.members,
             "members": self.book.serving(),
             "authenticated": bool(self.plan.token),
             "supervisor": {"pid": os.getpid()},
             "healthy": not wrong,
             "unhealthy": wrong,
+            "warnings": tapping.warnings(self.plan.events, actors),
             "actors": actors,
         }
 
@@ -353,7 +359,7 @@ class Supervisor:
         """Close all links, clients' first, then kill every actor but this one; returns the pids by name."""
         self.stage_now = "stopped"
         self._healer.close()
-        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer"):
+        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer", tapping.ROLE):
             handles = [self.book[name].handle for name in self.book.of(role)]
             await asyncio.gather(*(h.call("stop", timeout_s=STOP_S) for h in handles), return_exceptions=True)
         pids = {name: entry.pid for name, entry in self.book.items()}

@@ -179,7 +179,7 @@ def _numbers(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     order = Window.partitionBy("queue", "client").orderBy("seq", "part")
-    highest = F.max(F.expr("number_first + `count` - 1")).over(order.rowsBetween(Window.unboundedPreceding, -1))
+    highest = F.max("number_last").over(order.rowsBetween(Window.unboundedPreceding, -1))
     numbered = events.where("effective and kind = 'enqueue' and client <> '' and number_first > 0")
     again = numbered.withColumn("_highest", highest).where("number_first <= _highest")
     return _finding(1, "a client's message enqueued twice", again)

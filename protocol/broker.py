@@ -30,7 +30,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, Rejoin, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Entry, Evict, Rejoin, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -238,9 +238,7 @@ class BrokerMachine(Follower):
     def _watch(self) -> None:
         """Every beat: is the leader there, and may we serve?"""
         following, now_ms = self.following, self.now_ms
-        again_ms = (
-            following.parted_ms + BROKEN_MS + 1
-        )  # a link that broke is looked at then; no watch is put off for it
+        again_ms = following.parted_ms + BROKEN_MS + 1  # a broken link is looked at then; no watch is put off for it
         self._timer = again_ms if now_ms < again_ms < now_ms + BEAT_MS else now_ms + BEAT_MS
         self.effects.append(SetTimer(self._timer))
         for peer in following.others() if following.suspicious(now_ms) else ():
@@ -336,10 +334,14 @@ class BrokerMachine(Follower):
             if outcome.changed:
                 self.wiring_version += 1
                 self._rewired(event, outcome, index)
-            if entry.origin == self.broker and entry.inc == self.inc:
-                self._outcomes[entry.number] = outcome
+            self._applied(index, entry, event, outcome)
         if frame.entries or committed:
             self._needs_ack = True
+
+    def _applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
+        """Follow up on an applied event of the cluster stream."""
+        if entry.origin == self.broker and entry.inc == self.inc:
+            self._outcomes[entry.number] = outcome
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         definition = outcome.queue
@@ -494,8 +496,7 @@ class BrokerMachine(Follower):
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
         name = frame.queue.rpartition("#")[0]
         answer = Interred(frame.queue, frame.id)
-        event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
-        encoded = encode_event(event)
+        encoded = encode_event(Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs))
         parts = [(queue, encoded) for queue in self.wiring.route(frame.exchange, name)]
         if parts:
             self.request(parts, lambda: self.send(peer, answer))
@@ -543,9 +544,8 @@ class BrokerMachine(Follower):
                     self._tell(session)
         if self._needs_ack:
             self._needs_ack = False
-            applied = self.hosts.applied(self.keeper.commit)
             if not self.keeper.blank or self.keeper.end:
-                self.lead(self.keeper.ack(applied))
+                self.lead(self.keeper.ack(self.hosts.applied(self.keeper.commit)))
         if (self.uncommitted_bytes > self.limits.uncommitted_bytes // (1 + self._paused)) != self._paused:
             self._paused = not self._paused
             self.effects.append(PauseClients(self._paused))

@@ -67,10 +67,10 @@ def test_a_batch_is_one_row():
     assert row.bytes == 1000 * 1001 // 2
 
 
-def test_numbers_with_a_hole_are_two_rows():
-    found = Machine()(enqueue(5, "c/1", [1, 2, 7, 9]))
-    assert spans(found) == [(1, 2), (3, 5)]
-    assert [(row.number_first, row.bytes, row.part) for row in found] == [(1, 3, 0), (7, 12, 1)]
+def test_numbers_with_a_hole_are_one_row():
+    (row,) = Machine()(enqueue(5, "c/1", [1, 2, 7, 9]))
+    assert (row.position_first, row.position_last, row.bytes) == (1, 5, 15)
+    assert (row.number_first, row.number_last) == (1, 9)
 
 
 def test_a_partly_repeated_enqueue_has_only_what_is_new():
@@ -78,6 +78,8 @@ def test_a_partly_repeated_enqueue_has_only_what_is_new():
     machine(enqueue(3, "c/1", [1, 3]))
     (row,) = machine(enqueue(5, "c/1", [2, 6]))
     assert (row.position_first, row.position_last, row.number_first, row.bytes) == (4, 6, 4, 3 + 4 + 5)
+    (row,) = machine(enqueue(6, "c/1", [4, 6, 9, 9, 20, 21]))
+    assert (row.position_first, row.position_last, row.number_first, row.number_last) == (7, 9, 9, 21)
     (row,) = machine(enqueue(2, "c/1", [2, 3]))
     assert (row.effective, row.count) == (False, 0)
 
