@@ -39,7 +39,9 @@ class Story:
         faults: on half of the seeds, processes die, stand still and are cut off (`faults.py`).
     """
 
-    def __init__(self, seed: int, machines: Machines | None = None, faulty: bool | None = None) -> None:
+    def __init__(
+        self, seed: int, machines: Machines | None = None, faulty: bool | None = None, world: type[World] = World
+    ) -> None:
         rng = self.rng = random.Random(seed)
         self.cuts = rng.random() < 0.5
         faulty = seed % 2 == 0 if faulty is None else faulty
@@ -48,7 +50,7 @@ class Story:
             brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
         self.append_bytes = rng.choice([sequencer.APPEND_BYTES, 1]) if faulty else sequencer.APPEND_BYTES
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
-        self.world = World(
+        self.world = world(
             rng,
             codec=seed % 10 == 0,
             slice_ms=rng.choice([5, 5, 20, 50]),
