@@ -73,8 +73,9 @@ def audit(events: DataFrame, grace_us: int = GRACE_US) -> DataFrame:
     """Violations of the guarantees; none, if all is well.
 
     Args:
-        events: the event table, unfiltered. It may begin anywhere: messages enqueued before that are left out. Rows
-            missing in the middle (`Events.missing`) make false alarms.
+        events: the event table, unfiltered. It may begin anywhere: messages enqueued before that are left out. So are,
+            of a queue of which events were dropped, those before the gap. Rows missing in the middle
+            (`Events.missing`) make false alarms.
         grace_us: what is still on its way at the end of the table (a rejected message whose copy is not committed, a
             released one that nobody has taken yet) is no violation so long.
 
@@ -82,6 +83,7 @@ def audit(events: DataFrame, grace_us: int = GRACE_US) -> DataFrame:
         guarantee (see `GUARANTEES`), rule, queue, position_first, position_last (0: of no message), seq, kind, broker:
         of the event that broke it; before: the kind of the event before it in the message's life.
     """
+    events = _behind_gaps(events)
     found = [
         _histories(events, grace_us),
         _gaps(events),
@@ -91,6 +93,15 @@ def audit(events: DataFrame, grace_us: int = GRACE_US) -> DataFrame:
         _twice(events),
     ]
     return reduce(lambda a, b: a.unionAll(b), found)
+
+
+def _behind_gaps(events: DataFrame) -> DataFrame:
+    """Of each queue what is behind the last gap that the tap has left in it."""
+    from pyspark.sql import functions as F
+
+    gaps = events.where("kind = 'dropped' and queue <> ''").groupBy("queue").agg(F.max("seq").alias("_behind"))
+    known = events.join(F.broadcast(gaps), "queue", "left")
+    return known.where("_behind is null or seq >= _behind").drop("_behind").select(*events.columns)
 
 
 def _finding(guarantee: int, rule: str, df: DataFrame, position_last: str = "position_last") -> DataFrame:
