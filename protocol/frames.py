@@ -44,6 +44,7 @@ from .order_frames import (
 from .order_frames import (
     Numbers as Numbers,
 )
+from .tap_frames import Offer, Seen, Tell, Told
 
 # ---- links: 1 to 31 (spoken by the links themselves, never seen by a machine)
 
@@ -488,7 +489,8 @@ KINDS: dict[int, type[Frame]] = {
     48: Interest, 49: Held, 50: Contended, 51: Forget, 52: Void,
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred, 71: Yield, 72: Yielded,
-    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave, 90: Orphaned,
+    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave, 91: Orphaned,
+    92: Offer, 93: Tell, 94: Told, 95: Seen,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
     110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,

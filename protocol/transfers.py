@@ -26,6 +26,7 @@ class Transfers:
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
         withheld_bytes: of transfers that are committed, and not complete while flow control is on.
+        paused: clients are not read: too much is on its way.
     """
 
     def __init__(self, broker: BrokerMachine) -> None:
@@ -34,7 +35,7 @@ class Transfers:
         self._broker = broker
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
-        self._paused = False
+        self.paused = False
         self._held: dict[str, None] = {}  # clients that are not read
 
     @property
@@ -120,9 +121,9 @@ class Transfers:
                     self._broker.send(session.peer, Detached(handle))
         limit = self._broker.limits.uncommitted_bytes
         effects = self._broker.effects
-        if (self.uncommitted_bytes > limit // (1 + self._paused)) != self._paused:
-            self._paused = not self._paused
-            effects.append(PauseClients(self._paused))
+        if (self.uncommitted_bytes > limit // (1 + self.paused)) != self.paused:
+            self.paused = not self.paused
+            effects.append(PauseClients(self.paused))
         if self.withheld_bytes and self.uncommitted_bytes + self.withheld_bytes > limit:
             new = [peer for peer in self._telling if peer not in self._held]
             effects += (PauseClient(peer, True) for peer in new)

@@ -122,7 +122,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         lambda r: later(r, kind="acquire", acquisition=99, **span(51, 51))),
     "a transfer twice": (
         1, "a client's message enqueued twice",
-        lambda r: later(r, kind="enqueue", broker="", client="c/1", number_first=50, **span(51, 51))),
+        lambda r: later(r, kind="enqueue", broker="", client="c/1", number_first=50, number_last=50, **span(51, 51))),
     "settled after a release": (
         4, "settled by one who had given it back",
         lambda r: later(r, kind="accept", broker="b1", acquisition=acquisition(r, 11), **span(20, 20))),

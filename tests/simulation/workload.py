@@ -45,7 +45,9 @@ class Story:
         faults: on half of the seeds, processes die, stand still and are cut off (`faults.py`).
     """
 
-    def __init__(self, seed: int, machines: Machines | None = None, faulty: bool | None = None) -> None:
+    def __init__(
+        self, seed: int, machines: Machines | None = None, faulty: bool | None = None, world: type[World] = World
+    ) -> None:
         rng = self.rng = random.Random(seed)
         self.cuts = rng.random() < 0.5
         faulty = seed % 2 == 0 if faulty is None else faulty
@@ -56,7 +58,7 @@ class Story:
         self.flow_limit = rng.choice([(flow.LIMIT_BYTES, flow.LIMIT_ENTRIES), (2_000, 40), (600, 100), (600, 15)])
         self.flow_patience = 20 if faulty else 1000, rng.choice([500, 1_500]) if faulty else 60_000
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
-        self.world = World(
+        self.world = world(
             rng,
             codec=seed % 10 == 0,
             slice_ms=rng.choice([5, 5, 20, 50]),
