@@ -60,6 +60,7 @@ from .frames import (
     FlowDrained,
     Frame,
     Hosted,
+    Left,
     MembersChanged,
     Open,
     Opened,
@@ -502,6 +503,7 @@ class BrokerMachine(Follower):
             "blank": self.keeper.blank,
             "voters": list(self.members),
             "leaving": self.standing.leaving,
+            "left": sorted(self.standing.left),
             "cut_off": self.lease.expired(self.now_ms),
             "wiring_index": self.keeper.commit,
             "uncommitted_bytes": self.transfers.uncommitted_bytes,
@@ -527,6 +529,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Update: lambda machine, peer, frame: machine.standing.update(peer, frame),
     UpdateStart: lambda machine, peer, frame: machine.standing.restore(frame),
     Yielded: lambda machine, peer, frame: machine.standing.yielded(peer),
+    Left: lambda machine, peer, frame: machine.standing.has_left(peer, frame),
 }
 
 _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {

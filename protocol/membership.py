@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import CLUSTER, Member, encode_event
-from .frames import Evicted, Leave, Subscribe
+from .frames import Leave, Left, Subscribe
 from .reign import LEADING
 from .streams import KeeperView, StreamView
 from .voters import change
 
 if TYPE_CHECKING:
     from .sequencer import SequencerMachine
-
-LEFT = "this broker has left the cluster"
 
 
 class Membership:
@@ -62,10 +60,9 @@ class Membership:
             keeper = stream.keepers.pop(voter, None)
             stream.away.discard(voter)
             if stream.name == CLUSTER:
-                self.leaving.pop(voter, None)
                 self.machine.absent.discard(voter)
                 if keeper is not None:
-                    self.machine.send(keeper.peer, Evicted(LEFT))
+                    self.machine.send(keeper.peer, Left(voter))
         if stream.name == CLUSTER:
             machine = self.machine
             machine.members = machine.pulse.members = machine.reign.members = stream.voters
@@ -100,13 +97,15 @@ class Membership:
 
     def leave(self, peer: str, frame: Leave) -> None:
         machine, broker = self.machine, frame.broker
-        if machine.reign.role != LEADING or (not frame.inc and broker not in machine.absent):
+        cluster, alive = machine.streams.get(CLUSTER), broker not in machine.absent and broker in self._members()
+        if machine.reign.role != LEADING or (not frame.inc and alive):
             return  # whoever asks does so again
-        cluster = machine.streams.get(CLUSTER)
-        if broker not in self._members() and (cluster is None or broker not in cluster.keepers):
-            return  # it has left
         self.leaving[broker] = frame.inc
         self._hosting[broker] = frame.index, frame.hosting
+        if broker not in self._members():
+            if cluster is not None and cluster.ready and cluster.commit >= cluster.start:
+                machine.send(peer, Left(broker))
+            return
         for name in frame.hosting:
             if name not in machine.dropped:
                 machine.stream(name)

@@ -231,6 +231,12 @@ class Leave(Frame):
     index: int
 
 
+class Left(Frame):
+    """Answer to `Leave`: `broker` is no voter of the cluster stream, and will not become one as the process it is."""
+
+    broker: str
+
+
 class Evicted(Frame):
     """This incarnation is out, or too far behind: end the process and come back as a new one, blank."""
 

@@ -10,7 +10,7 @@ those the longest (S2).
 
 from __future__ import annotations
 
-from .events import CLUSTER, ZERO, Ballot
+from .events import CLUSTER, ZERO, Ballot, Member, Rejoin, decode_event
 from .frames import Fetch, Fetched, Promised, Subscribe, Suspect
 from .streams import StreamView
 from .voters import majority, recovery_quorum
@@ -116,7 +116,8 @@ class Reign:
         """
         logs = self.logs(stream)
         empty = self.empty(stream, cluster)
-        best_voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have), default="")
+        # Of equals the one that goes back furthest: somebody who is not here yet may be far behind.
+        best_voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have, -logs[v].base), default="")
         best = logs.get(best_voter)
         if best is None:
             # Who its voters are is in no log, so more than a quorum of the members: some may have joined since.
@@ -179,10 +180,17 @@ def adopt(stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -
         stream.put(entry, noted=stream.end < best.commit)
     stream.commit = max(best.commit, committed(stream))
     sure = committed_incs(stream)
-    stream.returned = {voter: (inc, 0) for voter, inc in sure.items()}
     for table in (best.incs, best.rising, sure):
         for voter, inc in table.items():
             stream.incs[voter] = max(inc, stream.incs.get(voter, 0))
+    stream.returned = {voter: (inc, 0) for voter, inc in sure.items()}
+    for index in range(stream.commit + 1, stream.end + 1):
+        entry = stream.log[index]
+        event = decode_event(entry.event) if not entry.origin else None
+        if type(event) is Rejoin:
+            stream.returned[event.voter] = event.inc, index
+        elif type(event) is Member and event.present:
+            stream.returned[event.broker] = event.inc, index
     stream.voters = list(best.voters) or stream.voters
     if best.change > stream.commit:
         stream.change, stream.changed = best.change, list(best.changed)

@@ -38,6 +38,7 @@ from .frames import (
     Frame,
     Gap,
     Leave,
+    Left,
     Nack,
     Orphaned,
     Prepare,
@@ -50,7 +51,7 @@ from .frames import (
     UpdateStart,
 )
 from .hosts import LIVES
-from .membership import LEFT, Membership
+from .membership import Membership
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
 from .rejoining import Rejoining
@@ -348,7 +349,7 @@ class SequencerMachine:
         newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
         if self.membership.turns_away(stream, frame, newest):
             if stream.name == CLUSTER:
-                self.send(peer, Evicted(LEFT))
+                self.send(peer, Left(voter))
             return
         if self._is_out(voter, frame.inc) or frame.inc < newest:
             self.send(peer, Evicted(f"incarnation {frame.inc} of {voter} is over: a newer one keeps {stream.name}"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import CLUSTER, AnyEvent, Evict, Member, Rejoin
-from .frames import Append, Evicted, Leave, Update, UpdateStart, Yield
-from .membership import LEFT
+from .frames import Append, Evicted, Leave, Left, Update, UpdateStart, Yield
 from .voters import change
 from .wiring import Wiring
 
 if TYPE_CHECKING:
     from .broker import BrokerMachine
 
+LEFT = "this broker has left the cluster"
 LEAVING = "this broker leaves the cluster: connect to another member"
 
 
@@ -22,12 +22,14 @@ class Standing:
     Attributes:
         returned: this incarnation votes, by what is applied; queues declared before may be kept by an earlier one.
         leaving: it has been asked to leave, and serves no clients any more.
+        left: brokers it was asked to have taken out, and that are.
     """
 
     def __init__(self, machine: BrokerMachine, returned: bool) -> None:
         self.machine = machine
         self.returned = returned
         self.leaving = False
+        self.left: set[str] = set()
         self._yielded: set[str] = set()  # replicas that hold nothing any more
 
     def refusal(self) -> str:
@@ -77,6 +79,8 @@ class Standing:
             self.returned = self.returned or (event.voter, event.inc) == (us, inc)
         elif type(event) is Member:
             change(machine.members, event)
+            if event.present:
+                self.left.discard(event.broker)
             self.returned = self.returned or (event.present and (event.broker, event.inc) == (us, inc))
             if not event.present and event.broker == us and event.inc >= inc:
                 machine.retire(LEFT, left=True)
@@ -86,8 +90,17 @@ class Standing:
         machine = self.machine
         if peer in machine.hosts.replicas:
             machine.retire(frame.reason)
-        elif peer == machine.following.leader:
-            machine.retire(frame.reason, left=frame.reason == LEFT)
+        else:
+            machine.evicted(peer, frame)
+
+    def has_left(self, peer: str, frame: Left) -> None:
+        machine = self.machine
+        if peer != machine.following.leader:
+            return
+        if frame.broker == machine.broker:
+            machine.retire(LEFT, left=True)
+        else:
+            self.left.add(frame.broker)
 
     # ---- leaving
 

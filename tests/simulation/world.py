@@ -218,23 +218,16 @@ class World:
         self.after(500_000, lambda: self._look_after(broker))
 
     def _look_after(self, broker: str) -> None:
-        """Done when every other member says that it is no voter any more; its processes are ended then. Who joined just
-        before may be unknown to them, so they are asked once more afterwards."""
-        if broker not in self.leaving:
-            return
-        others = [self.machines[b] for b in self.brokers if b != broker and b in self.machines]
-        known = [machine.members for machine in others if not machine.keeper.blank]
-        if not known or any(broker in members for members in known):
-            self.remove_broker(broker)
-        elif broker in self.brokers:
+        """Done when it says so itself, or a member whom it was asked of."""
+        if any(b in self.machines and broker in self.machines[b].standing.left for b in self.brokers):
             self._end(broker)
-            self.after(500_000, lambda: self._look_after(broker))
-        else:
-            self.leaving.discard(broker)
+        elif broker in self.leaving:
+            self.remove_broker(broker)
 
     def _end(self, broker: str) -> None:
         """It is no member any more."""
         self.brokers = tuple(b for b in self.brokers if b != broker)
+        self.leaving.discard(broker)
         self._gone.add(broker)
         self.crash(broker, back=False)
 
@@ -282,6 +275,8 @@ class World:
             self._gone.add(name)
             for replica in [other for other in self.machines if other.startswith(name + ".")]:
                 self.crash(replica, back=False)
+        if name in self.leaving and name in self.brokers and self.rng.random() < 0.5:
+            self._gone.add(name)  # it is not started again
         if not back or not self.standby or name.partition(".")[0] in self._gone:
             return
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
