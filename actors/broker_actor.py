@@ -63,9 +63,12 @@ class BrokerNode(Member):
         """Leave the cluster: clients are sent to other members, and this process ends when it has no say any more."""
         self._running().give(Drain())
 
-    async def dismiss(self, broker: str) -> None:
-        """Have another broker, which is dead for good, taken out of the cluster."""
-        self._running().give(Dismiss(broker))
+    async def dismiss(self, broker: str) -> bool:
+        """Have another broker, which is dead for good, taken out of the cluster; whether it is out, by what is known
+        from earlier calls."""
+        shell = self._running()
+        shell.give(Dismiss(broker))
+        return broker in shell.machine.standing.left  # type: ignore[union-attr]
 
     async def remember(self, deputy: Deputy) -> None:
         """Keep what a new Supervisor must know, and look from time to time whether one is needed."""

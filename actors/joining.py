@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
@@ -220,19 +219,17 @@ class Joiner:
     async def _leave(self, change: Change) -> None:
         supervisor, broker = self._supervisor, change.broker
         self._lost = False
-        drained, dismissed = 0, -AGAIN_S
+        drained = 0
         while True:
-            done, self._stage = left(await self._leading(), broker)
-            if done:
+            out, self._stage = left(await self._leading(), broker)
+            # A sequencer that was paused may say so of one that has joined since: the one that leads is asked in order.
+            if (out or self._lost) and await self._certainly_left(broker):
                 break
-            entry, now = supervisor.book.get(broker), time.monotonic()
+            entry = supervisor.book.get(broker)
             if entry is not None and entry.serving:
                 supervisor.book.change(broker, serving=False)
                 await supervisor.tell_members()  # so that its clients know where else to go before they must
-            if self._lost and now - dismissed >= AGAIN_S:
-                dismissed = now
-                await self._dismiss(broker)
-            elif not self._lost and entry is not None and entry.clients and entry.pid not in (0, drained):
+            if not self._lost and entry is not None and entry.clients and entry.pid not in (0, drained):
                 try:
                     await entry.handle.call("drain", timeout_s=ASK_S)
                     drained = entry.pid
@@ -243,11 +240,13 @@ class Joiner:
             await supervisor.healer.forget(broker)
             supervisor.plan = supervisor.plan.left_by(broker)
 
-    async def _dismiss(self, broker: str) -> None:
+    async def _certainly_left(self, broker: str) -> bool:
+        """Have the others ask that it be taken out if it is dead, and whether it is out."""
         book = self._supervisor.book
-        others = [name for name in book.of("BrokerNode") if name != broker and book[name].serving]
-        calls = (book[name].handle.call("dismiss", broker, timeout_s=ASK_S) for name in others)
-        await asyncio.gather(*calls, return_exceptions=True)
+        others = [book[name].handle for name in book.of("BrokerNode") if name != broker and book[name].clients]
+        calls = (handle.call("dismiss", broker, timeout_s=ASK_S) for handle in others)
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        return any(done is True for done in found)
 
     async def must_return(self, name: str) -> bool:
         """An actor of the broker that leaves has died; whether it must be started again so that it can leave.
