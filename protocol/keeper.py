@@ -14,6 +14,10 @@ from .events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
 from .frames import Ack, Append, Fetch, Fetched, Gap, Nack, Numbers, Subscribe, UpdateStart
 from .voters import change
 
+TAIL_ENTRIES = 1000
+TAIL_BYTES = 1024 * 1024
+"""So much of the log goes with an update: what voters that are a little behind may lack."""
+
 
 class Keeper:
     """The log of one stream at one voter.
@@ -202,14 +206,17 @@ class Keeper:
         """Begin at a sync point: what is before it is known by its outcome only."""
         if not self.blank:
             raise LocalError(f"stream {self.stream}: a keeper that votes keeps its log and takes no update (K4)")
-        self.end = self.commit = self.base = frame.index
-        self.end_ballot = self._base_ballot = frame.ballot
-        self.end_seq = self._base_seq = frame.seq
+        self.end = self.commit = frame.index
+        self.base = frame.index - len(frame.log)
+        self.end_ballot, self.end_seq = frame.ballot, frame.seq
+        self._base_ballot, self._base_seq = (
+            (frame.log_ballot, frame.log_seq) if frame.log else (frame.ballot, frame.seq)
+        )
         self.numbers = dict(frame.numbers)
         self.incs = dict(frame.incs)
         self.voters = list(frame.voters)
         self._change = 0
-        self._log.clear()
+        self._log = dict(enumerate(frame.log, self.base + 1))
         self._sure = 0
         self._heard.clear()
 
@@ -217,8 +224,26 @@ class Keeper:
         """The sync point of an update: `state` is what the committed entries have made."""
         last = self._log.get(self.commit)
         ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
-        numbers, incs, voters = dict(self.numbers), dict(self.incs), list(self.voters)
-        return UpdateStart(self.stream, updater, updatee, self.commit, ballot, seq, numbers, incs, state, voters)
+        first, size = self.commit, 0
+        while first > self.base and size < TAIL_BYTES and self.commit - first < TAIL_ENTRIES:
+            size += len(self._log[first].event)
+            first -= 1
+        before = self._log.get(first)
+        return UpdateStart(
+            self.stream,
+            updater,
+            updatee,
+            self.commit,
+            ballot,
+            seq,
+            dict(self.numbers),
+            dict(self.incs),
+            state,
+            list(self.voters),
+            [self._log[index] for index in range(first + 1, self.commit + 1)],
+            before.ballot if before is not None else self._base_ballot,
+            before.seq if before is not None else self._base_seq,
+        )
 
     def _ballot_at(self, index: int) -> Ballot:
         return self._log[index].ballot if index > self.base else self._base_ballot

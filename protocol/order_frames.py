@@ -260,6 +260,8 @@ class UpdateStart(Frame):
         ballot, seq: of entry `index`.
         numbers, incs, voters: as in `Subscribe`.
         state: `QueueState.outline`, or the wiring's snapshot.
+        log: the last entries up to `index`, oldest first; `log_ballot` and `log_seq` are of the one before them. Other
+            voters may not have got as far, and whoever is adopted from must be able to give them what they lack.
     """
 
     stream: str
@@ -272,6 +274,9 @@ class UpdateStart(Frame):
     incs: dict[str, int]
     state: Any
     voters: list[str] = []
+    log: list[Entry] = []
+    log_ballot: Ballot = (0, 0)
+    log_seq: int = 0
 
 
 class UpdateFront(Frame):
