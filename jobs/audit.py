@@ -245,13 +245,14 @@ def _evicted_acts(events: DataFrame) -> DataFrame:
 
 
 def _twice(events: DataFrame) -> DataFrame:
-    """One place in the total order, two events."""
+    """One place in the total order, two events. Sequencers that follow each other may give the same `seq`, in streams
+    of which the newer one has not yet heard; so the order is by term, then seq."""
     from pyspark.sql import functions as F
 
     one = F.first
     doubled = (
         events.where("part >= 0")
-        .groupBy("seq", "part")
+        .groupBy("term", "seq", "part")
         .agg(F.count("*").alias("_n"), *(one(c).alias(c) for c in ("queue", "position_first", "position_last", "kind",
                                                                    "broker")))
         .where("_n > 1")

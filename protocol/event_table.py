@@ -48,7 +48,7 @@ TAP_NAME = "manta/events"
 
 
 class Row(NamedTuple):
-    """One row. Order of the table: `row`; order of what happened: `seq`, then `part`.
+    """One row. Order of the table: `row`; order of what happened: `term`, `seq`, then `part`; of one queue `seq` alone.
 
     Attributes:
         row: the row's place in the table, from 1, without gaps; the writer fills it in.
