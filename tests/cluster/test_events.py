@@ -119,7 +119,9 @@ def test_the_events_are_what_the_clients_counted_whoever_is_killed(cluster, tmp_
     assert rows["row"].to_pylist() == list(range(1, rows.num_rows + 1))
     assert "dropped" not in rows["kind"].to_pylist()
     assert set(rows.filter(pa.compute.field("part") >= 0)["term"].to_pylist()) == {1, 2}
-    places = Counter((row["term"], row["seq"], row["part"]) for row in rows.to_pylist() if row["part"] >= 0)
+    places = Counter(
+        (row["queue"], row["kind"], row["seq"], row["part"]) for row in rows.to_pylist() if row["part"] >= 0
+    )
     assert [place for place, times in places.items() if times > 1] == []
     # The same into a file; and, when the cluster has stopped, all of it in parts.
     tail = live_tail()

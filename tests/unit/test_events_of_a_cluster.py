@@ -53,7 +53,7 @@ def test_what_is_wrong_with_the_events_is_a_warning_and_no_complaint(found, word
 
 
 def test_the_status_shows_the_tap_and_its_warnings():
-    known = report(actors(3) + [tap(dropped=5)]) | {"warnings": ["5 events are missing"]}
+    known = report([*actors(3), tap(dropped=5)]) | {"warnings": ["5 events are missing"]}
     console = Console(width=120, record=True, file=io.StringIO())
     for part in cli_status.view(known):
         console.print(part)
