@@ -115,7 +115,8 @@ def ask(report: Path, say: Callable[[str], None]) -> Told:
         known = answers.gather(found.df, (), lambda i, n, name: say(f"analysing on Spark: {name} ({i + 1} of {n})"))
         report.write_text(page(known, (), "A year of flights"), encoding="utf-8")
         told = Told(
-            rows=known.rows, tail_rows=found.tail_rows, violations=known.violations,
+            rows=found.tail_rows + sum(part.row_last - part.row_first + 1 for part in found.parts),
+            tail_rows=found.tail_rows, violations=known.violations,
             dropped=sum(row["events"] for row in known.dropped),
             seconds=(spark.start_s, time.monotonic() - began), report=str(report),
         )  # fmt: skip

@@ -245,18 +245,18 @@ def _evicted_acts(events: DataFrame) -> DataFrame:
 
 
 def _twice(events: DataFrame) -> DataFrame:
-    """One place in the total order, two events."""
+    """One event of a stream twice. (Of different streams two may have the same `seq`: a sequencer that takes over
+    learns how far each stream has come one after the other.)"""
     from pyspark.sql import functions as F
 
     one = F.first
     doubled = (
         events.where("part >= 0")
-        .groupBy("seq", "part")
-        .agg(F.count("*").alias("_n"), *(one(c).alias(c) for c in ("queue", "position_first", "position_last", "kind",
-                                                                   "broker")))
+        .groupBy("queue", "kind", "seq", "part")
+        .agg(F.count("*").alias("_n"), *(one(c).alias(c) for c in ("position_first", "position_last", "broker")))
         .where("_n > 1")
     )  # fmt: skip
-    return _finding(0, "a row of the table twice, or one order for two events", doubled)
+    return _finding(0, "an event of the table twice", doubled)
 
 
 def verdict(found: DataFrame) -> DataFrame:

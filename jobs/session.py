@@ -222,7 +222,6 @@ def _set_environment(java_home: Path) -> None:
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*ours, *path]))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("RAY_worker_niceness", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "warning")  # Ray's part of Spark's driver writes to the terminal
     for gone in ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS"):  # another Spark's, which would be used instead of ours
         os.environ.pop(gone, None)
 

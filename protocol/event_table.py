@@ -49,14 +49,15 @@ TAP_NAME = "manta/events"
 
 
 class Row(NamedTuple):
-    """One row. Order of the table: `row`; order of what happened: `seq`, then `part`.
+    """One row. Order of the table: `row`; order of what happened in one queue: `seq`, then `part`. Across queues `seq`
+    is the order, too, but when a sequencer has taken over: it learns of the streams one by one, and may repeat a `seq`.
 
     Attributes:
         row: the row's place in the table, from 1, without gaps; the writer fills it in.
         term: counter of the sequencer's ballot.
         seq: place of the committed event in the cluster's total order; of an observed row, the last its broker knew.
         part: which row of that event, from 0; of an observed row -1.
-        time_us: Unix time in microseconds when the table's keeper saw it committed (or the broker saw it happen).
+        time_us: Unix time in microseconds when the replica that told of it applied it (or the broker saw it happen).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
         queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges.
         broker: who did it; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":

@@ -146,7 +146,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         0, "acquired without the consume lock", lambda r: without(r, "own", 1)),
     "a grant again": (0, "a grant that does not rise", lambda r: later(r, kind="own", grant=3)),
     "a row twice": (
-        0, "a row of the table twice, or one order for two events", lambda r: [*r, r[5]._replace(row=r[-1].row + 1)]),
+        0, "an event of the table twice", lambda r: [*r, r[5]._replace(row=r[-1].row + 1)]),
     "gone, then expired": (
         3, "gone, and then something else", lambda r: later(r, kind="expire", broker="", **span(18, 18))),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from mantamq.protocol.events import Enqueue, encode_event
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 from mantamq.protocol.journal import GATHER_FACTS, GATHER_MS, Reporter
 from mantamq.protocol.tap import GRACE_MS, TapMachine
-from mantamq.protocol.tap_frames import Did, Filled, Saw, Seen, encode_fact
+from mantamq.protocol.tap_frames import Did, Filled, Saw, Seen, Told, encode_fact
 
 Q = "orders#1"
 
@@ -321,3 +321,58 @@ def test_every_fact_has_its_rows(data, kinds):
     (made,) = world.tap.rows
     assert [row.kind for row in made.rows] == kinds
     assert made.upto == 1
+
+
+def test_what_comes_twice_or_from_one_who_was_not_asked_is_passed_over():
+    world = World("b1.r0", "b2.r0")
+    for name in world.tellers:
+        world.note(name, 1, 3)
+    assert world.told() == [1, 2, 3]
+    teller = world.tap.streams[Q].teller
+    (other,) = world.tellers.keys() - {teller}
+    world._tap(Received(other, Told(Q, 4, [fact(4)])), Received(other, Told(Q, 9, [fact(9)])))
+    assert world.told() == []
+    world._tap(Received(teller, Told(Q, 2, [fact(2), fact(3), fact(4)])), Received(teller, Told(Q, 1, [fact(1)])))
+    assert world.told() == [4]
+    assert world.tap.dropped == 0
+
+
+def test_nothing_is_told_twice():
+    world = World("b1.r0")
+    teller = world.tellers["b1.r0"]
+    world.note("b1.r0", 1, 2)
+    assert world.told() == [1, 2]
+    world.note("b1.r0", 3, 3)
+    assert teller.flush(world.now_ms) > world.now_ms  # one fact waits for more, as the first ones did
+    assert teller.flush(world.now_ms + GATHER_MS) == 0
+    (effect,) = teller.take()
+    assert effect.frame == Told(Q, 3, [fact(3)])  # type: ignore[union-attr]
+
+
+def test_a_full_batch_leaves_the_next_one_to_gather():
+    world = World("b1.r0")
+    teller = world.tellers["b1.r0"]
+    world.note("b1.r0", 1, 1)
+    world.told()
+    world.note("b1.r0", 2, 1 + GATHER_FACTS)
+    assert teller.flush(world.now_ms) == 0
+    world.note("b1.r0", 2 + GATHER_FACTS, 2 + GATHER_FACTS)
+    assert teller.flush(world.now_ms) == world.now_ms + GATHER_MS
+
+
+def test_what_the_tap_has_seen_is_not_counted_as_dropped(monkeypatch):
+    monkeypatch.setattr(journals, "KEEP_FACTS", 20)
+    world = World("b1.r0")
+    world.note("b1.r0", 1, 10)
+    assert world.told() == [*range(1, 11)]
+    world.kept()
+    world.note("b1.r0", 11, 25)
+    assert world.tellers["b1.r0"].report() == {"facts": 20, "facts_dropped": 0}
+    assert world.told() == [*range(11, 26)]
+
+
+def test_when_all_lack_the_beginning_the_one_who_lacks_least_is_asked():
+    world = World("b1.r0", "b2.r0", "b3.r0")
+    for name, first in (("b1.r0", 5), ("b2.r0", 3), ("b3.r0", 4)):
+        world.note(name, first, 6)
+    assert world.told(GRACE_MS + 100) == [-2, 3, 4, 5, 6]
