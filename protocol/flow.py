@@ -4,10 +4,10 @@ A majority goes on without a voter that is slow, so the entries it lacks gather 
 keeper. A member that is behind by more than the stop threshold, in bytes or in entries over all its streams, turns flow
 control on for the whole cluster; it goes off when both are below the resume thresholds, or the member is evicted. One
 that has not come below for `PATIENCE_MS`, or is behind by `GIVE_UP` times the limit, has had its window: what is kept
-for it is forgotten, and it comes back through an update.
+for it is forgotten, and it comes back through an update. One member at a time, and where the others are a majority.
 
-So a sequencer and a keeper hold at most the number of brokers times ``GIVE_UP * LIMIT_BYTES``, and normally what the
-stop threshold says plus what was under way when it was passed (`Limits.uncommitted_bytes` per broker).
+So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
+when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ GIVE_UP = 4
 """A member behind by so many limits is waited for no longer: flow control did not hold it."""
 PATIENCE_MS = 10_000
 """Nor is one that has kept flow control on for so long."""
+TOLD_MS = 2_000
+"""By then its process has ended, and that is known here."""
 LOOK_MS = 50
 """How often is looked at most."""
 
@@ -56,6 +58,7 @@ class Flow:
     Attributes:
         on: member that flow control is on for -> since when.
         passed: (stream, voter) for which nothing is kept any more.
+        given_up: member of which some stream was passed, and that is not whole again -> since when.
         count: how often flow control has gone on in this term.
         due_ms: when to look again.
     """
@@ -64,6 +67,7 @@ class Flow:
         self.machine = machine
         self.on: dict[str, int] = {}
         self.passed: set[tuple[str, str]] = set()
+        self.given_up: dict[str, int] = {}
         self.count = 0
         self.due_ms = 0
         self._reasons: dict[str, str] = {}
@@ -141,22 +145,43 @@ class Flow:
             stream.forget(upto)
 
     def _give_up(self, member: str, lag: Lag) -> None:
-        """It has had its window: the streams it is furthest behind in go, until the rest is not much. Where the others
-        are a majority without it, that is: otherwise nothing is committed, and so nothing gathers, until it has caught
-        up or another is back."""
-        machine = self.machine
-        behind = [(self.lag_in(stream, member), stream) for stream in machine.streams.values()]
+        """It has had its window: the streams it is furthest behind in go, until the rest is not much. The wiring's, and
+        so its whole broker, only when that alone is too much."""
+        if not self._can_spare(member):
+            return
+        behind = [(self.lag_in(stream, member), stream) for stream in self.machine.streams.values()]
         behind.sort(key=lambda item: item[0], reverse=True)
         for part, stream in behind:
-            others = sum(keeper.voting for voter, keeper in stream.keepers.items() if voter != member)
-            if part.entries and others >= machine.majority and not lag.below(RESUME):
+            if lag.below(RESUME) or not part.entries:
+                break
+            if stream.name != CLUSTER or not part.below(RESUME):
                 lag = Lag(lag.bytes - part.bytes, lag.entries - part.entries)
                 self._pass_over(stream, member)
+
+    def _can_spare(self, member: str) -> bool:
+        """Whether the others are a majority without it, in every stream: its processes keep other queues as well. Who
+        was given up a moment ago does not count until it votes everywhere. Without a majority nothing is committed, so
+        nothing gathers either."""
+        machine = self.machine
+        for other in [other for other in self.given_up if self._whole(other)]:
+            del self.given_up[other]
+        return all(
+            sum(k.voting and v != member and v not in self.given_up for v, k in stream.keepers.items())
+            >= machine.majority
+            for stream in machine.streams.values()
+            if not stream.gone
+        )
+
+    def _whole(self, member: str) -> bool:
+        streams = self.machine.streams.values()
+        told = self.machine.now_ms - self.given_up[member] >= TOLD_MS
+        return told and all(member in s.keepers and s.keepers[member].voting for s in streams if not s.gone)
 
     def _pass_over(self, stream: StreamView, member: str) -> None:
         keeper = stream.keepers.pop(member, None)
         stream.away.add(member)
         self.passed.add((stream.name, member))
+        self.given_up[member] = self.machine.now_ms
         if keeper is not None:
             reason = f"{member} is too far behind in {stream.name}: come back through an update (S8)"
             self.machine.send(keeper.peer, Evicted(reason))
