@@ -31,8 +31,6 @@ GIVE_UP = 4
 """A member behind by so many limits is waited for no longer: flow control did not hold it."""
 PATIENCE_MS = 10_000
 """Nor is one that has kept flow control on for so long."""
-TOLD_MS = 2_000
-"""By then its process has ended, and that is known here."""
 LOOK_MS = 50
 """How often is looked at most."""
 
@@ -58,7 +56,6 @@ class Flow:
     Attributes:
         on: member that flow control is on for -> since when.
         passed: (stream, voter) for which nothing is kept any more.
-        given_up: member of which some stream was passed, and that is not whole again -> since when.
         count: how often flow control has gone on in this term.
         due_ms: when to look again.
     """
@@ -67,7 +64,6 @@ class Flow:
         self.machine = machine
         self.on: dict[str, int] = {}
         self.passed: set[tuple[str, str]] = set()
-        self.given_up: dict[str, int] = {}
         self.count = 0
         self.due_ms = 0
         self._reasons: dict[str, str] = {}
@@ -159,29 +155,19 @@ class Flow:
                 self._pass_over(stream, member)
 
     def _can_spare(self, member: str) -> bool:
-        """Whether the others are a majority without it, in every stream: its processes keep other queues as well. Who
-        was given up a moment ago does not count until it votes everywhere. Without a majority nothing is committed, so
-        nothing gathers either."""
-        machine = self.machine
-        for other in [other for other in self.given_up if self._whole(other)]:
-            del self.given_up[other]
+        """Whether the others are a majority without it, in every stream: its processes keep other queues as well, and
+        another member may have just been given up in one of them. Without a majority nothing is committed, so nothing
+        gathers either."""
         return all(
-            sum(k.voting and v != member and v not in self.given_up for v, k in stream.keepers.items())
-            >= machine.majority
-            for stream in machine.streams.values()
+            sum(keeper.voting for voter, keeper in stream.keepers.items() if voter != member) >= self.machine.majority
+            for stream in self.machine.streams.values()
             if not stream.gone
         )
-
-    def _whole(self, member: str) -> bool:
-        streams = self.machine.streams.values()
-        told = self.machine.now_ms - self.given_up[member] >= TOLD_MS
-        return told and all(member in s.keepers and s.keepers[member].voting for s in streams if not s.gone)
 
     def _pass_over(self, stream: StreamView, member: str) -> None:
         keeper = stream.keepers.pop(member, None)
         stream.away.add(member)
         self.passed.add((stream.name, member))
-        self.given_up[member] = self.machine.now_ms
         if keeper is not None:
             reason = f"{member} is too far behind in {stream.name}: come back through an update (S8)"
             self.machine.send(keeper.peer, Evicted(reason))

@@ -209,10 +209,7 @@ def test_one_is_given_up_at_a_time():
     able = cluster.sequencer.flow._can_spare
     assert able("b2") and able("b3")
     cluster.pass_time(flow.PATIENCE_MS + 500)
-    assert "b3" in cluster.sequencer.flow.given_up
     assert able("b3") and not able("b2") and not able("b1")
-    cluster.pass_time(10 * flow.TOLD_MS)
-    assert not able("b2"), "not before it votes everywhere"
 
 
 def test_a_member_that_is_not_there_counts_as_behind():
