@@ -4,10 +4,10 @@ A majority goes on without a voter that is slow, so the entries it lacks gather 
 keeper. A member that is behind by more than the stop threshold, in bytes or in entries over all its streams, turns flow
 control on for the whole cluster; it goes off when both are below the resume thresholds, or the member is evicted. One
 that has not come below for `PATIENCE_MS`, or is behind by `GIVE_UP` times the limit, has had its window: what is kept
-for it is forgotten, and it comes back through an update.
+for it is forgotten, and it comes back through an update. One member at a time, and where the others are a majority.
 
-So a sequencer and a keeper hold at most the number of brokers times ``GIVE_UP * LIMIT_BYTES``, and normally what the
-stop threshold says plus what was under way when it was passed (`Limits.uncommitted_bytes` per broker).
+So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
+when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.
 """
 
 from __future__ import annotations
@@ -142,19 +142,31 @@ class Flow:
             stream.forget(upto)
 
     def _give_up(self, member: str, lag: Lag) -> None:
-        """It has had its window: the streams it is furthest behind in go, until the rest is not much. Where the others
-        are a majority without it, that is: otherwise nothing is committed, and so nothing gathers, until it has caught
-        up or another is back."""
-        machine = self.machine
-        behind = [(self.lag_in(stream, member), stream) for stream in machine.streams.values()]
+        """It has had its window: the streams it is furthest behind in go, until the rest is not much. The wiring's, and
+        so its whole broker, only when that alone is too much."""
+        if not self._can_spare(member):
+            return
+        behind = [(self.lag_in(stream, member), stream) for stream in self.machine.streams.values()]
         behind.sort(key=lambda item: item[0], reverse=True)
         for part, stream in behind:
-            others = [voter for voter, keeper in stream.keepers.items() if keeper.voting and voter != member]
-            if stream.change:
-                continue  # two sets of voters count until it is committed
-            if part.entries and len(others) >= majority(stream.voters) and not lag.below(RESUME):
+            if lag.below(RESUME) or not part.entries:
+                break
+            if stream.name != CLUSTER or not part.below(RESUME):
                 lag = Lag(lag.bytes - part.bytes, lag.entries - part.entries)
                 self._pass_over(stream, member)
+
+    def _can_spare(self, member: str) -> bool:
+        """Whether the others are a majority without it, in every stream: its processes keep other queues as well, and
+        another member may have just been given up in one of them. Without a majority nothing is committed, so nothing
+        gathers either."""
+        return all(self._stands_without(member, s) for s in self.machine.streams.values() if not s.gone)
+
+    @staticmethod
+    def _stands_without(member: str, stream: StreamView) -> bool:
+        if stream.change:
+            return False  # two sets of voters count until it is committed
+        others = (voter for voter, keeper in stream.keepers.items() if keeper.voting and voter != member)
+        return sum(voter in stream.voters for voter in others) >= majority(stream.voters)
 
     def _pass_over(self, stream: StreamView, member: str) -> None:
         keeper = stream.keepers.pop(member, None)

@@ -102,7 +102,7 @@ class Flows:
 
     def _beaten(self, source: str, frame: Beat) -> None:
         """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""
-        if frame.ballot != self._ballot:
+        if frame.ballot != self._ballot or frame.sure < frame.number - 2:  # another leads, or it is cut off
             self._ballot, self._since = frame.ballot, {}
         on = self.on(self.watch.commits.get(events.CLUSTER, 0))
         if frame.number <= self._number and on == self._since.keys():

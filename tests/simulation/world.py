@@ -133,8 +133,9 @@ class World:
         self._inbox: dict[str, deque[Any]] = {}
         self._due: set[str] = set()
         self._timers: dict[str, int] = {}
-        self._paused: dict[str, list[tuple[str, Any]]] = {}  # broker -> client inputs it is not reading now
-        self._unread: dict[str, list[tuple[str, Any]]] = {}  # client -> what is not read of it now
+        self._paused: set[str] = set()  # brokers that read no client now
+        self._unread: set[str] = set()  # clients that are not read now
+        self._waiting: dict[str, list[Any]] = {}  # broker -> inputs from clients that it has not read, oldest first
         self._sluggish: dict[str, tuple[int, int]] = {}  # slow process -> until when, and how long it takes for a batch
         self._build()
 
@@ -252,7 +253,8 @@ class World:
         self._timers.pop(name, None)
         self._frozen.pop(name, None)
         self._sluggish.pop(name, None)
-        self._paused.pop(name, None)
+        self._paused.discard(name)
+        self._waiting.pop(name, None)
         self._links = {link for link in self._links if name not in link}
         for other in [*self.machines, *self.clients]:
             for pair in ((name, other), (other, name)):
@@ -468,13 +470,9 @@ class World:
     def give(self, name: str, input: Any) -> None:
         if name not in self.machines:
             return
-        if type(input) in (Received, PeerDown) and input.peer in self._guests:
-            held = self._paused.get(name)
-            if held is None:
-                held = self._unread.get(input.peer)
-            if held is not None:
-                held.append((name, input))
-                return
+        if type(input) in (Received, PeerDown) and input.peer in self._guests and self._held(name, input.peer):
+            self._waiting.setdefault(name, []).append(input)
+            return
         self._inbox.setdefault(name, deque()).append(input)
         self._wake(name, 0 if self._fixed else self.rng.choice([0, 10, 300]))
 
@@ -532,9 +530,9 @@ class World:
             elif kind is Again:
                 self._wake(name, 10)
             elif kind is PauseClients:
-                self._pause(self._paused, name, effect.paused)
+                self._pause(name, self._paused, name, effect.paused)
             elif kind is PauseClient:
-                self._pause(self._unread, effect.peer, effect.paused)
+                self._pause(name, self._unread, effect.peer, effect.paused)
             elif kind is Close:
                 self.closed[effect.peer] = (effect.code, effect.text)
                 self.clients.pop(effect.peer, None)
@@ -560,12 +558,19 @@ class World:
             self.crash(name)
         return name not in self.machines
 
-    def _pause(self, held: dict[str, list[tuple[str, Any]]], name: str, paused: bool) -> None:
+    def _held(self, broker: str, client: str) -> bool:
+        return broker in self._paused or client in self._unread
+
+    def _pause(self, broker: str, names: set[str], name: str, paused: bool) -> None:
         if paused:
-            held.setdefault(name, [])
+            names.add(name)
             return
-        for broker, input in held.pop(name, []):
-            self.give(broker, input)
+        names.discard(name)
+        waiting = self._waiting.pop(broker, [])
+        self._waiting[broker] = [input for input in waiting if self._held(broker, input.peer)]
+        for input in waiting:
+            if not self._held(broker, input.peer):
+                self.give(broker, input)
 
     def _set_timer(self, name: str, at_us: int) -> None:
         self._timers[name] = at_us

@@ -203,6 +203,15 @@ def test_nobody_is_given_up_whom_the_majority_needs():
     assert cluster.entries_kept() >= LIMIT
 
 
+def test_one_is_given_up_at_a_time():
+    """Its processes keep other queues too; two members less would be a majority of three lost."""
+    cluster, _ = behind()
+    able = cluster.sequencer.flow._can_spare
+    assert able("b2") and able("b3")
+    cluster.pass_time(flow.PATIENCE_MS + 500)
+    assert able("b3") and not able("b2") and not able("b1")
+
+
 def test_a_member_that_is_not_there_counts_as_behind():
     cluster = SlowCluster(replicas=1)
     client = sender(cluster)
