@@ -56,6 +56,7 @@ class Watcher:
         self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
+        self._pledges: dict[tuple[str, events.Ballot], dict[str, tuple[int, events.Ballot]]] = {}  # what was held then
         self._returned: set[tuple[str, events.Ballot, str, int]] = set()  # blank keepers whose vote counts again
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
         self._digests: dict[tuple[str, int], int] = {}
@@ -263,6 +264,7 @@ class Watcher:
                 self._commit_to(stream, index, f"{learner} by what it was told")
 
     def _subscribed(self, source: str, target: str, frame: Subscribe) -> None:
+        self._pledges.setdefault((frame.stream, frame.promised), {})[frame.voter] = (frame.have, frame.ballot)
         if frame.ballot == frame.promised:
             self._acks(source, frame.stream, frame.voter, frame.ballot, frame.have)
 
@@ -308,7 +310,11 @@ class Watcher:
             if isinstance(event, events.Member) and (event.broker, event.inc, event.present) == (voter, inc, True):
                 return index <= committed
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
-                others = {name.partition(" ")[0] for name, m in held.items() if m >= index} & set(voters) - {voter}
+                others = {name.partition(" ")[0] for name, m in held.items() if m >= index}
+                for name, (have, last) in self._pledges.get((stream, ballot), {}).items():
+                    if have >= index and have in log and log[have].ballot == last:
+                        others.add(name)
+                others = others & set(voters) - {voter}
                 if index <= committed or len(others) >= len(voters) - len(voters) // 2:
                     self._returned.add((stream, ballot, voter, inc))  # by the voters there were then
                     return True  # otherwise an earlier one may be: a term that begins may ask for the same again
