@@ -296,7 +296,8 @@ class World:
         self._epoch[pair] = self._epoch.get(pair, 0) + 1
 
     def _tell_dead(self, other: str, name: str) -> None:
-        if (other, name) in self._down:  # not if another of that name has come meanwhile
+        # Not if another of that name has come meanwhile. It may have died before this one heard that it had come.
+        if (other, name) in self._down or name not in self.machines:
             self.give(other, PeerDown(name))
             if is_sequencer(name) and self.rng.random() < 0.5:  # nobody listens there any more
                 self.after(self.rng.randrange(1, 50_000), lambda: self.give(other, PeerGone(name)))
