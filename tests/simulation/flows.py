@@ -80,11 +80,19 @@ class Flows:
                 )
 
     def _stepped(self, name: str) -> None:
+        machine = self.world.machines[name]
+        if name in self.world.brokers:
+            said, index = machine.wiring.flow.members.keys(), machine.keeper.commit
+            if said != self.on(index):
+                raise Violation(
+                    f"I16: {name} has flow control on for {set(said)} at {index}, it is for {self.on(index)}"
+                )
+        elif is_sequencer(name):
+            self._keeps(name, machine)
+
+    def _keeps(self, name: str, machine: Any) -> None:
         """What a sequencer keeps for one who is behind is bounded (I18, S8). Of faults that last, there is one at a
         time: so there is one who is behind."""
-        if not is_sequencer(name):
-            return
-        machine = self.world.machines[name]
         if machine.reign.role != "leading" or machine.deposed is not None:
             return
         kept = entries = 0
