@@ -41,7 +41,7 @@ class TappedWorld(World):
         self.order: list[Row] = []
         self.tap_deaths = 0
         self.tap_posted = 0
-        self._waiting: list[Any] = []
+        self._untaken: list[Any] = []
         self._chance = random.Random(rng.random())
         told = {"broker": ReportingBroker, "replica": ReportingReplica}
         super().__init__(rng, machines=told | (machines or {}), **options)
@@ -87,7 +87,7 @@ class TappedWorld(World):
             return
         tap = self.machines[EVENTS]
         if tap.rows and self._chance.random() < 0.5:
-            self._waiting += tap.rows
+            self._untaken += tap.rows
             tap.rows = []
             if self._chance.random() < 0.3:
                 self.write()
@@ -99,19 +99,19 @@ class TappedWorld(World):
 
     def _kill_tap(self) -> None:
         if EVENTS in self.machines:
-            self._waiting.clear()
+            self._untaken.clear()
             self.crash(EVENTS)
             self.after(self._chance.choice([20_000, 300_000, 1_500_000]), self._start_tap)
 
     def write(self) -> None:
         """What the tap has made is safe now."""
-        for stream, upto, made in self._waiting:
+        for stream, upto, made in self._untaken:
             table = self.table.setdefault(stream, [])
             if upto <= (table[-1][0] if table else 0):
                 raise Violation(f"the tap made index {upto} of {stream} twice")
             table.append((upto, made))
             self.order += made
-        self._waiting.clear()
+        self._untaken.clear()
         self.give(EVENTS, Kept({stream: made[-1][0] for stream, made in self.table.items()}))
 
     def finish(self) -> None:
@@ -119,7 +119,7 @@ class TappedWorld(World):
         self.tap_deaths = TAP_DEATHS
         self.run_for(SETTLE_US)
         tap = self.machines[EVENTS]
-        self._waiting += tap.rows
+        self._untaken += tap.rows
         tap.rows = []
         self.write()
         self.run_for(SETTLE_US)
