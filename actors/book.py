@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..protocol.effects import OWNERSHIP, is_sequencer
+from ..protocol.effects import EVENTS, OWNERSHIP, is_sequencer
 from ..protocol.errors import LocalError
 from .ray_handles import Handle
 
@@ -25,6 +25,8 @@ class Plan:
         client_port: brokers' client ports count up from here; 0 for any port.
         bind: host every listener binds; "" for the address Ray knows the node by.
         members: the brokers' ids; b1 .. bn at the start.
+        events: directory or URL below which the event table is kept; "": no events.
+        events_keep_s, events_keep_bytes: parts of it that are older, or beyond this size, go; 0: never.
     """
 
     brokers: int = 3
@@ -35,6 +37,9 @@ class Plan:
     client_port: int = 0
     bind: str = ""
     members: tuple[str, ...] = ()
+    events: str = ""
+    events_keep_s: float = 7 * 86400.0
+    events_keep_bytes: int = 10 * 1024**3
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -96,15 +101,20 @@ class Book(dict[str, Entry]):
         """Peer addresses of those that listen."""
         return {name: entry.peers for name, entry in self.items() if is_sequencer(name) and entry.peers}
 
+    def peers_of_broker(self) -> dict[str, str]:
+        """Whom a broker dials: the sequencers and the tap."""
+        tap = {EVENTS: self[EVENTS].peers} if EVENTS in self and self[EVENTS].peers else {}
+        return self.sequencers() | tap
+
     def group(self, broker: str) -> list[str]:
         """A broker and its replicas: they live and end together."""
         return [name for name in self if broker_of(name) == broker]
 
     def peers_of_replica(self, name: str) -> dict[str, str]:
-        """Whom a new replica dials: the sequencers, Ownership, its broker, and all replicas of other brokers."""
+        """Whom a new replica dials: the sequencers, Ownership, the tap, its broker, replicas of other brokers."""
         broker = broker_of(name)
         found = self.sequencers()
-        for other in (OWNERSHIP, broker):
+        for other in (OWNERSHIP, EVENTS, broker):
             if other in self and self[other].peers:
                 found[other] = self[other].peers
         for other in self.replicas():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..protocol.broker import BrokerMachine
 from ..protocol.effects import Dismiss, Drain
 from ..protocol.errors import LocalError
+from ..protocol.reporting import ReportingBroker
 from .deputy import Deputy
 from .handshake import Credentials
 from .member import Member
@@ -23,24 +24,27 @@ class BrokerNode(Member):
         inc: int,
         members: list[str],
         token: str,
-        sequencers: dict[str, str],
+        peers: dict[str, str],
         blank: bool,
         want_spare: Callable[[str], None],
+        events: bool = False,
     ) -> dict[str, str]:
-        """Start listening and dial the sequencers.
+        """Start listening and dial the sequencers, and the tap if there is one.
 
         Args:
             bind: host to listen on.
             client_port: for clients; 0 for any.
             blank: an earlier incarnation of this broker was there before.
             want_spare: called with this broker's id when a warm queue replica has been used up.
+            events: whether the cluster keeps events.
 
         Returns:
             The addresses: "peers" and "clients".
         """
         mine = self.name + "."
+        machine = ReportingBroker if events else BrokerMachine
         shell = self._run(
-            BrokerMachine(self.name, inc, members, token, blank=blank),
+            machine(self.name, inc, members, token, blank=blank),
             own,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),
@@ -52,7 +56,7 @@ class BrokerNode(Member):
                 raise
             clients = await shell.listen_clients(bind)  # the port of its predecessor is taken: any other
         self.addresses = {"peers": await shell.listen_peers(bind), "clients": clients}
-        await self.meet(sequencers)
+        await self.meet(peers)
         return self.addresses
 
     async def drain(self) -> None:

@@ -7,6 +7,7 @@ with start_cluster(brokers=3) as cluster:          # a fresh local Ray, gone at 
 from __future__ import annotations
 
 import atexit
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any
 import ray
 
 from ..protocol.errors import LocalError
-from . import local_ray
+from . import local_ray, tapping
 from .local_ray import start_ray_head, stop_ray_head
 from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_handles import ActorGone, Handle
@@ -212,6 +213,9 @@ def start_cluster(
     client_port: int | None = None,
     num_cpus: int | None = None,
     bind: str | None = None,
+    events: str | None = None,
+    events_keep_days: float = 7.0,
+    events_keep_gb: float = 10.0,
     progress: Callable[[str], None] | None = None,
 ) -> Cluster:
     """Start a cluster and wait until it is ready.
@@ -230,12 +234,19 @@ def start_cluster(
         client_port: brokers' client ports count up from here; None for any free ports.
         num_cpus: of a fresh local Ray; None for all.
         bind: host that all listeners bind; None for loopback with a fresh local Ray, else each node's own address.
+        events: directory or URL below which the event table is kept, for Spark (see jobs/); None or "off": no events.
+            Off unless asked for: a library neither writes files nor starts a process more by itself. `mantamq up` asks.
+        events_keep_days, events_keep_gb: what is older, or beyond this size, goes; 0: never.
         progress: called with a line of text whenever the start gets on.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or something that did not start, and what.
     """
-    plan = Plan(brokers, token, slice_ms, spares, queue_actors_max or spares, client_port or 0, bind or "")
+    events = _directory(events)
+    plan = Plan(
+        brokers, token, slice_ms, spares, queue_actors_max or spares, client_port or 0, bind or "", events=events,
+        events_keep_s=events_keep_days * 86400, events_keep_bytes=int(events_keep_gb * 1024**3),
+    )  # fmt: skip
     say = progress or (lambda text: None)
     owns_ray = False
     if not ray.is_initialized():
@@ -295,6 +306,14 @@ def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Clus
         f"there is no cluster in the Ray namespace {namespace!r}: start one with `mantamq up` or start_cluster(), or "
         "name the right namespace"
     )
+
+
+def _directory(events: str | None) -> str:
+    """Where events go, so that every process understands it alike; "" for nowhere."""
+    if events in (None, "", "off"):
+        return ""
+    tapping.check(events)
+    return events if "://" in events else os.path.abspath(os.path.expanduser(events))
 
 
 def _address(address: str | None) -> str:

@@ -15,7 +15,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import OWNERSHIP, SEQUENCER, is_sequencer
+from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, is_sequencer
+from . import tapping
 from .book import broker_of, fresh, number_of
 from .broker_actor import BrokerNode
 from .ownership_actor import Ownership
@@ -37,7 +38,8 @@ ENROL_S = 10.0
 """How long a broker that was started again may take until the sequencer knows it."""
 BROKER = "broker"
 STILL_S = 4.0
-"""A sequencer or Ownership that answers nothing for so long is ended and replaced."""
+"""A sequencer, Ownership, the tap, or a replica that its broker has given up, which answers nothing for so long is
+ended and replaced."""
 
 
 class Healer:
@@ -87,7 +89,7 @@ class Healer:
         """What is being replaced."""
         leaves = self._supervisor.joiner.leaves
         names = [name for name in [*self._dead, *([self._healing] if self._healing else [])] if not leaves(name)]
-        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names)]
+        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names) if name != EVENTS]
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -129,11 +131,12 @@ class Healer:
 
     async def _look_once(self) -> None:
         book = self._supervisor.book
-        watched = [*book.of("Sequencer"), *book.of("Ownership")]
+        watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tapping.ROLE), *await self._parted()]
         answers = await asyncio.gather(
             *(book[name].handle.call("status", timeout_s=ASK_S) for name in watched), return_exceptions=True
         )
         now = time.monotonic()
+        self._silent_since = {name: at for name, at in self._silent_since.items() if name in watched}
         for name, answer in zip(watched, answers, strict=True):
             if isinstance(answer, BaseException):
                 since = self._silent_since.setdefault(name, now)
@@ -151,6 +154,17 @@ class Healer:
                     log.warning("%s was evicted: ending it", broker)
                     self._dead[broker] = None
 
+    async def _parted(self) -> list[str]:
+        """Queue replicas without a link to their broker: it has given them up, or they are about to begin or to end."""
+        book = self._supervisor.book
+        brokers = book.of("BrokerNode")
+        calls = (book[name].handle.call("status", timeout_s=ASK_S) for name in brokers if book[name].pid)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        known = [answer for answer in answers if isinstance(answer, dict) and "machine" in answer]
+        linked = {name for answer in known for name in answer["machine"]["replicas"]}
+        able = {answer["name"] for answer in known}
+        return [n for n in book.replicas() if broker_of(n) in able and n not in linked and book[n].pid]
+
     def _fresh(self, broker: str) -> bool:
         return broker == self._healing or time.monotonic() - self._replaced.get(broker, -ENROL_S) < ENROL_S
 
@@ -162,7 +176,7 @@ class Healer:
                 await asyncio.sleep(0.05)
                 continue
             # What the most depends on comes first.
-            name = min(self._dead, key=lambda n: (not is_sequencer(n), n != OWNERSHIP, "." in n))
+            name = min(self._dead, key=lambda n: (n == EVENTS, not is_sequencer(n), n != OWNERSHIP, "." in n))
             del self._dead[name]
             self._healing = name
             try:
@@ -182,6 +196,8 @@ class Healer:
             await self._heal_sequencer(name)
         elif name == OWNERSHIP:
             await self._heal_ownership()
+        elif name == EVENTS:
+            await self._heal_events()
         elif name not in book:
             return
         elif "." not in name:
@@ -221,6 +237,18 @@ class Healer:
         await supervisor.start_ownership()
         self.mind(OWNERSHIP)
         await self._tell(book.replicas(), "meet", {OWNERSHIP: book[OWNERSHIP].peers})
+        await supervisor.tell_members()
+
+    async def _heal_events(self) -> None:
+        """On the node where it was, if that is alive: its parts may be there."""
+        supervisor, book = self._supervisor, self._supervisor.book
+        node = self._node_for(book[EVENTS].node)
+        await self.end(EVENTS)
+        tapping.launch(supervisor, node)
+        await supervisor.verify(EVENTS, VERIFY_S)
+        await tapping.start(supervisor)
+        self.mind(EVENTS)
+        await self._tell([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
         await supervisor.tell_members()
 
     async def _heal_replica(self, name: str) -> None:
@@ -288,11 +316,11 @@ class Healer:
         The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
         """
         supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
-        await supervisor.start_broker(broker, port, blank=True, sequencers={})
+        await supervisor.start_broker(broker, port, blank=True, peers={})
         for name in names:
             await supervisor.start_replica(name)
         await handle.call("until_linked", names, ASK_S)
-        await handle.call("meet", supervisor.book.sequencers())
+        await handle.call("meet", supervisor.book.peers_of_broker())
         for name in [broker, *names]:
             self.mind(name)
         self._spawn(self._serve_when_joined(broker))

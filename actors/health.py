@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .book import Plan, broker_of
+from .tapping import is_tap
 
 Actor = dict[str, Any]
 
@@ -21,6 +22,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     Args:
         actors: as in `Supervisor.status`.
     """
+    actors = [actor for actor in actors if not is_tap(actor)]  # nobody misses it: see `tapping.warnings`
     wrong = _silent(actors)
     for actor in actors:
         if actor.get("alive") and "machine" not in actor:
@@ -28,6 +30,9 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(
                 f"{actor['name']} does not say how it is: {error}" if error else f"{actor['name']} is starting"
             )
+    wrong += [
+        f"{a['name']} and {peer} do not link: {why}" for a in actors for peer, why in a.get("refused", {}).items()
+    ]
     brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
     missing = [broker for broker in plan.members if broker not in brokers]
     known = {actor["name"] for actor in actors}
@@ -118,6 +123,10 @@ def _silent(actors: list[Actor]) -> list[str]:
 
 def _streams(machine: dict[str, Any]) -> list[str]:
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
+    wrong += [
+        f"flow control is on, no transfer completes: {behind['reason']} (for {behind['for_ms'] / 1000:.1f} s)"
+        for behind in machine["flow"].values()
+    ]
     found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
         if not stream["ready"]:

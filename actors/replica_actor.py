@@ -6,18 +6,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..protocol.replica import ReplicaMachine
+from ..protocol.reporting import ReportingReplica
 from .handshake import Credentials
 from .member import Member
 
 
 class QueueReplica(Member):
-    async def start(self, own: Credentials, bind: str, broker: str, inc: int, peers: dict[str, str]) -> dict[str, str]:
-        """Listen at `bind`, dial `peers`: the sequencers, Ownership, the broker, and replicas of other brokers.
+    async def start(
+        self, own: Credentials, bind: str, broker: str, inc: int, peers: dict[str, str], events: bool = False
+    ) -> dict[str, str]:
+        """Listen at `bind`, dial `peers`: the sequencers, Ownership, the broker, and replicas of other brokers; with
+        `events` the tap, too.
 
         Returns:
             ``{"peers": "host:port"}`` for other replicas.
         """
-        shell = self._run(ReplicaMachine(self.name, broker, inc), own)
+        shell = self._run((ReportingReplica if events else ReplicaMachine)(self.name, broker, inc), own)
         self.addresses = {"peers": await shell.listen_peers(bind)}
         await self.meet(peers)
         return self.addresses

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.errors import LocalError
+from . import tapping
 from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
 from .deputy import Deputy
@@ -64,7 +65,7 @@ class Supervisor:
         self._secret = secrets.token_bytes(32)
         self.starting = asyncio.Lock()
         self._running = asyncio.Event()
-        self._began = time.time()
+        self.began = time.time()
         self._version = 0
         self.healer = Healer(self)
         self.joiner = Joiner(self)
@@ -111,7 +112,8 @@ class Supervisor:
         self.stage_now = "listening"
         await self.start_actor(SEQUENCER, fresh(), members, True)
         await self.start_actor(STANDBY, fresh(), members, False)
-        brokers = (self.start_broker(broker, plan.port(broker), False, book.sequencers()) for broker in members)
+        await tapping.start(self)
+        brokers = (self.start_broker(broker, plan.port(broker), False, book.peers_of_broker()) for broker in members)
         await asyncio.gather(self.start_ownership(), *brokers)
         for broker in members:
             book.change(broker, serving=True)
@@ -137,6 +139,7 @@ class Supervisor:
         self.new(Sequencer, SEQUENCER, home)
         self.new(Sequencer, STANDBY, away)
         self.new(Ownership, OWNERSHIP, home)
+        tapping.launch(self, home)
         for broker in members:
             self.new(BrokerNode, broker, where[broker])
         for broker in members:
@@ -166,15 +169,16 @@ class Supervisor:
         plan = self.plan
         await self.start_actor(OWNERSHIP, fresh(), list(plan.members), plan.slice_ms, self.book.sequencers())
 
-    async def start_broker(self, broker: str, port: int, blank: bool, sequencers: dict[str, str]) -> None:
+    async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
         want_spare = Teller(self.placement, SUPERVISOR, "want_spare")
         plan = self.plan
         await self.start_actor(
-            broker, port, fresh(), list(plan.members), plan.token, sequencers, blank, want_spare
+            broker, port, fresh(), list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
-        await self.start_actor(name, broker_of(name), fresh(), self.book.peers_of_replica(name))
+        peers = self.book.peers_of_replica(name)
+        await self.start_actor(name, broker_of(name), fresh(), peers, bool(self.plan.events))
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:
         """The links of `name` that are not up in time."""
@@ -245,7 +249,7 @@ class Supervisor:
             cluster=self.cluster,
             secret=self._secret,
             plan=self.plan,
-            began=self._began,
+            began=self.began,
             numbers=dict(self.healer.numbers),
             change=self.joiner.change,
             ended=dict(self.joiner.ended),
@@ -255,7 +259,7 @@ class Supervisor:
         """Take over from a Supervisor that has died: what it knew, then what has died since is replaced."""
         legacy = await self._newest(Legacy.unpacked(packed))
         self.cluster, self._secret, self._version = legacy.cluster, legacy.secret, legacy.version
-        self.plan, self._began = legacy.plan, legacy.began
+        self.plan, self.began = legacy.plan, legacy.began
         self.book = legacy.handles(self.placement)
         self.healer.numbers.update(legacy.numbers)
         await self._end_unknown()
@@ -328,7 +332,7 @@ class Supervisor:
             "cluster": self.cluster,
             "namespace": self.placement.namespace,
             "stage": self.stage_now,
-            "uptime_s": round(time.time() - self._began, 1),
+            "uptime_s": round(time.time() - self.began, 1),
             "brokers": list(self.plan.members),
             "members": self.book.serving(),
             "change": str(self.joiner.change) if self.joiner.change is not None else "",
@@ -336,6 +340,7 @@ class Supervisor:
             "supervisor": {"pid": os.getpid()},
             "healthy": not wrong,
             "unhealthy": wrong,
+            "warnings": tapping.warnings(self.plan.events, actors),
             "actors": actors,
         }
 
@@ -400,7 +405,7 @@ class Supervisor:
         self.stage_now = "stopped"
         self.healer.close()
         self.joiner.close()
-        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer"):
+        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer", tapping.ROLE):
             handles = [self.book[name].handle for name in self.book.of(role)]
             await asyncio.gather(*(h.call("stop", timeout_s=STOP_S) for h in handles), return_exceptions=True)
         pids = {name: entry.pid for name, entry in self.book.items()}

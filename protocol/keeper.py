@@ -284,5 +284,5 @@ def _note(incs: dict[str, int], event: AnyEvent | None) -> None:
     """Which incarnation of a voter counts from this event on."""
     if type(event) is Rejoin:
         incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
-    elif type(event) is Member:
+    elif type(event) is Member and event.present:  # who leaves speaks until it has left
         incs[event.broker] = max(event.inc, incs.get(event.broker, 0))

@@ -13,7 +13,7 @@ from .events import CLUSTER, Member, encode_event
 from .frames import Leave, Left, Subscribe
 from .reign import LEADING
 from .streams import KeeperView, StreamView
-from .voters import change
+from .voters import change, majority
 
 if TYPE_CHECKING:
     from .sequencer import SequencerMachine
@@ -134,8 +134,14 @@ class Membership:
                 goes = broker in self.leaving and not self._kept(broker)
             else:
                 goes = broker in self.leaving or broker not in members
-            if goes and self._begin(stream, Member(broker, self.machine.beyond(broker), False)):
+            if goes and self._can_spare(stream, broker):
+                self._begin(stream, Member(broker, self.machine.beyond(broker), False))
                 return
+
+    def _can_spare(self, stream: StreamView, broker: str) -> bool:
+        """Whether those who stay are a majority of themselves now: otherwise the leave alone would stop the stream."""
+        rest = [voter for voter in stream.voters if voter != broker]
+        return sum(v in stream.keepers and stream.keepers[v].voting for v in rest) >= majority(rest)
 
     def _kept(self, broker: str) -> bool:
         """Whether it is still a voter of a queue's stream, or may be of one that is being declared."""

@@ -40,9 +40,10 @@ def next_interested(interested: dict[str, str], after: str) -> str:
 
 class _Queue:
     """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (whom an own event of
-    ours names, under way), last (who held it before it was given up), told (the Contended last sent to the owner)."""
+    ours names, under way), last (who held it before it was given up), told (the Contended last sent to the owner),
+    renewed (brokers whose interest is newer than what last named them)."""
 
-    __slots__ = ("grant", "granting", "interested", "last", "owner", "told")
+    __slots__ = ("grant", "granting", "interested", "last", "owner", "renewed", "told")
 
     def __init__(self) -> None:
         self.interested: dict[str, str] = {}
@@ -51,6 +52,7 @@ class _Queue:
         self.granting = ""
         self.last = ""
         self.told: tuple[int, str] = (0, "")
+        self.renewed: set[str] = set()
 
 
 class OwnershipMachine:
@@ -111,6 +113,7 @@ class OwnershipMachine:
         queue = self._queues.setdefault(frame.queue, _Queue())
         if frame.interested:
             queue.interested[frame.broker] = peer
+            queue.renewed.add(frame.broker)
         else:
             queue.interested.pop(frame.broker, None)
         self._changed[frame.queue] = None
@@ -128,7 +131,8 @@ class OwnershipMachine:
     def _void(self, frame: Void) -> None:
         queue = self._queues.get(frame.queue)
         if queue is not None and frame.grant == queue.grant + 1:
-            queue.interested.pop(frame.broker, None)  # it says so again if it comes back
+            if frame.broker not in queue.renewed:  # it says so again if it comes back
+                queue.interested.pop(frame.broker, None)
             if queue.granting == frame.broker:
                 queue.granting = ""
             self._changed[frame.queue] = None
@@ -163,6 +167,7 @@ class OwnershipMachine:
                 return
             broker = next_interested(queue.interested, queue.last) or queue.last
             queue.granting = broker
+            queue.renewed.discard(broker)
             self._parts.append((name, encode_event(Own(broker, queue.grant + 1))))
             return
         following = next_interested(queue.interested, queue.owner)
@@ -170,6 +175,7 @@ class OwnershipMachine:
         peer = queue.interested.get(queue.owner)
         if peer is not None and told != queue.told and (following or queue.told[0] == queue.grant):
             queue.told = told
+            queue.renewed.discard(following)
             effects.append(Send(peer, Contended(name, queue.grant, following, self.slice_ms)))
 
     def report(self) -> dict[str, object]:

@@ -29,10 +29,22 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
     def add(name: str, role: str, machine: Any, index: int = 0, **more: Any) -> None:
         node = f"node{index % nodes}"
         place = {"pid": 100 + len(found), "node": node, "host": f"10.0.0.{index % nodes}", "loop": "uvloop"}
-        found.append({"name": name, "role": role, "alive": True, "clients": 0, "machine": machine, **place, **more})
+        found.append(
+            {
+                "name": name,
+                "role": role,
+                "alive": True,
+                "clients": 0,
+                "version": "1.1",
+                "machine": machine,
+                **place,
+                **more,
+            }
+        )
 
     streams = {"cluster": stream(members), ORDERS: stream(members)}
-    leading = {
+    flow: dict[str, Any] = {"flowStopped": False, "flowStoppedCount": 0, "flow": {}}
+    leading: dict[str, Any] = {
         "ballot": [2, 7],
         "standing": "leading",
         "out": {},
@@ -40,8 +52,8 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
         "absent": [],
         "seq": 2000,
         "streams": streams,
-    }
-    standby = {
+    } | flow
+    standby: dict[str, Any] = {
         "ballot": [0, 0],
         "standing": "standby",
         "out": {},
@@ -49,14 +61,14 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
         "absent": [],
         "seq": 0,
         "streams": {},
-    }
+    } | flow
     add("sequencer2", "Sequencer", leading)
     add("sequencer3", "Sequencer", standby, brokers - 1)
     add("ownership", "Ownership", {ORDERS: {"owner": "b1", "grant": 3, "interested": members[:2]}})
     for index, broker in enumerate(members):
         machine = {
             "blank": False, "leaving": False, "cut_off": False, "attached": True, "homeless": [],
-            "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []},
+            "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []}, **flow,
         }  # fmt: skip
         add(broker, "BrokerNode", machine, index, address=f"10.0.0.{index % nodes}:{5000 + index}", clients=index)
         queue = {"messages": 12, "owner": "b1", "blank": False, "applied": 1000 - index}
