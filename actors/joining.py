@@ -3,9 +3,10 @@
     add:     processes start -> they dial everybody -> wiring -> clients are told -> queue after queue comes up to date
     remove:  clients are told -> drain -> the others take its votes, stream by stream -> its processes end -> forgotten
 
-One change at a time. It is told to every broker before anything is done, and each step may be done twice; so whatever
-Supervisor comes next finishes what this one began. A broker that dies in the middle is healed like any other and goes
-on from there, unless the others can let it go without it. Only a newcomer that never ran is undone.
+One change at a time, but a newcomer may be removed again before it has everything. A change is told to every broker
+before anything is done, and each step may be done twice; so whatever Supervisor comes next finishes what this one began.
+A broker that dies in the middle is healed like any other and goes on from there, unless the others can let it go
+without it. Only a newcomer that never ran is undone.
 """
 
 from __future__ import annotations
@@ -81,12 +82,15 @@ class Joiner:
         """
         if self._known(request):
             return
-        self._refuse_another()
         supervisor = self._supervisor
+        self._refuse_another(broker)
         reasons = may_leave(supervisor.plan, await supervisor.actors(ASK_S), broker)
         if reasons:
             raise LocalError("; ".join(reasons))
-        self._refuse_another()  # somebody may have been quicker
+        self._refuse_another(broker)  # somebody may have been quicker
+        if self.change is not None and self._task is not None:
+            self._task.cancel()
+            self._end(self.change, "it was removed before it had everything")
         self._stage = Stage("its clients are told")
         self.change = Change(request, LEAVE, broker)
         await self._begin()
@@ -123,10 +127,14 @@ class Joiner:
     def _known(self, request: str) -> bool:
         return request in self.ended or (self.change is not None and self.change.request == request)
 
-    def _refuse_another(self) -> None:
-        if self._supervisor.stage_now != "running":
-            raise LocalError(f"the cluster is {self._supervisor.stage_now}: its members do not change now")
-        if self.change is not None:
+    def _refuse_another(self, leaver: str = "") -> None:
+        """While a change is under way; but a newcomer whose processes run may be removed again."""
+        supervisor, change = self._supervisor, self.change
+        if supervisor.stage_now != "running":
+            raise LocalError(f"the cluster is {supervisor.stage_now}: its members do not change now")
+        entry = supervisor.book.get(leaver)
+        undoes = change is not None and (change.kind, change.broker) == (JOIN, leaver) and entry and entry.clients
+        if change is not None and not undoes:
             raise LocalError(f"{self.under_way()[0]}: members change one at a time, ask again when that is done")
 
     def node_named(self, wanted: str) -> Node:
@@ -175,11 +183,14 @@ class Joiner:
             except Exception:
                 log.exception("%s: not yet", change)
                 await asyncio.sleep(AGAIN_S)
+        self._end(change, error)
+        await self._supervisor.tell_members()
+
+    def _end(self, change: Change, error: str) -> None:
+        self.change = None
         self.ended[change.request] = (change.broker, error)
         while len(self.ended) > ENDED_KEPT:
             del self.ended[next(iter(self.ended))]
-        self.change = None
-        await self._supervisor.tell_members()
 
     async def _join(self, change: Change) -> None:
         supervisor, broker = self._supervisor, change.broker

@@ -163,6 +163,16 @@ def test_what_may_not_be_is_refused_and_why() -> None:
         assert refused
         assert sorted(cluster.addresses) == ["b2", "b3"] and whole(cluster) == []
 
+        with connect(cluster.nearest()) as connection:
+            sender = connection.session().sender("q")
+            for _ in range(500):
+                sender.send(bytes(100_000))  # three seconds of an update
+            sender.sync()
+        assert cluster.add_broker(whole=False) == "b4"
+        assert "b4" in cluster.addresses and any("b4" in reason for reason in cluster.health()["unhealthy"])
+        cluster.remove_broker("b4")
+        assert sorted(cluster.refresh()) == ["b2", "b3"] and whole(cluster) == []
+
 
 @pytest.mark.timeout(170)
 def test_the_next_supervisor_finishes_what_one_began() -> None:
