@@ -4,8 +4,8 @@
     remove:  clients are told -> drain -> the others take its votes, stream by stream -> its processes end -> forgotten
 
 One change at a time, but a newcomer may be removed again before it has everything. A change is told to every broker
-before anything is done, and each step may be done twice; so whatever Supervisor comes next finishes what this one began.
-A broker that dies in the middle is healed like any other and goes on from there, unless the others can let it go
+before anything is done, and each step may be done twice, so whatever Supervisor comes next finishes what this one did
+not. A broker that dies in the middle is healed like any other and goes on from there, unless the others can let it go
 without it. Only a newcomer that never ran is undone.
 """
 
