@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..protocol.effects import OWNERSHIP, is_sequencer
+from ..protocol.effects import EVENTS, OWNERSHIP, is_sequencer
 from ..protocol.errors import LocalError
 from .ray_handles import Handle
 
@@ -17,22 +17,29 @@ class Plan:
     """What to start.
 
     Attributes:
-        brokers: how many; ids b1 .. bn.
+        brokers: how many.
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue.
         spares: warm queue replicas per broker at the start.
         queue_actors_max: most queue replicas per broker.
         client_port: brokers' client ports count up from here; 0 for any port.
         bind: host every listener binds; "" for the address Ray knows the node by.
+        members: the brokers' ids; b1 .. bn at the start.
+        events: directory or URL below which the event table is kept; "": no events.
+        events_keep_s, events_keep_bytes: parts of it that are older, or beyond this size, go; 0: never.
     """
 
     brokers: int = 3
     token: str = ""
     slice_ms: int = 20
     spares: int = 2
-    queue_actors_max: int = 4
+    queue_actors_max: int = 2
     client_port: int = 0
     bind: str = ""
+    members: tuple[str, ...] = ()
+    events: str = ""
+    events_keep_s: float = 7 * 86400.0
+    events_keep_bytes: int = 10 * 1024**3
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -42,10 +49,20 @@ class Plan:
                 f"warm queue replicas per broker must be 1 to {self.queue_actors_max} (queue_actors_max), "
                 f"not {self.spares}"
             )
+        if not self.members:
+            object.__setattr__(self, "members", tuple(f"b{number}" for number in range(1, self.brokers + 1)))
 
-    @property
-    def members(self) -> list[str]:
-        return [f"b{number}" for number in range(1, self.brokers + 1)]
+    def joined_by(self, broker: str) -> Plan:
+        members = self.members if broker in self.members else (*self.members, broker)
+        return replace(self, brokers=len(members), members=members)
+
+    def left_by(self, broker: str) -> Plan:
+        members = tuple(member for member in self.members if member != broker)
+        return replace(self, brokers=len(members), members=members)
+
+    def port(self, broker: str) -> int:
+        """The client port of a broker; 0 for any."""
+        return self.client_port + number_of(broker) - 1 if self.client_port else 0
 
 
 @dataclass(frozen=True)
@@ -84,21 +101,30 @@ class Book(dict[str, Entry]):
         """Peer addresses of those that listen."""
         return {name: entry.peers for name, entry in self.items() if is_sequencer(name) and entry.peers}
 
+    def peers_of_broker(self) -> dict[str, str]:
+        """Whom a broker dials: the sequencers and the tap."""
+        tap = {EVENTS: self[EVENTS].peers} if EVENTS in self and self[EVENTS].peers else {}
+        return self.sequencers() | tap
+
     def group(self, broker: str) -> list[str]:
         """A broker and its replicas: they live and end together."""
         return [name for name in self if broker_of(name) == broker]
 
     def peers_of_replica(self, name: str) -> dict[str, str]:
-        """Whom a new replica dials: the sequencers, Ownership, its broker, and all replicas of other brokers."""
+        """Whom a new replica dials: the sequencers, Ownership, the tap, its broker, replicas of other brokers."""
         broker = broker_of(name)
         found = self.sequencers()
-        for other in (OWNERSHIP, broker):
+        for other in (OWNERSHIP, EVENTS, broker):
             if other in self and self[other].peers:
                 found[other] = self[other].peers
         for other in self.replicas():
             if broker_of(other) != broker and self[other].peers:
                 found[other] = self[other].peers
         return found
+
+    def half_started(self) -> list[str]:
+        """Processes of which it is not known whether they listen: their Supervisor died while it started them."""
+        return [name for name, entry in self.items() if not entry.peers]
 
     def serving(self) -> dict[str, str]:
         """Client addresses of the brokers that take clients."""
@@ -107,6 +133,11 @@ class Book(dict[str, Entry]):
 
 def broker_of(name: str) -> str:
     return name.split(".", 1)[0]
+
+
+def number_of(broker: str) -> int:
+    """Brokers are numbered, and a number is never used twice."""
+    return int(broker[1:])
 
 
 def fresh() -> int:

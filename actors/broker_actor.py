@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..protocol.broker import BrokerMachine
+from ..protocol.effects import Dismiss, Drain
 from ..protocol.errors import LocalError
+from ..protocol.reporting import ReportingBroker
 from .deputy import Deputy
 from .handshake import Credentials
 from .member import Member
@@ -23,24 +24,27 @@ class BrokerNode(Member):
         inc: int,
         members: list[str],
         token: str,
-        sequencers: dict[str, str],
+        peers: dict[str, str],
         blank: bool,
         want_spare: Callable[[str], None],
+        events: bool = False,
     ) -> dict[str, str]:
-        """Start listening and dial the sequencers.
+        """Start listening and dial the sequencers, and the tap if there is one.
 
         Args:
             bind: host to listen on.
             client_port: for clients; 0 for any.
             blank: an earlier incarnation of this broker was there before.
             want_spare: called with this broker's id when a warm queue replica has been used up.
+            events: whether the cluster keeps events.
 
         Returns:
             The addresses: "peers" and "clients".
         """
         mine = self.name + "."
+        machine = ReportingBroker if events else BrokerMachine
         shell = self._run(
-            BrokerMachine(self.name, inc, members, token, blank=blank),
+            machine(self.name, inc, members, token, blank=blank),
             own,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),
@@ -52,8 +56,19 @@ class BrokerNode(Member):
                 raise
             clients = await shell.listen_clients(bind)  # the port of its predecessor is taken: any other
         self.addresses = {"peers": await shell.listen_peers(bind), "clients": clients}
-        await self.meet(sequencers)
+        await self.meet(peers)
         return self.addresses
+
+    async def drain(self) -> None:
+        """Leave the cluster: clients are sent to other members, and this process ends when it has no say any more."""
+        self._running().give(Drain())
+
+    async def dismiss(self, broker: str) -> bool:
+        """Have another broker, which is dead for good, taken out of the cluster; whether it is out, by what is known
+        from earlier calls."""
+        shell = self._running()
+        shell.give(Dismiss(broker))
+        return broker in shell.machine.standing.left  # type: ignore[union-attr]
 
     async def remember(self, deputy: Deputy) -> None:
         """Keep what a new Supervisor must know, and look from time to time whether one is needed."""
@@ -62,6 +77,6 @@ class BrokerNode(Member):
         self._deputy = deputy
         deputy.begin()
 
-    async def recall(self) -> dict[str, Any] | None:
+    async def recall(self) -> bytes | None:
         """What the last Supervisor left here."""
         return self._deputy.legacy if self._deputy is not None else None

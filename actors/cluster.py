@@ -7,6 +7,8 @@ with start_cluster(brokers=3) as cluster:          # a fresh local Ray, gone at 
 from __future__ import annotations
 
 import atexit
+import os
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,18 +18,24 @@ from typing import Any
 import ray
 
 from ..protocol.errors import LocalError
-from . import local_ray
+from . import local_ray, tapping
 from .local_ray import start_ray_head, stop_ray_head
-from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes
+from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_handles import ActorGone, Handle
 from .supervisor import START_S, STOP_S, Plan, Supervisor
 
 __all__ = ["Cluster", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 
 NAMESPACE = "mantamq"
-QUEUE_ACTORS_MAX = 4
+CHANGE_S = 600.0
+"""How long a broker may take to join or leave: it may have much to copy."""
+_LOOK_S = 0.1
 _GONE_S = 10.0
 _REPLACED_S = 20.0
+
+
+Follow = Callable[[dict[str, Any]], None]
+"""Told how far a change of the members is: "broker", "stage" (in words), "done" and "total" (streams; 0: not known)."""
 
 
 class Cluster:
@@ -89,6 +97,70 @@ class Cluster:
         """
         return self._ask("quorum_critical", broker, whole_node)
 
+    def add_broker(
+        self, node: str = "", whole: bool = True, timeout_s: float = CHANGE_S, progress: Follow | None = None
+    ) -> str:
+        """Let a broker join; returns its id.
+
+        Args:
+            node: id or address of the Ray node that carries it; "" for the one with the fewest brokers.
+            whole: wait until all its queues are up to date and it has a vote in each; else only until clients can
+                connect to it, and the rest goes on by itself.
+            progress: called whenever it gets on.
+
+        Raises:
+            LocalError: why it cannot join, or what was still missing at the limit; it goes on joining then.
+        """
+
+        def enough(broker: str) -> bool:
+            return not whole and broker in self.refresh()
+
+        return self._change("add_broker", node, timeout_s, progress, enough)
+
+    def remove_broker(self, name: str, timeout_s: float = CHANGE_S, progress: Follow | None = None) -> None:
+        """Let a broker leave for good: its clients go to other members, the others take its votes, its processes end.
+
+        Raises:
+            LocalError: why it may not leave (the last one; without it there would be no majority of something; another
+                change is under way; there is none of that name), or what was still to be done at the limit; it goes on
+                leaving then.
+        """
+        self._change("remove_broker", name, timeout_s, progress, lambda broker: False)
+
+    def _change(
+        self, method: str, which: str, timeout_s: float, progress: Follow | None, enough: Callable[[str], bool]
+    ) -> str:
+        request = secrets.token_hex(8)
+        told: dict[str, Any] = {}
+        until = time.monotonic() + timeout_s
+        while True:
+            now: dict[str, Any] = self._ask("progress", request)
+            if not now:  # the first time, or the Supervisor died before it had told anybody
+                self._ask(method, request, which)
+                continue
+            if now["ended"]:
+                self.refresh()
+                if now["error"]:
+                    raise LocalError(now["error"])
+                return now["broker"]
+            if progress is not None and now != told:
+                progress(now)
+                told = now
+            if enough(now["broker"]):
+                return now["broker"]
+            if time.monotonic() > until:
+                raise LocalError(
+                    f"broker {now['broker']}: not done within {timeout_s:g} s ({now['stage']}); it goes on, see "
+                    "`mantamq status`"
+                )
+            time.sleep(_LOOK_S)
+
+    def refresh(self) -> dict[str, str]:
+        """Ask the cluster anew for `addresses`, and return them."""
+        book = self._ask("book_now")
+        self._nodes, self.addresses = book["nodes"], book["addresses"]
+        return self.addresses
+
     def actor_pids(self) -> dict[str, int]:
         """Process id of every actor, by name."""
         return self._ask("book_now")["pids"]
@@ -141,6 +213,9 @@ def start_cluster(
     client_port: int | None = None,
     num_cpus: int | None = None,
     bind: str | None = None,
+    events: str | None = None,
+    events_keep_days: float = 7.0,
+    events_keep_gb: float = 10.0,
     progress: Callable[[str], None] | None = None,
 ) -> Cluster:
     """Start a cluster and wait until it is ready.
@@ -154,18 +229,24 @@ def start_cluster(
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue, in milliseconds.
         spares: warm queue replicas per broker.
-        queue_actors_max: most queue replicas per broker (processes of 40 MB); further queues share them.
+        queue_actors_max: most queue replicas per broker (processes of 40 MB); further queues share them. None: twice
+            the cores that a broker has to itself, and no less than `spares`.
         client_port: brokers' client ports count up from here; None for any free ports.
         num_cpus: of a fresh local Ray; None for all.
         bind: host that all listeners bind; None for loopback with a fresh local Ray, else each node's own address.
+        events: directory or URL below which the event table is kept, for Spark (see jobs/); None or "off": no events.
+            Off unless asked for: a library neither writes files nor starts a process more by itself. `mantamq up` asks.
+        events_keep_days, events_keep_gb: what is older, or beyond this size, goes; 0: never.
         progress: called with a line of text whenever the start gets on.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or something that did not start, and what.
     """
-    if queue_actors_max is None:
-        queue_actors_max = max(QUEUE_ACTORS_MAX, spares)
-    plan = Plan(brokers, token, slice_ms, spares, queue_actors_max, client_port or 0, bind or "")
+    events = _directory(events)
+    plan = Plan(
+        brokers, token, slice_ms, spares, queue_actors_max or spares, client_port or 0, bind or "", events=events,
+        events_keep_s=events_keep_days * 86400, events_keep_bytes=int(events_keep_gb * 1024**3),
+    )  # fmt: skip
     say = progress or (lambda text: None)
     owns_ray = False
     if not ray.is_initialized():
@@ -177,6 +258,8 @@ def start_cluster(
             local_ray.join(_address(address), namespace)
     if bind is None and owns_ray:
         plan = replace(plan, bind="127.0.0.1")
+    if queue_actors_max is None:
+        plan = replace(plan, queue_actors_max=max(spares, queue_actors(brokers, alive_nodes())))
     try:
         supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
         try:
@@ -223,6 +306,14 @@ def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Clus
         f"there is no cluster in the Ray namespace {namespace!r}: start one with `mantamq up` or start_cluster(), or "
         "name the right namespace"
     )
+
+
+def _directory(events: str | None) -> str:
+    """Where events go, so that every process understands it alike; "" for nowhere."""
+    if events in (None, "", "off"):
+        return ""
+    tapping.check(events)
+    return events if "://" in events else os.path.abspath(os.path.expanduser(events))
 
 
 def _address(address: str | None) -> str:

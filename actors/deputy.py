@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from .placement import SUPERVISOR, Placement
 
@@ -23,11 +22,11 @@ class Deputy:
 
     Args:
         placement: where the cluster's actors are named.
-        legacy: what the next Supervisor must know (`Supervisor.resume`).
+        legacy: what the next Supervisor must know (`Legacy`, packed).
         rank: how many brokers look before this one.
     """
 
-    def __init__(self, placement: Placement, legacy: dict[str, Any], rank: int) -> None:
+    def __init__(self, placement: Placement, legacy: bytes, rank: int) -> None:
         self.placement = placement
         self.legacy = legacy
         self.rank = rank

@@ -1,4 +1,7 @@
-"""Keeps one outgoing peer link alive: dial, wait until it is lost, back off, dial again, until closed."""
+"""Keeps one outgoing peer link alive: dial, wait until it is lost, back off, dial again, until closed.
+
+A link that lived and is lost is dialled at once: if that is refused, nobody listens there any more, and the host hears.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
+LIVED_S = 0.25
+"""A link that was there for so long was good; one that died sooner was turned away."""
+CONNECT_S = 3.0
+"""Packets that vanish refuse nothing: the kernel alone would go on for two minutes, with ever longer pauses."""
 
 _jitter = random.Random()  # of its own: the program we run in may have seeded the common one
 
@@ -47,13 +54,18 @@ class Dialler:
         host, port = self.address.rsplit(":", 1)
         wait_s = FIRST_WAIT_S
         complained = ""
+        lived = False
         while True:
             link = Link(self._host, DialOpening(self._own, self.name), self._limits)
             lost = loop.create_future()
             link.on_lost = lambda lost=lost: None if lost.done() else lost.set_result(None)
             try:
-                await loop.create_connection(lambda link=link: link, host, int(port))
-            except OSError as error:
+                async with asyncio.timeout(CONNECT_S):
+                    await loop.create_connection(lambda link=link: link, host, int(port))
+            except (OSError, TimeoutError) as error:
+                if lived and isinstance(error, ConnectionRefusedError):
+                    self._host.link_gone(self.name)
+                lived = False
                 if complained != str(error):
                     complained = str(error)
                     log.warning("%s cannot reach %s at %s yet: %s", self._own.name, self.name, self.address, error)
@@ -62,8 +74,9 @@ class Dialler:
                 began = loop.time()
                 await lost
                 self.link = None
-                # A link that lived was good: begin again without delay. One that died at once was refused.
-                if loop.time() - began > LONGEST_WAIT_S:
+                lived = loop.time() - began > LIVED_S
+                if lived:
                     wait_s = FIRST_WAIT_S
+                    continue
             await asyncio.sleep(wait_s * _jitter.uniform(0.5, 1.0))
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)

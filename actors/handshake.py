@@ -3,14 +3,18 @@
 Pure: frames in, frames out, so every wrong turn can be tested without a socket. A peer link opens like this (the
 dialler left, the listener right); a client link opens with the client's own first frame, `Open`.
 
-    Hello(cluster, name, nonce)  ->
-                                 <-  Challenge(nonce, proof)
-    Proof(proof)                 ->
-                                 <-  Accepted(name)
+    Hello(cluster, name, nonce, minor, inc)  ->
+                                             <-  Challenge(nonce, proof, minor, inc)
+    Proof(proof)                             ->
+                                             <-  Accepted(name)
+
+`Hello` and `Challenge` also tell the protocol's minor version and the incarnation of who says it
+(`protocol/version.py`; the major is in every frame's header). Any minor is welcome; another cluster, or another major,
+is refused with what to do about it.
 
 A proof is an HMAC-SHA256 under the secret of *everything* said so far and of the role of who says it: caller and
-callee by name, both nonces. So no proof can be sent back to where it came from (the reflection attack), used on another
-link, or be that of another peer than the one that was meant to be called.
+callee by name, both nonces, versions and incarnations. So no proof can be sent back to where it came from (the
+reflection attack), used on another link, or be that of another peer than the one that was meant to be called.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import msgspec
 
 from ..protocol.errors import INVALID, NOT_ALLOWED, UNAUTHORIZED, PeerError
 from ..protocol.frames import CLIENT_KINDS, KIND_OF, KINDS, Accepted, Challenge, Frame, Hello, Open, Proof, Refused
-from ..protocol.framing import MINOR
+from ..protocol.version import MINOR
 
 NONCE_BYTES = 32
 PEER_KINDS = frozenset(kind for kind in KINDS if 32 <= kind < 96) | {KIND_OF[Refused], 6, 7}
@@ -40,11 +44,15 @@ class Credentials:
         cluster: the cluster's id.
         secret: 32 random bytes, the same in every actor of the cluster.
         name: this process's peer name.
+        inc: its incarnation.
+        minor: of the protocol it speaks.
     """
 
     cluster: str
     secret: bytes = field(repr=False)
     name: str
+    inc: int = 0
+    minor: int = MINOR
 
 
 class Opening(Protocol):
@@ -53,7 +61,8 @@ class Opening(Protocol):
     Attributes:
         kinds: frame kinds that may come now.
         open_kinds: frame kinds that may come once the link is open.
-        peer: name of the other side once `done`; "" for a client, whom the host names.
+        peer: name of the other side once `done`, before that who it says to be; "" for a client, whom the host names.
+        minor, inc: what it has said of its version and incarnation.
         passed_on: a frame that opened the link and that the host must see as well.
     """
 
@@ -61,6 +70,8 @@ class Opening(Protocol):
     open_kinds: frozenset[int]
     is_client: bool
     peer: str
+    minor: int
+    inc: int
     done: bool
     passed_on: Frame | None
 
@@ -79,9 +90,11 @@ def _kinds(*classes: type[Frame]) -> frozenset[int]:
     return frozenset(KIND_OF[cls] for cls in classes)
 
 
-def _proof(own: Credentials, role: str, caller: str, callee: str, called: bytes, answered: bytes) -> bytes:
-    said = msgspec.msgpack.encode((role, own.cluster, caller, callee, called, answered))
-    return hmac.digest(own.secret, said, "sha256")
+def _proof(own: Credentials, role: str, hello: Hello, callee: str, challenge: Challenge) -> bytes:
+    """`challenge`: all of it but its own proof counts."""
+    said = (role, own.cluster, hello.name, callee, hello.nonce, challenge.nonce)
+    versions = (hello.minor, hello.inc, challenge.minor, challenge.inc)
+    return hmac.digest(own.secret, msgspec.msgpack.encode((*said, *versions)), "sha256")
 
 
 class ClientOpening:
@@ -93,6 +106,7 @@ class ClientOpening:
 
     def __init__(self) -> None:
         self.peer = ""
+        self.minor = self.inc = 0
         self.done = False
         self.passed_on: Frame | None = None
 
@@ -101,6 +115,7 @@ class ClientOpening:
 
     def receive(self, frame: Frame) -> list[Frame]:
         self.passed_on = frame
+        self.minor = getattr(frame, "minor", 0)
         self.done = True
         return []
 
@@ -120,25 +135,26 @@ class DialOpening:
 
     def __init__(self, own: Credentials, callee: str) -> None:
         self.peer = callee
+        self.minor = self.inc = 0
         self.done = False
         self._own = own
-        self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._hello = Hello(own.cluster, own.name, secrets.token_bytes(NONCE_BYTES), own.minor, own.inc)
         self._challenged = False
 
     def start(self) -> list[Frame]:
-        return [Hello(self._own.cluster, self._own.name, self._nonce, MINOR)]
+        return [self._hello]
 
     def receive(self, frame: Frame) -> list[Frame]:
         own = self._own
         if type(frame) is Challenge and not self._challenged:
-            told = (own.name, self.peer, self._nonce, frame.nonce)
-            if not hmac.compare_digest(frame.proof, _proof(own, "callee", *told)):
+            if not hmac.compare_digest(frame.proof, _proof(own, "callee", self._hello, self.peer, frame)):
                 raise PeerError(
                     UNAUTHORIZED,
                     f"whoever answered is not {self.peer} of this cluster: its proof of the secret is wrong",
                 )
             self._challenged = True
-            return [Proof(_proof(own, "caller", *told))]
+            self.minor, self.inc = frame.minor, frame.inc
+            return [Proof(_proof(own, "caller", self._hello, self.peer, frame))]
         if type(frame) is Accepted and self._challenged:
             self.done = True
             return []
@@ -162,6 +178,7 @@ class ListenOpening:
 
     def __init__(self, own: Credentials, admits: Callable[[str], bool]) -> None:
         self.peer = ""
+        self.minor = self.inc = 0
         self.done = False
         self._own = own
         self._admits = admits
@@ -186,12 +203,16 @@ class ListenOpening:
 
     def _hello(self, frame: Hello) -> list[Frame]:
         own = self._own
+        self.peer, self.minor, self.inc = frame.name, frame.minor, frame.inc
         if frame.cluster != own.cluster:
-            raise PeerError(UNAUTHORIZED, "this is another cluster: check the address")
+            raise PeerError(
+                UNAUTHORIZED,
+                f"{own.name} here belongs to another cluster than {frame.cluster!r}: peers link within one cluster "
+                "only; check the address, and stop what is left of a cluster that was started before",
+            )
         if len(frame.nonce) != NONCE_BYTES:
             raise PeerError(INVALID, f"a nonce has {NONCE_BYTES} bytes, not {len(frame.nonce)}")
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        told = (frame.name, own.name, frame.nonce, nonce)
-        self.peer = frame.name
-        self._expected = _proof(own, "caller", *told)
-        return [Challenge(nonce, _proof(own, "callee", *told))]
+        challenge = Challenge(secrets.token_bytes(NONCE_BYTES), b"", own.minor, own.inc)
+        self._expected = _proof(own, "caller", frame, own.name, challenge)
+        proof = _proof(own, "callee", frame, own.name, challenge)
+        return [Challenge(challenge.nonce, proof, own.minor, own.inc)]

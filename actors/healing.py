@@ -15,8 +15,9 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import OWNERSHIP, SEQUENCER, is_sequencer
-from .book import broker_of, fresh
+from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, is_sequencer
+from . import tapping
+from .book import broker_of, fresh, number_of
 from .broker_actor import BrokerNode
 from .ownership_actor import Ownership
 from .placement import Node, alive_nodes, broker_nodes
@@ -35,8 +36,10 @@ VERIFY_S = 30.0
 AGAIN_S = 1.0
 ENROL_S = 10.0
 """How long a broker that was started again may take until the sequencer knows it."""
+BROKER = "broker"
 STILL_S = 4.0
-"""A sequencer or Ownership that answers nothing for so long is ended and replaced."""
+"""A sequencer, Ownership, the tap, or a replica that its broker has given up, which answers nothing for so long is
+ended and replaced."""
 
 
 class Healer:
@@ -55,8 +58,12 @@ class Healer:
         self._replaced: dict[str, float] = {}
 
     def begin(self) -> None:
-        for name in self._supervisor.book:
+        book = self._supervisor.book
+        for name in book:
             self.mind(name)
+        for broker in book.of("BrokerNode"):
+            if not book[broker].serving:
+                self._spawn(self._serve_when_joined(broker))
         self._spawn(self._heal_all())
         self._spawn(self._look())
 
@@ -71,10 +78,18 @@ class Healer:
         self.numbers[kind] = used + 1
         return used + 1
 
+    def new_broker(self) -> str:
+        """A broker's name that was never used."""
+        supervisor = self._supervisor
+        numbers = [number_of(name) for name in (*supervisor.plan.members, *supervisor.book.of("BrokerNode"))]
+        used = self.numbers[BROKER] = max([self.numbers.get(BROKER, 0), *numbers]) + 1
+        return f"b{used}"
+
     def under_way(self) -> list[str]:
         """What is being replaced."""
-        names = [*self._dead, *([self._healing] if self._healing else [])]
-        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names)]
+        leaves = self._supervisor.joiner.leaves
+        names = [name for name in [*self._dead, *([self._healing] if self._healing else [])] if not leaves(name)]
+        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names) if name != EVENTS]
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -101,6 +116,10 @@ class Healer:
         except Exception as error:
             log.warning("cannot watch %s: %r", name, error)
 
+    def dead(self, name: str) -> None:
+        """Replace this actor."""
+        self._dead[name] = None
+
     async def _look(self) -> None:
         """Ask the sequencers whom they have evicted; find processes that stand still."""
         while True:
@@ -112,17 +131,18 @@ class Healer:
 
     async def _look_once(self) -> None:
         book = self._supervisor.book
-        watched = [*book.of("Sequencer"), *book.of("Ownership")]
+        watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tapping.ROLE), *await self._parted()]
         answers = await asyncio.gather(
             *(book[name].handle.call("status", timeout_s=ASK_S) for name in watched), return_exceptions=True
         )
         now = time.monotonic()
+        self._silent_since = {name: at for name, at in self._silent_since.items() if name in watched}
         for name, answer in zip(watched, answers, strict=True):
             if isinstance(answer, BaseException):
                 since = self._silent_since.setdefault(name, now)
                 if now - since > STILL_S and name in book and name not in self._dead:
                     log.warning("%s stands still: ending it", name)
-                    await self._end(name)
+                    await self.end(name)
                     self._dead[name] = None
                 continue
             self._silent_since.pop(name, None)
@@ -133,6 +153,17 @@ class Healer:
                         continue  # it is being replaced, or its successor has not enrolled yet
                     log.warning("%s was evicted: ending it", broker)
                     self._dead[broker] = None
+
+    async def _parted(self) -> list[str]:
+        """Queue replicas without a link to their broker: it has given them up, or they are about to begin or to end."""
+        book = self._supervisor.book
+        brokers = book.of("BrokerNode")
+        calls = (book[name].handle.call("status", timeout_s=ASK_S) for name in brokers if book[name].pid)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        known = [answer for answer in answers if isinstance(answer, dict) and "machine" in answer]
+        linked = {name for answer in known for name in answer["machine"]["replicas"]}
+        able = {answer["name"] for answer in known}
+        return [n for n in book.replicas() if broker_of(n) in able and n not in linked and book[n].pid]
 
     def _fresh(self, broker: str) -> bool:
         return broker == self._healing or time.monotonic() - self._replaced.get(broker, -ENROL_S) < ENROL_S
@@ -145,7 +176,7 @@ class Healer:
                 await asyncio.sleep(0.05)
                 continue
             # What the most depends on comes first.
-            name = min(self._dead, key=lambda n: (not is_sequencer(n), n != OWNERSHIP, "." in n))
+            name = min(self._dead, key=lambda n: (n == EVENTS, not is_sequencer(n), n != OWNERSHIP, "." in n))
             del self._dead[name]
             self._healing = name
             try:
@@ -158,20 +189,26 @@ class Healer:
             self._healing = ""
 
     async def _heal(self, name: str) -> None:
-        book = self._supervisor.book
+        book, joiner = self._supervisor.book, self._supervisor.joiner
+        if joiner.leaves(name) and not await joiner.must_return(name):
+            return
         if is_sequencer(name):
             await self._heal_sequencer(name)
         elif name == OWNERSHIP:
             await self._heal_ownership()
+        elif name == EVENTS:
+            await self._heal_events()
+        elif name not in book:
+            return
         elif "." not in name:
             await self._heal_broker(name)
-        elif name in book:
+        else:
             await self._heal_replica(name)
 
     async def _heal_sequencer(self, dead: str) -> None:
         """A new standby, on another node than the sequencer that is left if there is one."""
         supervisor, book = self._supervisor, self._supervisor.book
-        await self._end(dead)
+        await self.end(dead)
         book.pop(dead, None)
         others = [book[name].node for name in book.of("Sequencer")]
         nodes = broker_nodes(alive_nodes())
@@ -182,7 +219,7 @@ class Healer:
         supervisor.new(Sequencer, name, node)
         try:
             await supervisor.verify(name, VERIFY_S)
-            await supervisor.start_actor(name, fresh(), supervisor.plan.members, False)
+            await supervisor.start_actor(name, fresh(), list(supervisor.plan.members), False)
         except BaseException:
             book.pop(name).handle.kill()
             raise
@@ -194,7 +231,7 @@ class Healer:
     async def _heal_ownership(self) -> None:
         supervisor, book = self._supervisor, self._supervisor.book
         node = self._node_for(book[OWNERSHIP].node)
-        await self._end(OWNERSHIP)
+        await self.end(OWNERSHIP)
         supervisor.new(Ownership, OWNERSHIP, node)
         await supervisor.verify(OWNERSHIP, VERIFY_S)
         await supervisor.start_ownership()
@@ -202,10 +239,22 @@ class Healer:
         await self._tell(book.replicas(), "meet", {OWNERSHIP: book[OWNERSHIP].peers})
         await supervisor.tell_members()
 
+    async def _heal_events(self) -> None:
+        """On the node where it was, if that is alive: its parts may be there."""
+        supervisor, book = self._supervisor, self._supervisor.book
+        node = self._node_for(book[EVENTS].node)
+        await self.end(EVENTS)
+        tapping.launch(supervisor, node)
+        await supervisor.verify(EVENTS, VERIFY_S)
+        await tapping.start(supervisor)
+        self.mind(EVENTS)
+        await self._tell([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
+        await supervisor.tell_members()
+
     async def _heal_replica(self, name: str) -> None:
         supervisor, book = self._supervisor, self._supervisor.book
         broker = broker_of(name)
-        await self._end(name)
+        await self.end(name)
         book.pop(name, None)
         await self._tell([n for n in book.replicas() if broker_of(n) != broker], "part", [name])
         if broker in book and broker not in self._dead and len(book.replicas(broker)) < supervisor.plan.spares + 1:
@@ -219,31 +268,73 @@ class Healer:
         replicas = book.replicas(broker)
         book.change(broker, serving=False, pid=0)
         await supervisor.tell_members()
-        await asyncio.gather(*(self._end(name) for name in [broker, *replicas]))
+        await asyncio.gather(*(self.end(name) for name in [broker, *replicas]))
         for name in replicas:
             book.pop(name, None)
             self._dead.pop(name, None)
-        fellows = book.replicas()
-        await self._tell(fellows, "part", replicas)
+        await self._tell(book.replicas(), "part", replicas)
         node = self._node_for(old.node)
-        names = [f"{broker}.r{self.number(broker)}" for _ in range(supervisor.plan.spares)]
-        supervisor.new(BrokerNode, broker, node)
-        for name in names:
-            supervisor.new(QueueReplica, name, node)
+        port = int(old.clients.rsplit(":", 1)[1]) if old.clients and node.host == old.host else 0
+        names = await self.launch(broker, node, max(supervisor.plan.spares, len(replicas)))
         try:
-            await asyncio.gather(*(supervisor.verify(name, VERIFY_S) for name in [broker, *names]))
-            port = int(old.clients.rsplit(":", 1)[1]) if old.clients and node.host == old.host else 0
-            await supervisor.start_broker(broker, port, blank=True)
-            for name in names:
-                await supervisor.start_replica(name)
+            await self.introduce(broker, names, port)
         except BaseException:
             for name in names:
                 book.pop(name).handle.kill()
             raise
         self._replaced[broker] = time.monotonic()
+
+    async def launch(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
+        """The processes of a broker that is to come in blank; returns the names of its replicas.
+
+        Args:
+            replicas: how many there are to be.
+            gently: one after the other. Each takes a core while it starts, and those that serve need it as well.
+
+        Raises:
+            LocalError: one did not start. The replicas are gone then.
+        """
+        supervisor = self._supervisor
+        names = [f"{broker}.r{self.number(broker)}" for _ in range(replicas)]
+        try:
+            for name in [broker, *names]:
+                supervisor.new(QueueReplica if name in names else BrokerNode, name, node)
+                if gently:
+                    await supervisor.verify(name, VERIFY_S)
+            if not gently:
+                await asyncio.gather(*(supervisor.verify(name, VERIFY_S) for name in [broker, *names]))
+        except BaseException:
+            for name in names:
+                if name in supervisor.book:
+                    supervisor.book.pop(name).handle.kill()
+            raise
+        return names
+
+    async def introduce(self, broker: str, names: list[str], port: int) -> None:
+        """Let a broker and its replicas begin, blank: they dial the others.
+
+        The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
+        """
+        supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
+        await supervisor.start_broker(broker, port, blank=True, peers={})
+        for name in names:
+            await supervisor.start_replica(name)
+        await handle.call("until_linked", names, ASK_S)
+        await handle.call("meet", supervisor.book.peers_of_broker())
         for name in [broker, *names]:
             self.mind(name)
         self._spawn(self._serve_when_joined(broker))
+
+    async def forget(self, broker: str) -> None:
+        """End a broker and its replicas for good."""
+        book = self._supervisor.book
+        names = book.group(broker)
+        replicas = book.replicas(broker)
+        await asyncio.gather(*(self.end(name) for name in names))
+        for name in names:
+            book.pop(name, None)
+            self._dead.pop(name, None)
+        await self._tell(book.replicas(), "part", replicas)
 
     async def _serve_when_joined(self, broker: str) -> None:
         """Clients are told of a broker that has come back when it has rejoined."""
@@ -252,7 +343,7 @@ class Healer:
         while supervisor.book.get(broker) is not None and supervisor.book[broker].pid == entry.pid:
             try:
                 report = await entry.handle.call("status", timeout_s=ASK_S)
-                if not report["machine"]["blank"]:
+                if not report.get("machine", {}).get("blank", True) and not supervisor.joiner.leaves(broker):
                     supervisor.book.change(broker, serving=True)
                     await supervisor.tell_members()
                     return
@@ -269,12 +360,14 @@ class Healer:
         """The node it was on, if that is alive; else the one with the fewest brokers."""
         nodes = broker_nodes(alive_nodes())
         same = [node for node in nodes if node.id == before]
-        if same:
-            return same[0]
+        return same[0] if same else self.emptiest(nodes)
+
+    def emptiest(self, nodes: list[Node]) -> Node:
+        """The node with the fewest brokers."""
         entries = self._supervisor.book.values()
         return min(nodes, key=lambda node: sum(e.node == node.id and e.role == "BrokerNode" for e in entries))
 
-    async def _end(self, name: str) -> None:
+    async def end(self, name: str) -> None:
         """Make sure that the process is gone: one that stands still hears no request to end itself."""
         minder = self._minders.pop(name, None)
         if minder is not None:

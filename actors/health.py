@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .book import Plan, broker_of
+from .tapping import is_tap
 
 Actor = dict[str, Any]
 
@@ -21,6 +22,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     Args:
         actors: as in `Supervisor.status`.
     """
+    actors = [actor for actor in actors if not is_tap(actor)]  # nobody misses it: see `tapping.warnings`
     wrong = _silent(actors)
     for actor in actors:
         if actor.get("alive") and "machine" not in actor:
@@ -28,11 +30,16 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(
                 f"{actor['name']} does not say how it is: {error}" if error else f"{actor['name']} is starting"
             )
+    wrong += [
+        f"{a['name']} and {peer} do not link: {why}" for a in actors for peer, why in a.get("refused", {}).items()
+    ]
     brokers = {actor["name"]: actor["machine"] for actor in _of(actors, "BrokerNode")}
     missing = [broker for broker in plan.members if broker not in brokers]
     known = {actor["name"] for actor in actors}
     wrong += [f"broker {broker} is not there" for broker in missing if broker not in known]
-    if len(missing) > (plan.brokers - 1) // 2:
+    leading = leader(actors)
+    voters = plan.members if leading is None else leading["machine"]["members"]
+    if sum(voter in brokers for voter in voters) <= len(voters) // 2:
         wrong.append("no majority: nothing completes until more brokers are back")
     for name, machine in brokers.items():
         if machine["blank"]:
@@ -45,7 +52,6 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(f"broker {name} has no queue replica that is connected")
         if machine["homeless"]:
             wrong.append(f"broker {name} has no replica for {_count(len(machine['homeless']), 'queue')}")
-    leading = leader(actors)
     if leading is None:
         wrong.append("no sequencer leads: nothing completes until one does")
     if not any(actor["machine"]["standing"] == "standby" for actor in _of(actors, "Sequencer")):
@@ -65,6 +71,7 @@ def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]
     """Why stopping these brokers now, with their queue replicas, would stop something; none when they may be stopped.
 
     Args:
+        plan: whoever is not a member by it is not counted, even if it votes now.
         actors: as in `Supervisor.status`.
         stopped: broker ids: one, or several that go together.
     """
@@ -72,22 +79,24 @@ def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]
     if leading is None:
         return ["no sequencer leads now: wait until one does"]
     down = {*stopped, *_not_serving(plan, actors)}
-    majority = plan.brokers // 2 + 1
-    up = [member for member in plan.members if member not in down]
-    if len(up) < majority:
+    members = [member for member in leading["machine"]["members"] if member in plan.members]
+    up = [member for member in members if member not in down]
+    if len(up) <= len(members) // 2:
+        majority = len(members) // 2 + 1
         return [f"{_only(up)}, and a majority of the brokers is {majority}: nothing would complete"]
     silent = _silent_replicas(actors)
     unready: list[str] = []
-    short: dict[tuple[str, ...], list[str]] = {}  # who would be left -> streams
+    short: dict[tuple[tuple[str, ...], int], list[str]] = {}  # who would be left, who must be -> streams
     for name, stream in leading["machine"]["streams"].items():
-        gone = {*stream["blank"], *stream["missing"], *silent.get(name, ())}
-        left = tuple(member for member in up if member not in gone)
+        gone = {*down, *stream["blank"], *stream["missing"], *silent.get(name, ())}
+        voters = [voter for voter in stream["voters"] if voter in plan.members]
+        left = tuple(voter for voter in voters if voter not in gone)
         if not stream["ready"]:
             unready.append(name)
-        elif len(left) < majority:
-            short.setdefault(left, []).append(name)
+        elif len(left) <= len(voters) // 2:
+            short.setdefault((left, len(voters) // 2 + 1), []).append(name)
     wrong = [f"{_called(unready)}: not recovered yet, wait until that is done"] if unready else []
-    for left, names in short.items():
+    for (left, majority), names in short.items():
         wrong.append(f"{_called(names)}: {_only(left)}, and a majority of the replicas is {majority}")
     return wrong
 
@@ -114,6 +123,10 @@ def _silent(actors: list[Actor]) -> list[str]:
 
 def _streams(machine: dict[str, Any]) -> list[str]:
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
+    wrong += [
+        f"flow control is on, no transfer completes: {behind['reason']} (for {behind['for_ms'] / 1000:.1f} s)"
+        for behind in machine["flow"].values()
+    ]
     found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
         if not stream["ready"]:

@@ -22,6 +22,7 @@ from ..protocol.frames import Frame, Ping, Pong, Refused
 from ..protocol.framing import HEADER, FrameBuffer, encode_frame
 from ..protocol.heartbeat import Heartbeat, Verdict
 from ..protocol.limits import DEFAULT, Limits
+from ..protocol.version import MINOR, spoken
 from .handshake import Opening
 
 log = logging.getLogger(__name__)
@@ -48,12 +49,20 @@ class Host(Protocol):
 
     def link_down(self, link: Link) -> None: ...
 
+    def link_gone(self, peer: str) -> None:
+        """Nobody listens any more where `peer`, to which there was a link, was dialled."""
+        ...
+
     def link_dirty(self, link: Link) -> None:
         """The link has something to write: call `link.flush()` soon, once for all that gathers until then."""
         ...
 
     def link_pressure(self, link: Link, pressed: bool) -> None:
         """The other side reads too slowly (or reads well again)."""
+        ...
+
+    def link_refused(self, link: Link, reason: PeerError) -> None:
+        """The link has ended before it was up: one of its sides does not take the other."""
         ...
 
 
@@ -71,18 +80,20 @@ class Link(asyncio.Protocol):
 
     Attributes:
         peer: the other side's name; the host sets it for clients.
+        minor, inc: the protocol's minor version that the other side speaks, and its incarnation, once it is up.
     """
 
     __slots__ = (
         "_beat", "_beat_timer", "_buffer", "_closing", "_deadline", "_hard_limit", "_head", "_held", "_host", "_limits",
-        "_loop", "_opening", "_out", "_patience_s", "_pressed", "_transport", "_up", "address", "is_client", "on_lost",
-        "peer", "reason",
+        "_loop", "_opening", "_out", "_patience_s", "_pressed", "_transport", "_up", "address", "inc", "is_client",
+        "minor", "on_lost", "peer", "reason",
     )  # fmt: skip
 
     def __init__(
         self, host: Host, opening: Opening, limits: Limits = DEFAULT, hard_limit_bytes: int = HARD_LIMIT_BYTES
     ) -> None:
         self.peer = opening.peer
+        self.minor = self.inc = 0
         self.is_client = opening.is_client
         self.address = ""
         self.reason: PeerError | None = None
@@ -223,8 +234,10 @@ class Link(asyncio.Protocol):
         out, self._out = self._out, []
         if code:
             self.reason = PeerError(code, text)
-            log.warning("link %s at %s closed: %s: %s", self.peer or "not yet named", self.address, code, text)
+            log.warning("link %s at %s closed: %s: %s", self.who(), self.address, code, text)
             out.append(encode_frame(Refused(code, text)))
+            if not self._up:
+                self._host.link_refused(self, self.reason)
         if out:
             self._transport.write(b"".join(out))
         self._down()
@@ -237,6 +250,11 @@ class Link(asyncio.Protocol):
             self._deadline = self._loop.call_later(LINGER_S, self._transport.abort)
         else:
             self._transport.close()
+
+    def who(self) -> str:
+        """Its other side's name; before that is proved, what it says to be, or its address."""
+        claimed = self._opening.peer if self._opening is not None else ""
+        return self.peer or (f"{claimed[:64]!r} at {self.address}" if claimed else self.address)
 
     def abort(self) -> None:
         """End the link now."""
@@ -298,7 +316,12 @@ class Link(asyncio.Protocol):
         self._opening = None
         if self._deadline is not None:
             self._deadline.cancel()
-        self.peer = opening.peer
+        self.peer, self.minor, self.inc = opening.peer, opening.minor, opening.inc
+        if not self.is_client and self.minor != MINOR:
+            log.warning(
+                "link %s at %s: it speaks protocol %s, this is %s: each skips what only the other knows",
+                self.peer, self.address, spoken(self.minor), spoken(),
+            )  # fmt: skip
         self._up = True
         self._host.link_up(self)
         if opening.passed_on is not None:

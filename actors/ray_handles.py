@@ -19,23 +19,28 @@ class ActorGone(LocalError):
 
 
 class Handle:
-    """A Ray actor by its peer name. Picklable.
+    """A Ray actor by its peer name. Picklable. Without `actor` it is of one that is gone.
 
     Raises (from the calls):
         ActorGone: it died, or did not answer within the time limit; whether the call ran is not known.
         LocalError: the actor raised one.
     """
 
-    def __init__(self, name: str, actor: ActorHandle[Any]) -> None:
+    def __init__(self, name: str, actor: ActorHandle[Any] | None) -> None:
         self.name = name
         self._actor = actor
 
     def __repr__(self) -> str:
         return f"Handle({self.name})"
 
+    @property
+    def id(self) -> str:
+        """Ray's id of the actor: names are used again. "" for one that is gone."""
+        return self._actor._actor_id.hex() if self._actor is not None else ""  # pyright: ignore[reportPrivateUsage]
+
     async def call(self, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
         """Call from an event loop."""
-        reference = getattr(self._actor, method).remote(*args)
+        reference = self.begin(method, *args)
         try:
             limit_s = None if timeout_s == float("inf") else timeout_s
             return await asyncio.wait_for(asyncio.wrap_future(reference.future()), limit_s)
@@ -45,12 +50,14 @@ class Handle:
     def call_now(self, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
         """Call from ordinary code; blocks."""
         try:
-            return ray.get(getattr(self._actor, method).remote(*args), timeout=timeout_s)
+            return ray.get(self.begin(method, *args), timeout=timeout_s)
         except Exception as error:
             raise self._translated(error, method, timeout_s) from error
 
     def begin(self, method: str, *args: Any) -> ray.ObjectRef[Any]:
         """Call, and get the answer later from `wait`."""
+        if self._actor is None:
+            raise ActorGone(f"{self.name} is gone")
         return getattr(self._actor, method).remote(*args)
 
     def wait(self, reference: ray.ObjectRef[Any], timeout_s: float = CALL_S) -> Any:
@@ -62,10 +69,12 @@ class Handle:
 
     def tell(self, method: str, *args: Any) -> None:
         """Call and do not wait. The method itself must report what goes wrong."""
-        getattr(self._actor, method).remote(*args)
+        self.begin(method, *args)
 
     def kill(self) -> None:
         """End the process, at once and for good."""
+        if self._actor is None:
+            return
         try:
             ray.kill(self._actor, no_restart=True)
         except (RayActorError, ValueError):

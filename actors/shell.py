@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -27,8 +28,10 @@ from ..protocol.effects import (
     Input,
     KeepAlive,
     Multicast,
+    PauseClient,
     PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
     Retire,
@@ -40,15 +43,20 @@ from ..protocol.effects import (
 from ..protocol.errors import INTERNAL, LocalError, PeerError
 from ..protocol.frames import Frame
 from ..protocol.framing import encode_frame
+from ..protocol.heartbeat import PEER_BEAT_MS, PEER_PATIENCE_MS
 from ..protocol.limits import DEFAULT, Limits
+from ..protocol.version import spoken
 from .dialler import Dialler
 from .handshake import ClientOpening, Credentials, ListenOpening
 from .links import Link
+from .refusals import Refusals
 
 log = logging.getLogger(__name__)
 
 _FLUSH = Flush()
 ALONE_FRAMES = 2
+LAST_WORD_S = 0.01
+"""What a machine says before it retires has so long to leave."""
 
 
 class Machine(Protocol):
@@ -113,6 +121,7 @@ class Shell:
         self._diallers: dict[str, Dialler] = {}
         self._waiting: list[tuple[set[str], asyncio.Future[None]]] = []
         self._stopped = False
+        self.refusals = Refusals()
 
     # ---- opening and closing
 
@@ -184,6 +193,7 @@ class Shell:
         """Step an input that comes from this process, such as `Members`."""
         try:
             self._tick()
+            self._tell_lost()
             self._carry_out(self._step(input))
         except Exception as error:
             self._fail(error)
@@ -205,6 +215,9 @@ class Shell:
             link.abort()
             return
         self._schedule()
+        self.refusals.up(link)
+        if not link.is_client:
+            link.heartbeat(PEER_BEAT_MS, PEER_PATIENCE_MS)  # a `KeepAlive` may ask for another
         try:
             self._tick()
             self._tell_lost()
@@ -224,6 +237,10 @@ class Shell:
             self._schedule()
             if not link.is_client:
                 self._hold_clients(link.peer, False)
+
+    def link_gone(self, peer: str) -> None:
+        if peer not in self.links:
+            self.give(PeerGone(peer))
 
     def link_frames(self, link: Link, frames: list[Frame]) -> None:
         # Few frames and nothing gathering: all is said at once. More than that is a batch, and others may join it.
@@ -264,12 +281,15 @@ class Shell:
         else:
             self._hold_clients(link.peer, pressed)
 
+    def link_refused(self, link: Link, reason: PeerError) -> None:
+        self.refusals.note(link, reason, self._loop.time())
+
     def _tick(self) -> None:
         now_ms = self._clock()
         if now_ms < self._now_ms:
             now_ms = self._now_ms  # a clock that is set back does not go back here
         self._now_ms = now_ms
-        effects = self._step(Tick(now_ms))
+        effects = self._step(Tick(now_ms, time.time_ns() // 1000))
         if effects:
             self._carry_out(effects)
 
@@ -351,6 +371,10 @@ class Shell:
                     link.close(effect.code, effect.text)  # type: ignore[union-attr]
             elif kind is PauseClients:
                 self._hold_clients("machine", effect.paused)  # type: ignore[union-attr]
+            elif kind is PauseClient:
+                link = links.get(effect.peer)  # type: ignore[union-attr]
+                if link is not None:
+                    link.hold("flow", effect.paused)  # type: ignore[union-attr]
             elif kind is KeepAlive:
                 link = links.get(effect.peer)  # type: ignore[union-attr]
                 if link is not None:
@@ -380,9 +404,11 @@ class Shell:
         """The machine's part is over: what it has said still leaves, then this process ends."""
         log.warning("%s retires: %s", self.own.name, reason)
         self.retired = reason
+        self._step = _nothing
         for link in self.links.values():
             link.flush()
-        self._fail(Retired(reason))
+        # The loop may write only when this iteration is over.
+        self._loop.call_later(LAST_WORD_S, self._fail, Retired(reason))
 
     def _fail(self, error: BaseException) -> None:
         """Stop for good: nothing more is stepped, sent or accepted."""
@@ -404,10 +430,16 @@ class Shell:
         self._on_failure(error)
 
     def report(self) -> dict[str, Any]:
-        """Which links are open."""
+        """Which links are open, with what versions and incarnations; and which were refused a moment ago."""
+        peers = {name: link for name, link in sorted(self.links.items()) if not link.is_client}
+        clients = Counter(spoken(link.minor) for link in self.links.values() if link.is_client)
         return {
-            "peers": sorted(name for name, link in self.links.items() if not link.is_client),
-            "clients": sum(link.is_client for link in self.links.values()),
+            "peers": list(peers),
+            "clients": clients.total(),
+            "version": spoken(self.own.minor),
+            "links": {name: {"version": spoken(link.minor), "inc": link.inc} for name, link in peers.items()},
+            "client_versions": dict(clients),
+            **self.refusals.report(self._loop.time()),
         }
 
 

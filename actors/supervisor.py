@@ -19,12 +19,15 @@ from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.errors import LocalError
+from . import tapping
 from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
 from .deputy import Deputy
 from .handshake import Credentials
 from .healing import Healer
 from .health import complaints, quorum_critical, sharing_node
+from .joining import Joiner
+from .legacy import Legacy
 from .member import fence
 from .ownership_actor import Ownership
 from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes
@@ -38,6 +41,9 @@ log = logging.getLogger(__name__)
 
 START_S = 90.0
 STOP_S = 5.0
+RECALL_S = 2.0
+NAMES_S = 10.0
+"""Killed actors keep their names for a moment."""
 STANDBY = SEQUENCER + "2"
 
 
@@ -58,8 +64,11 @@ class Supervisor:
         self.stage_now = "starting"
         self._secret = secrets.token_bytes(32)
         self.starting = asyncio.Lock()
-        self._began = time.time()
-        self._healer = Healer(self)
+        self._running = asyncio.Event()
+        self.began = time.time()
+        self._version = 0
+        self.healer = Healer(self)
+        self.joiner = Joiner(self)
         if fenced:
             fence(os.getppid())
 
@@ -84,13 +93,14 @@ class Supervisor:
             raise
         self.stage_now = "running"
         await self.tell_members()
-        self._healer.begin()
+        self.healer.begin()
+        self._running.set()
 
     async def _start(self, deadline: float) -> None:
         def left() -> float:
             return max(0.1, deadline - time.monotonic())
 
-        plan, book = self.plan, self.book
+        plan, book, members = self.plan, self.book, list(self.plan.members)
         swept = self.placement.sweep()
         if swept:
             log.warning("killed what an earlier cluster left behind: %s", ", ".join(swept))
@@ -100,11 +110,12 @@ class Supervisor:
         await asyncio.gather(*(self.verify(name, left()) for name in book))
 
         self.stage_now = "listening"
-        await self.start_actor(SEQUENCER, fresh(), plan.members, True)
-        await self.start_actor(STANDBY, fresh(), plan.members, False)
-        brokers = (self.start_broker(broker, self._port(broker), blank=False) for broker in plan.members)
+        await self.start_actor(SEQUENCER, fresh(), members, True)
+        await self.start_actor(STANDBY, fresh(), members, False)
+        await tapping.start(self)
+        brokers = (self.start_broker(broker, plan.port(broker), False, book.peers_of_broker()) for broker in members)
         await asyncio.gather(self.start_ownership(), *brokers)
-        for broker in plan.members:
+        for broker in members:
             book.change(broker, serving=True)
         # One after the other: each dials those that listen already, so every two are linked once.
         for name in book.replicas():
@@ -128,6 +139,7 @@ class Supervisor:
         self.new(Sequencer, SEQUENCER, home)
         self.new(Sequencer, STANDBY, away)
         self.new(Ownership, OWNERSHIP, home)
+        tapping.launch(self, home)
         for broker in members:
             self.new(BrokerNode, broker, where[broker])
         for broker in members:
@@ -155,20 +167,18 @@ class Supervisor:
 
     async def start_ownership(self) -> None:
         plan = self.plan
-        await self.start_actor(OWNERSHIP, fresh(), plan.members, plan.slice_ms, self.book.sequencers())
+        await self.start_actor(OWNERSHIP, fresh(), list(plan.members), plan.slice_ms, self.book.sequencers())
 
-    async def start_broker(self, broker: str, port: int, blank: bool) -> None:
+    async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
         want_spare = Teller(self.placement, SUPERVISOR, "want_spare")
         plan = self.plan
         await self.start_actor(
-            broker, port, fresh(), plan.members, plan.token, self.book.sequencers(), blank, want_spare
+            broker, port, fresh(), list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
-        await self.start_actor(name, broker_of(name), fresh(), self.book.peers_of_replica(name))
-
-    def _port(self, broker: str) -> int:
-        return self.plan.client_port + self.plan.members.index(broker) if self.plan.client_port else 0
+        peers = self.book.peers_of_replica(name)
+        await self.start_actor(name, broker_of(name), fresh(), peers, bool(self.plan.events))
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:
         """The links of `name` that are not up in time."""
@@ -190,8 +200,7 @@ class Supervisor:
         return sequencers if role == "Ownership" else []
 
     async def _names_free(self, timeout_s: float) -> None:
-        """Killed actors keep their names for a moment."""
-        until = time.monotonic() + min(timeout_s, 10)
+        until = time.monotonic() + min(timeout_s, NAMES_S)
         while self.placement.sweep() and time.monotonic() < until:
             await asyncio.sleep(0.05)
 
@@ -208,7 +217,7 @@ class Supervisor:
 
     async def add_replica(self, broker: str) -> bool:
         """Start a queue replica for `broker`, under a name that was never used before."""
-        name = f"{broker}.r{self._healer.number(broker)}"
+        name = f"{broker}.r{self.healer.number(broker)}"
         entry = self.book[broker]
         try:
             self.new(QueueReplica, name, Node(entry.node, entry.host, {}))
@@ -219,12 +228,13 @@ class Supervisor:
             if name in self.book:
                 self.book.pop(name).handle.kill()
             return False
-        self._healer.mind(name)
+        self.healer.mind(name)
         return True
 
     async def tell_members(self) -> None:
         """Tell every broker where clients find the others, and what a new Supervisor would have to know."""
-        addresses, legacy = self.book.serving(), self._legacy()
+        self._version += 1
+        addresses, legacy = self.book.serving(), self._legacy().packed()
         brokers = self.book.of("BrokerNode")
         calls = [self.book[broker].handle.call("members", addresses, timeout_s=STOP_S) for broker in brokers]
         for rank, broker in enumerate(brokers):
@@ -232,32 +242,70 @@ class Supervisor:
             calls.append(self.book[broker].handle.call("remember", deputy, timeout_s=STOP_S))
         await asyncio.gather(*calls, return_exceptions=True)
 
-    def _legacy(self) -> dict[str, Any]:
-        return {
-            "cluster": self.cluster,
-            "secret": self._secret,
-            "plan": self.plan,
-            "began": self._began,
-            "book": dict(self.book),
-            "numbers": dict(self._healer.numbers),
-        }
+    def _legacy(self) -> Legacy:
+        return Legacy.of(
+            self.book,
+            version=self._version,
+            cluster=self.cluster,
+            secret=self._secret,
+            plan=self.plan,
+            began=self.began,
+            numbers=dict(self.healer.numbers),
+            change=self.joiner.change,
+            ended=dict(self.joiner.ended),
+        )
 
-    async def resume(self, legacy: dict[str, Any]) -> None:
+    async def resume(self, packed: bytes) -> None:
         """Take over from a Supervisor that has died: what it knew, then what has died since is replaced."""
-        self.cluster, self._secret = legacy["cluster"], legacy["secret"]
-        self.plan, self._began = legacy["plan"], legacy["began"]
-        self.book = Book(legacy["book"])
-        self._healer.numbers.update(legacy["numbers"])
-        await self._find_unknown()
+        legacy = await self._newest(Legacy.unpacked(packed))
+        self.cluster, self._secret, self._version = legacy.cluster, legacy.secret, legacy.version
+        self.plan, self.began = legacy.plan, legacy.began
+        self.book = legacy.handles(self.placement)
+        self.healer.numbers.update(legacy.numbers)
+        await self._end_unknown()
+        for name in self.book.half_started():
+            self.healer.dead(name)
         self.stage_now = "running"
+        self.joiner.resume(legacy.change, legacy.ended)
         await self.tell_members()
-        self._healer.begin()
+        self.healer.begin()
+        self._running.set()
 
-    async def _find_unknown(self) -> None:
-        """Actors that were started after the legacy was written: known to Ray by name, but not to us. End them."""
+    async def _newest(self, legacy: Legacy) -> Legacy:
+        """Whoever started us may have missed the last word: a broker that has left would then be healed back."""
+        book = legacy.handles(self.placement)
+        calls = (book[broker].handle.call("recall", timeout_s=RECALL_S) for broker in book.of("BrokerNode"))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        others = [Legacy.unpacked(packed) for packed in found if isinstance(packed, bytes)]
+        return max([legacy, *others], key=lambda one: one.version)
+
+    async def _end_unknown(self) -> None:
+        """End the actors that were started after the legacy was written: known to Ray by name, but not to us."""
+        ended: set[str] = set()
         for name in self.placement.names():
-            if name != SUPERVISOR and name not in self.book and (handle := self.placement.find(name)) is not None:
+            if name == SUPERVISOR or (handle := self.placement.find(name)) is None:
+                continue
+            if name not in self.book or handle.id != self.book[name].handle.id:
                 handle.kill()
+                ended.add(name)
+        until = time.monotonic() + NAMES_S
+        while ended & set(self.placement.names()) and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+
+    async def add_broker(self, request: str, node: str) -> None:
+        """Begin to add a broker (`Joiner.add`)."""
+        await self._running.wait()
+        await self.joiner.add(request, node)
+
+    async def remove_broker(self, request: str, broker: str) -> None:
+        """Begin to remove a broker (`Joiner.remove`)."""
+        await self._running.wait()
+        await self.joiner.remove(request, broker)
+
+    async def progress(self, request: str) -> dict[str, Any]:
+        """How far that is (`Joiner.progress`)."""
+        await self._running.wait()  # a Supervisor that has just taken over does not know yet what was asked
+        return self.joiner.progress(request)
 
     async def stage(self) -> str:
         """What the start is doing now, for a progress display."""
@@ -278,19 +326,21 @@ class Supervisor:
 
     async def status(self, timeout_s: float = 3.0) -> dict[str, Any]:
         """The whole cluster as plain values; an actor that does not answer is reported as not alive."""
-        actors = await self._actors(timeout_s)
-        wrong = complaints(self.plan, actors) + self._healer.under_way()
+        actors = await self.actors(timeout_s)
+        wrong = complaints(self.plan, actors) + self.joiner.under_way() + self.healer.under_way()
         return {
             "cluster": self.cluster,
             "namespace": self.placement.namespace,
             "stage": self.stage_now,
-            "uptime_s": round(time.time() - self._began, 1),
-            "brokers": self.plan.members,
+            "uptime_s": round(time.time() - self.began, 1),
+            "brokers": list(self.plan.members),
             "members": self.book.serving(),
+            "change": str(self.joiner.change) if self.joiner.change is not None else "",
             "authenticated": bool(self.plan.token),
             "supervisor": {"pid": os.getpid()},
             "healthy": not wrong,
             "unhealthy": wrong,
+            "warnings": tapping.warnings(self.plan.events, actors),
             "actors": actors,
         }
 
@@ -310,15 +360,16 @@ class Supervisor:
         members = self.plan.members
         if broker and broker not in members:
             raise LocalError(f"there is no broker {broker!r} in this cluster: it has {', '.join(members)}")
-        actors = await self._actors(3.0)
+        actors = await self.actors(3.0)
         answers: dict[str, dict[str, Any]] = {}
         for one in [broker] if broker else members:
             together = sharing_node(actors, one) if whole_node else [one]
             answers[one] = {"together": together, "reasons": quorum_critical(self.plan, actors, *together)}
         return answers
 
-    async def _actors(self, timeout_s: float) -> list[dict[str, Any]]:
-        book = {name: entry for name, entry in self.book.items() if entry.pid}
+    async def actors(self, timeout_s: float, role: str = "") -> list[dict[str, Any]]:
+        """What the actors (of a role) say of themselves, each with its line of the address book."""
+        book = {name: entry for name, entry in self.book.items() if entry.pid and role in ("", entry.role)}
         reports = await asyncio.gather(*(self._report(entry.handle, timeout_s) for entry in book.values()))
         return [
             {
@@ -352,8 +403,9 @@ class Supervisor:
     async def stop(self) -> dict[str, int]:
         """Close all links, clients' first, then kill every actor but this one; returns the pids by name."""
         self.stage_now = "stopped"
-        self._healer.close()
-        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer"):
+        self.healer.close()
+        self.joiner.close()
+        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer", tapping.ROLE):
             handles = [self.book[name].handle for name in self.book.of(role)]
             await asyncio.gather(*(h.call("stop", timeout_s=STOP_S) for h in handles), return_exceptions=True)
         pids = {name: entry.pid for name, entry in self.book.items()}

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from . import manta, pipeline_limit, report
+from . import capture, manta, pipeline_limit, report
 from .peers import nats, rabbitmq, ray_queue
 from .processes import Job, run, summary
 from .results import Collection, write
 
-WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle")
+WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture")
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
@@ -43,6 +43,8 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
+        if self.workloads == {"capture"}:
+            return
         from ..actors.cluster import start_cluster
 
         self.say("manta: starting")
@@ -79,6 +81,10 @@ class Bench:
                     self.into.add("manta", "idle", metric, unit, found[metric])
                 self.into.add("manta", "idle", "total_pss_mb", "MB", found["actors_pss_mb"] + found["ray_pss_mb"])
                 self.into.add("manta", "idle", "actors_cpu_percent", "% of a core", found["actors_cpu_percent"])
+
+    def capture(self) -> None:
+        if "capture" in self.workloads:
+            capture.measure(self.count(100_000), self.into, self.say)
 
     def pipeline(self) -> None:
         if "throughput" in self.workloads:
@@ -151,6 +157,7 @@ def main() -> int:
         bench = Bench(set(arguments.only.split(",")), 0.1 if arguments.quick else 1.0, collection, say)
         systems: dict[str, tuple[Callable[[], None], str]] = {
             "manta": (bench.manta, ""),
+            "manta-capture": (bench.capture, ""),
             "nats-r3-memory": (bench.nats, nats.missing()),
             "bare-pipeline": (bench.pipeline, ""),
             "rabbitmq-quorum": (bench.rabbitmq, rabbitmq.missing()),

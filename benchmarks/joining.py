@@ -2,12 +2,9 @@
 
 Eight queues of 25,000 messages of 1 KiB, and 2,000 messages a second flow through them, in and out: they stay as deep
 as they are. Then a fourth broker joins. Measured: the publishers' p99 before and during the join (from the moment a
-message was *due*, so that a stall counts for every message it holds up); the time until all eight queues are whole
-there; the same for one such queue alone; and the most messages of one queue that the update put in front.
-
-Needs `Cluster.add_broker()`: starts a broker and returns its id, at the latest when clients can connect there. A queue
-is whole on it when its report there (`Connection.queue(name)`) no longer says `updating`; `update_front` there counts
-the messages that came by the update. Until the cluster has that, this says so and measures nothing.
+message was *due*, so that a stall counts for every message it holds up), and apart while the newcomer's processes
+start and while it is brought up to date; the time until it has a vote in everything; the same for one such queue
+alone; and of each queue how many messages its update brought, which is at most its depth when the update began.
 """
 
 from __future__ import annotations
@@ -19,28 +16,32 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from ..client import MantaError, Message, connect, connect_async
+from ..client import Message, connect, connect_async
 from .processes import padding
-from .results import LATEST, Collection, Figure, write
+from .report import OURS, Bar, judge, show
+from .results import LATEST, Collection, write
 
 RESULTS = LATEST.with_name("joining.json")
 QUEUES, DEPTH, RATE = 8, 25_000, 2_000
 TICK_S = 0.02
 BEFORE_S, AFTER_S = 10.0, 2.0
-JOIN_S = 300.0
-LOOK_S = 0.05
-BATCH = 500
-
-
-class Cannot(Exception):
-    """The cluster lacks what this measures."""
+SETTLE_S = 3.0
+"""Of the time before the join this much is not counted: connections open, and warm replicas start."""
+JOIN_S = 120.0
+TOGETHER, ALONE = f"join-{QUEUES}-queues", "join-one-queue"
+BEFORE = (OURS, TOGETHER, "before_p99_ms")
+BARS = [
+    Bar("publishers' p99 during the join / before", (TOGETHER, "during_p99_ms"), BEFORE, 2, None, False),
+    Bar("the same while it is brought up to date", (TOGETHER, "updating_p99_ms"), BEFORE, 2, None, False),
+    Bar("eight queues together / one alone", (TOGETHER, "update_s"), (OURS, ALONE, "update_s"), 4, None, False),
+    Bar("messages of an update / depth when it began", (TOGETHER, "front_share"), None, 1, None, False),
+]  # fmt: skip
 
 
 # ---- the flow
@@ -138,47 +139,42 @@ def fill(address: str, queues: list[str], depth: int) -> None:
             sender.sync()
 
 
-def join(cluster: Any, queues: list[str]) -> tuple[float, float, int]:
-    """Let a broker join; returns when it began, when it had all `queues`, and the most update-front messages of one.
+@dataclass(frozen=True)
+class Joined:
+    """When a join began and when it was done, when its updates began and ended (monotonic, seconds); of each queue, how
+    many messages its update brought, and how deep it was when the update began."""
+
+    began: float
+    ended: float
+    update_began: float
+    update_ended: float
+    fronts: list[tuple[int, int]]
+
+
+def join(cluster: Any) -> Joined:
+    """Let a broker join.
 
     Raises:
-        Cannot: the cluster cannot grow, or does not tell how far it is.
-        RuntimeError: it was not done at the limit.
+        LocalError: it was not done at the limit.
     """
     began = time.monotonic()
-    broker = cluster.add_broker()
-    address = cluster.status()["members"][broker]
-    front = dict.fromkeys(queues, 0)
-    with connect(address) as connection:
-        missing = set(queues)
-        while missing:
-            for queue in sorted(missing):
-                try:
-                    report = connection.queue(queue)
-                except MantaError:
-                    continue  # it does not know the queue yet
-                if "updating" not in report:
-                    raise Cannot('a queue\'s report does not say whether it is "updating"')
-                front[queue] = max(front[queue], report.get("update_front", 0))
-                if not report["updating"]:
-                    missing.discard(queue)
-            if time.monotonic() - began > JOIN_S:
-                raise RuntimeError(f"{broker} did not have {', '.join(sorted(missing))} within {JOIN_S:g} s")
-            time.sleep(LOOK_S)
-    return began, time.monotonic(), max(front.values())
+    broker = cluster.add_broker(timeout_s=JOIN_S)
+    ended = time.monotonic()
+    replicas = [actor for actor in cluster.status()["actors"] if actor["name"].startswith(f"{broker}.r")]
+    updates = [queue["update"] for replica in replicas for queue in replica["machine"].values()]
+    back_s = time.time() - time.monotonic()  # the replicas' clock is the machine's
+    first, last = min(update["began_ms"] for update in updates), max(update["ended_ms"] for update in updates)
+    fronts = [(update["messages"], update["depth"]) for update in updates]
+    return Joined(began, ended, first / 1e3 - back_s, last / 1e3 - back_s, fronts)
 
 
 def trial(queues: int, depth: int, rate: int, into: Collection, say: Callable[[str], None]) -> None:
     """Fill, let flow, join, and measure. `rate` is of all queues together, in messages a second."""
     from ..actors.cluster import start_cluster
 
-    workload = f"join-{queues}-queues" if queues > 1 else "join-one-queue"
+    workload = TOGETHER if queues > 1 else ALONE
     names = [f"joining-{index}" for index in range(queues)]
     with start_cluster(brokers=3, address="local") as cluster:
-        if not hasattr(cluster, "add_broker"):
-            raise Cannot(
-                "this cluster cannot grow: `Cluster.add_broker()` does not exist; nothing is measured until it does"
-            )
         addresses = list(cluster.addresses.values())
         say(f"{workload}: filling")
         fill(addresses[0], names, depth)
@@ -187,61 +183,54 @@ def trial(queues: int, depth: int, rate: int, into: Collection, say: Callable[[s
             say(f"{workload}: flowing")
             time.sleep(BEFORE_S)
             say(f"{workload}: joining")
-            began, ended, front = join(cluster, names)
+            joined = join(cluster)
             time.sleep(AFTER_S)
         finally:
             ticks = flow.stop()
-    late = [(due, (done - due) * 1e3) for due, done in ticks]
-    before = sorted(ms for due, ms in late if began - BEFORE_S * 0.7 < due < began)
-    during = sorted(ms for due, ms in late if began <= due < ended)
-    for metric, values in (("before_p99_ms", before), ("during_p99_ms", during)):
-        if values:
-            into.add("manta", workload, metric, "ms", values[int((len(values) - 1) * 0.99)])
-    into.add("manta", workload, "during_max_ms", "ms", max(during, default=0.0))
-    into.add("manta", workload, "join_s", "s", ended - began)
-    into.add("manta", workload, "update_front_most", "messages", float(front))
-
-
-def show(console: Console, figures: list[Figure]) -> None:
-    table = Table(title="A broker joins")
-    for name in ("workload", "metric"):
-        table.add_column(name)
-    for name in ("median", "min", "max", "unit"):
-        table.add_column(name, justify="right")
-    for figure in figures:
-        values = (f"{value:,.1f}" for value in (figure.median, figure.min, figure.max))
-        table.add_row(figure.workload, figure.metric, *values, figure.unit)
-    console.print(table)
+    assert len(joined.fronts) == queues, f"the newcomer keeps {len(joined.fronts)} of {queues} queues"
+    spans = {
+        "before": (ticks[0][0] + SETTLE_S, joined.began),
+        "during": (joined.began, joined.ended),
+        "starting": (joined.began, joined.update_began),
+        "updating": (joined.update_began, joined.update_ended),
+    }
+    for span, (first, last) in spans.items():
+        late = sorted((done - due) * 1e3 for due, done in ticks if first <= due < last)
+        if late:
+            into.add(OURS, workload, f"{span}_p50_ms", "ms", late[len(late) // 2])
+            into.add(OURS, workload, f"{span}_p99_ms", "ms", late[int((len(late) - 1) * 0.99)])
+            into.add(OURS, workload, f"{span}_max_ms", "ms", late[-1])
+    into.add(OURS, workload, "join_s", "s", joined.ended - joined.began)
+    into.add(OURS, workload, "update_s", "s", joined.update_ended - joined.update_began)
+    into.add(OURS, workload, "update_front_most", "messages", float(max(front for front, _ in joined.fronts)))
+    into.add(OURS, workload, "front_share", "ratio", max(front / depth for front, depth in joined.fronts))
 
 
 def main() -> int:
-    """Exit code 2 when the cluster lacks what this measures."""
+    """Exit code 1 with --strict when a bar is missed."""
     parser = argparse.ArgumentParser(prog="make bench-joining", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--depth", type=int, default=DEPTH, help="messages in each queue")
     parser.add_argument("--rate", type=int, default=RATE, help="messages a second")
     parser.add_argument("--out", default=str(RESULTS), help="where the figures go")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 when a bar is missed")
     parser.add_argument("--json", action="store_true", help="figures as JSON instead of the table")
     arguments = parser.parse_args()
     console = Console(stderr=arguments.json)
     into = Collection()
-    try:
-        for number in range(arguments.rounds):
-            for queues in (QUEUES, 1):
-                trial(
-                    queues, arguments.depth, arguments.rate // QUEUES * queues, into,
-                    lambda text, number=number: console.print(f"round {number + 1}: {text}"),
-                )  # fmt: skip
-    except Cannot as error:
-        console.print(str(error), markup=False, soft_wrap=True)
-        return 2
-    figures = into.figures()
+    for number in range(arguments.rounds):
+        for queues in (QUEUES, 1):
+            trial(
+                queues, arguments.depth, arguments.rate // QUEUES * queues, into,
+                lambda text, number=number: console.print(f"round {number + 1}: {text}"),
+            )  # fmt: skip
+    figures, cleared = into.figures(), judge(into, BARS)
     write(figures, Path(arguments.out))
     if arguments.json:
         print(json.dumps([asdict(figure) for figure in figures]))
     else:
-        show(console, figures)
-    return 0
+        show(console, figures, cleared, {})
+    return 1 if arguments.strict and not all(each.ok for each in cleared) else 0
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ BARS = [
     Bar("contended / one consumer broker", ("contended", RATE), (OURS, "throughput", RATE), 0.5, 0.7, True),
     Bar("contended p50 / one consumer broker", ("contended", "p50_ms"), (OURS, "latency", "p50_ms"), 3, 2, False),
     Bar("eight queues / one queue", ("eight-queues", RATE), (OURS, "throughput", RATE), 1, None, True),
+    Bar("with events / without", ("capture", RATE), ("manta-without-events", "capture", RATE), 0.9, None, True),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
     Bar("idle CPU of our actors, % of a core", ("idle", "actors_cpu_percent"), None, 10, None, False),
@@ -62,11 +63,11 @@ class Cleared:
     ok: bool
 
 
-def judge(collection: Collection) -> list[Cleared]:
+def judge(collection: Collection, bars: list[Bar] = BARS) -> list[Cleared]:
     """Every bar of which both sides were measured; ratios are medians of the rounds' ratios."""
     cleared: list[Cleared] = []
     figures = {(f.system, f.workload, f.metric): f.median for f in collection.figures()}
-    for bar in BARS:
+    for bar in bars:
         ours = (OURS, *bar.ours)
         if bar.reference is None:
             value = figures.get(ours)

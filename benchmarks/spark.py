@@ -71,6 +71,7 @@ def rows_of_messages(messages: int, seed: int = 1) -> pa.Table:
         "bytes": np.where(found["kind"] == 0, size * 1024, 0), "grant": zero + 1,
         "acquisition": np.where(found["kind"] == 0, 0, found["position_first"]),
         "number_first": np.where(found["kind"] == 0, found["position_first"], 0),
+        "number_last": np.where(found["kind"] == 0, found["position_last"], 0),
         "part": np.zeros(count, dtype=np.int32), "effective": np.ones(count, dtype=bool), "detail": np.full(count, ""),
     }  # fmt: skip
     from ..store.event_parts import SCHEMA

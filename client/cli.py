@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import typer
 
-from . import cli_analyze, cli_check, cli_cluster, cli_doctor, cli_messages, cli_perftest, cli_status, cli_wiring
+from . import (
+    cli_analyze,
+    cli_broker,
+    cli_check,
+    cli_cluster,
+    cli_doctor,
+    cli_messages,
+    cli_perftest,
+    cli_status,
+    cli_wiring,
+)
 from .console import run
 
 app = typer.Typer(
@@ -21,6 +31,7 @@ app = typer.Typer(
 cli_cluster.register(app)
 cli_status.register(app)
 cli_check.register(app)
+cli_broker.register(app)
 cli_wiring.register(app)
 cli_messages.register(app)
 cli_perftest.register(app)

@@ -63,6 +63,7 @@ def analyze(
         tail = _tail(address, live)
         where = directory or (tail.directory if tail else "") or _default_directory()
         with session.start(spark, address, executors, cores, memory, progress=step) as running:
+            tail = _tail(address, live)  # the start took a while
             found = events.events(running, where, tail, since_us, until_us)
             if not found.parts and not found.tail_rows:
                 raise LocalError(_nothing(where, found.skipped))
@@ -72,6 +73,7 @@ def analyze(
         step("writing")
         notes = [f"not read: {one.path.rpartition('/')[2]}: {one.why}" for one in found.skipped]
         notes += [f"rows {first:,} to {last:,} are missing" for first, last in found.missing]
+        notes += [f"{row['events']:,} events of {row['stream']} were dropped" for row in known.dropped]
         if report:
             from ..jobs.report import page
 
@@ -138,14 +140,20 @@ def _default_directory() -> str:
     return str(_home() / "events")
 
 
-def _remembered_ray() -> str:
-    """Address of the Ray that `mantamq up` started here, "" if there is none; it is spoken to as it expects."""
+def _remembered() -> dict[str, Any]:
+    """What `mantamq up` has written down here; empty if there is nothing, or nothing whole."""
     try:
         state = json.loads((_home() / "state.json").read_text())
-        mode, address = str(state.get("auth_mode", "")), str(state["address"])
-    except (OSError, ValueError, KeyError, AttributeError):
-        return ""
-    if mode:
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _remembered_ray() -> str:
+    """Address of the Ray that `mantamq up` started here, "" if there is none; it is spoken to as it expects."""
+    state = _remembered()
+    address, mode = str(state.get("address", "")), str(state.get("auth_mode", ""))
+    if address and mode:
         os.environ.setdefault("RAY_AUTH_MODE", mode)  # before Ray is imported, which reads it then
     return address
 
@@ -157,7 +165,7 @@ def _tail(address: str, live: bool, fetch: bool = False) -> Tail | None:
     from ..jobs import events, session
 
     session.join_ray(address)
-    tail = events.live_tail()
+    tail = events.live_tail(_remembered().get("namespace") or "mantamq")
     if tail is None:
         raise LocalError("this cluster keeps no events: is it up, and are its events on? Try without --live")
     if fetch:

@@ -27,6 +27,9 @@ def up(
     spares: Annotated[int, typer.Option(min=0, help="warm spare queue actors per broker")] = 2,
     client_port: Annotated[int, typer.Option(help="brokers' client ports count up from here; 0: any free ones")] = 0,
     bind: Annotated[str, typer.Option(help="host that all listeners bind; else each Ray node's own address")] = "",
+    events: Annotated[str, typer.Option(help="keep the event table in this directory or URL; off: not at all")] = "",
+    events_keep_days: Annotated[float, typer.Option(min=0, help="events that are older go; 0: never")] = 7.0,
+    events_keep_gb: Annotated[float, typer.Option(min=0, help="beyond this size the oldest go; 0: never")] = 10.0,
     as_json: Json = False,
 ) -> None:
     """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
@@ -41,7 +44,8 @@ def up(
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
-                spares=spares, client_port=client_port or None, bind=bind or None, progress=progress.update,
+                spares=spares, client_port=client_port or None, bind=bind or None, events=events or _events(),
+                events_keep_days=events_keep_days, events_keep_gb=events_keep_gb, progress=progress.update,
             )  # fmt: skip
         except BaseException:
             if own:
@@ -79,6 +83,19 @@ def down(address: Ray = "", namespace: Namespace = "", as_json: Json = False) ->
     if problem and not ours:
         raise RuntimeError(problem)
     say("stopped", {"stopped": True, "ray_stopped": ours}, as_json)
+
+
+def _events() -> str:
+    """Where events go unless the user says otherwise: what happened cannot be asked for afterwards, so they are kept,
+    if this Python has what that needs."""
+    from ..actors import local_ray, tapping
+
+    if tapping.missing():
+        err.print(
+            f"no events are kept: that needs {tapping.missing()} ({tapping.INSTALL})", style="yellow", markup=False
+        )
+        return "off"
+    return str(local_ray.home() / "events")
 
 
 def _leave_ray() -> None:

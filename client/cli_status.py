@@ -39,6 +39,7 @@ def view(report: Report) -> list[RenderableType]:
     return [
         _head(report),
         health(report["unhealthy"]),
+        *(Text(f"warning: {line}", SOON) for line in report.get("warnings", ())),
         _brokers(report, by_name),
         gap,
         _others(report),
@@ -64,7 +65,9 @@ def health(reasons: list[str]) -> Panel:
 def _head(report: Report) -> Text:
     leading = _leader(report)
     order = f"{leading['seq']:,} events ordered under ballot {leading['ballot'][0]}" if leading else "nobody orders"
-    return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}")
+    versions = sorted({actor["version"] for actor in report["actors"] if "version" in actor})
+    protocol = f", protocol {' and '.join(versions)}" if versions else ""
+    return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}{protocol}")
 
 
 def _span(seconds: float) -> str:
@@ -105,10 +108,14 @@ def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str
         return "starting", SOON
     if machine["blank"]:
         return "joining", SOON
+    if machine["leaving"]:
+        return "leaving", SOON
     if machine["cut_off"]:
         return "cut off", BAD
     if not machine["attached"]:
         return "no sequencer", BAD
+    if machine["flowStopped"]:
+        return "flow stopped", SOON
     return ("serving", GOOD) if name in members else ("joining", SOON)
 
 
@@ -116,7 +123,7 @@ def _others(report: Report) -> Table:
     table = table_of("order and care", ["actor", "state", "pid", "host"], ("pid",))
     leading = _leader(report)
     for actor in report["actors"]:
-        if actor["role"] in ("Sequencer", "Ownership"):
+        if actor["role"] in ("Sequencer", "Ownership", "EventTap"):
             word, color = _word(actor, leading)
             table.add_row(actor["name"], Text(word, color), str(actor["pid"]), Text(actor["host"]))
     table.add_row("supervisor", Text("replaces what dies", GOOD), str(report["supervisor"]["pid"]), "")
@@ -131,6 +138,8 @@ def _word(actor: Report, leading: Report | None) -> tuple[str, str]:
         return "starting", SOON
     if actor["role"] == "Ownership":
         return "moves the consume locks", GOOD
+    if actor["role"] == "EventTap":
+        return f"{machine['events']:,} events in {machine['rows']:,} rows", SOON if machine["dropped"] else GOOD
     standing = machine["standing"]
     if standing == "standby":
         return "standby", GOOD

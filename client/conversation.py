@@ -40,6 +40,7 @@ from ..protocol.frames import (
 )
 from ..protocol.framing import FrameBuffer, encode_frame
 from ..protocol.heartbeat import Heartbeat, Verdict
+from ..protocol.version import MINOR
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, again, error
 from .receiving import ReceiverCore
 from .sending import SenderCore
@@ -116,7 +117,7 @@ class Conversation:
 
     def open(self) -> None:
         """Greet the broker."""
-        self._write_bytes(encode_frame(Open(self._client, self.token, 0, self._heartbeat_ms, self._patience_ms)))
+        self._write_bytes(encode_frame(Open(self._client, self.token, MINOR, self._heartbeat_ms, self._patience_ms)))
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the broker.

@@ -2,7 +2,8 @@
 
 Two producers, on two brokers, publish each flight to a topic exchange as ORIGIN.DEST.CARRIER (and `.late` behind it
 when it left more than an hour late). Three consumers, one per broker, each empty one airport's queue, and all three
-share the queue of the late ones. At the end every (queue, flight) is compared with what the CSV itself says.
+share the queue of the late ones. At the end every (queue, flight) is compared with what the CSV itself says, and the
+cluster's event table is analysed on Spark: it must tell the same.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import multiprocessing
 import queue as queues
 import struct
 import sys
+import tempfile
 import time
 import zlib
 from array import array
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
@@ -29,13 +32,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from ..protocol.errors import LocalError
-from . import flights
+from . import demo_events, flights
 from .aio import AsyncReceiver, AsyncSession, connect_async
 from .errors import Empty, MantaError
 from .message import Message
 from .sync import connect
 
 EXCHANGE = "flights"
+REPORT = Path("flights-report.html")
 LATE = "late"
 ORIGINS = ("EWR", "JFK", "LGA")
 HEAD = struct.Struct("!dI")
@@ -272,26 +276,47 @@ def _print(console: Console, rows: list[dict[str, Any]], count: int, seconds: fl
     console.print(table)
 
 
-def run(limit: int = 0, as_json: bool = False) -> int:
-    """Run the demo; returns the exit code: 0 only if every flight arrived exactly once where it belongs."""
+def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> int:
+    """Run the demo; returns the exit code: 0 only if every flight arrived exactly once where it belongs.
+
+    Args:
+        limit: only the first so many flights; 0 for all.
+        report: where the page about the events goes; None: no events, no Spark.
+    """
     console = Console(stderr=as_json)
     with console.status("reading the flights"):
         rows = flights.load(limit)
         belongs = expected(rows)
     from ..actors.cluster import start_cluster
 
-    with console.status("starting a cluster of three brokers") as status:
-        cluster = start_cluster(brokers=3, address="local", progress=lambda text: status.update(text))
-    try:
-        return _run(console, cluster, rows, belongs, limit, as_json)
-    finally:
-        cluster.stop()
+    without = demo_events.missing() if report else ""
+    with tempfile.TemporaryDirectory(prefix="mantamq-demo-") as directory:
+        events = directory if report and not without else None
+        with console.status("starting a cluster of three brokers") as status:
+            cluster = start_cluster(
+                brokers=3, address="local", events=events, progress=lambda text: status.update(text)
+            )
+        try:
+            table, seconds, verdict = _run(console, cluster, rows, belongs, limit)
+            if not as_json:
+                _print(console, table, len(rows), seconds)
+            told = _analyse(console, table, report) if report and events else None
+            if without:
+                console.print(f"No analysis of the events: {without}", markup=False, highlight=False, soft_wrap=True)
+        finally:
+            cluster.stop()
+    if as_json:
+        found = {"queues": table, "seconds": round(seconds, 3), "events": told and asdict(told), **asdict(verdict)}
+        print(json.dumps(found))
+    else:
+        print(verdict.line())
+    return 0 if verdict.good else 1
 
 
 def _run(
-    console: Console, cluster: Any, rows: list[flights.Flight], belongs: dict[str, dict[int, int]], limit: int,
-    as_json: bool,
-) -> int:  # fmt: skip
+    console: Console, cluster: Any, rows: list[flights.Flight], belongs: dict[str, dict[int, int]], limit: int
+) -> tuple[list[dict[str, Any]], float, Verdict]:
+    """Move the flights; returns the table of the queues, the seconds it took, and the verdict."""
     addresses = list(cluster.addresses.values())
     with connect(addresses[0], cluster.token) as connection:
         connection.declare_exchange(EXCHANGE, "topic")
@@ -341,13 +366,21 @@ def _run(
     left = sum(report["messages"] for report in reports.values())
     if left and verdict.good:
         verdict.duplicated += left
-    table = _table(belongs, accounts, reports)
-    if as_json:
-        print(json.dumps({"queues": table, "seconds": round(seconds, 3), **asdict(verdict)}))
-    else:
-        _print(console, table, len(rows), seconds)
-        print(verdict.line())
-    return 0 if verdict.good else 1
+    return _table(belongs, accounts, reports), seconds, verdict
+
+
+def _analyse(console: Console, table: list[dict[str, Any]], report: Path) -> demo_events.Told | None:
+    """Ask the events what has happened, and compare."""
+    try:
+        with console.status("starting Spark on Ray") as status:
+            told = demo_events.ask(report, status.update)
+    except Exception as error:  # whatever is wrong with Spark here, the flights have been counted
+        line = str(error).strip().partition("\n")[0] or type(error).__name__
+        console.print(f"No analysis of the events: {line}", markup=False, highlight=False, soft_wrap=True)
+        return None
+    for line in demo_events.headline(told, table):
+        console.print(line, highlight=False, soft_wrap=True)
+    return told
 
 
 def _positive(text: str) -> int:
@@ -361,9 +394,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="mantamq-demo", description=__doc__.split("\n\n")[0] if __doc__ else "")
     parser.add_argument("--limit", type=_positive, default=0, help="only the first so many flights")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
+    parser.add_argument("--report", type=Path, default=REPORT, help="the page about the events, %(default)s")
+    parser.add_argument("--no-events", action="store_true", help="keep no events, and do without Spark")
     arguments = parser.parse_args()
     try:
-        code = run(arguments.limit, arguments.json)
+        code = run(arguments.limit, arguments.json, None if arguments.no_events else arguments.report)
     except (RuntimeError, MantaError, LocalError, OSError) as error:
         print(f"mantamq demo: {error}", file=sys.stderr)
         code = 1

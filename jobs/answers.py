@@ -52,6 +52,7 @@ class Answers:
     flow: Rows = field(default_factory=list)
     membership: Rows = field(default_factory=list)
     failovers: Rows = field(default_factory=list)
+    dropped: Rows = field(default_factory=list)
     violations: Rows = field(default_factory=list)
 
 
@@ -94,6 +95,7 @@ def gather(
         ("flow control", "flow", lambda: load.flow_control(ours).orderBy("queue", "broker", "kind")),
         ("members", "membership", lambda: members.membership(events)),
         ("failovers", "failovers", lambda: members.failovers(events)),
+        ("missing events", "dropped", lambda: members.dropped(events)),
         ("guarantees", "violations", lambda: audit.verdict(audit.audit(ours))),
     ]
     for i, (name, attribute, ask) in enumerate(steps):

@@ -73,8 +73,9 @@ def audit(events: DataFrame, grace_us: int = GRACE_US) -> DataFrame:
     """Violations of the guarantees; none, if all is well.
 
     Args:
-        events: the event table, unfiltered. It may begin anywhere: messages enqueued before that are left out. Rows
-            missing in the middle (`Events.missing`) make false alarms.
+        events: the event table, unfiltered. It may begin anywhere: messages enqueued before that are left out. So are,
+            of a queue of which events were dropped, those before the gap. Rows missing in the middle
+            (`Events.missing`) make false alarms.
         grace_us: what is still on its way at the end of the table (a rejected message whose copy is not committed, a
             released one that nobody has taken yet) is no violation so long.
 
@@ -82,6 +83,7 @@ def audit(events: DataFrame, grace_us: int = GRACE_US) -> DataFrame:
         guarantee (see `GUARANTEES`), rule, queue, position_first, position_last (0: of no message), seq, kind, broker:
         of the event that broke it; before: the kind of the event before it in the message's life.
     """
+    events = _behind_gaps(events)
     found = [
         _histories(events, grace_us),
         _gaps(events),
@@ -91,6 +93,15 @@ def audit(events: DataFrame, grace_us: int = GRACE_US) -> DataFrame:
         _twice(events),
     ]
     return reduce(lambda a, b: a.unionAll(b), found)
+
+
+def _behind_gaps(events: DataFrame) -> DataFrame:
+    """Of each queue what is behind the last gap that the tap has left in it."""
+    from pyspark.sql import functions as F
+
+    gaps = events.where("kind = 'dropped' and queue <> ''").groupBy("queue").agg(F.max("seq").alias("_behind"))
+    known = events.join(F.broadcast(gaps), "queue", "left")
+    return known.where("_behind is null or seq >= _behind").drop("_behind").select(*events.columns)
 
 
 def _finding(guarantee: int, rule: str, df: DataFrame, position_last: str = "position_last") -> DataFrame:
@@ -125,38 +136,45 @@ def _histories(events: DataFrame, grace_us: int) -> DataFrame:
         F.lead("seq").over(life).alias("after_seq"),
         F.expr(_STATE).alias("now"),
     )
-    wrong = "case " + " ".join(f"when {when} then {i}" for i, (_, _, when) in enumerate(_PAIRS)) + " end"
-    rules = F.array(*(F.struct(F.lit(g).alias("g"), F.lit(rule).alias("r")) for g, rule, _ in _PAIRS))
-    pairs = (
-        steps.withColumn("_wrong", F.expr(wrong))
-        .where("_wrong is not null")
-        .withColumn("_rule", rules[F.col("_wrong")])
-        .select(
-            F.col("_rule.g").alias("guarantee"), F.col("_rule.r").alias("rule"), "queue", "position_first",
-            "position_last", "seq", "kind", "broker", F.coalesce("before", F.lit("")).alias("before"),
-        )
-    )  # fmt: skip
+    # What each of these needs beside the step itself is small, so all of them are asked in one pass.
     end = events.agg(F.max("time_us").alias("_end"))
-    last = steps.where("after_seq is null").crossJoin(F.broadcast(end))
-    unburied = last.where(f"now = 'dying' and time_us < _end - {int(grace_us)}")
     newest = about.where("kind = 'acquire'").groupBy("queue").agg(
         F.max("time_us").alias("_taken_us"), F.max_by("position_last", "seq").alias("_taken")
     )  # fmt: skip
-    stranded = last.where("kind in ('release', 'evict')").join(F.broadcast(newest), "queue").where(
-        f"_taken > position_last and _taken_us > time_us + {int(grace_us)}"
-    )  # fmt: skip
-    evictions = events.where("kind = 'evict' and queue <> '' and part = 0").select(
-        "queue", "broker", F.col("inc").alias("_inc"), F.col("seq").alias("_evicted")
+    evictions = (
+        events.where("kind = 'evict' and queue <> '' and part = 0")
+        .groupBy("queue", "broker")
+        .agg(F.collect_list(F.struct("inc", "seq")).alias("_evictions"))
     )
-    kept = steps.where("now = 'acquired'").join(F.broadcast(evictions), ["queue", "broker"]).where(
-        "inc <= _inc and seq < _evicted and (after_seq is null or after_seq > _evicted)"
-    )  # fmt: skip
-    return (
-        pairs.unionAll(_finding(5, "rejected, and never dead-lettered", unburied))
-        .unionAll(_finding(4, "released, and passed over since", stranded.where("kind = 'release'")))
-        .unionAll(_finding(6, "requeued, and passed over since", stranded.where("kind = 'evict'")))
-        .unionAll(_finding(6, "still held by one who was evicted", kept))
+    known = (
+        steps.crossJoin(F.broadcast(end))
+        .join(F.broadcast(newest), "queue", "left")
+        .join(F.broadcast(evictions), ["queue", "broker"], "left")
     )
+    pairs = " ".join(f"when {when} then {_named(guarantee, rule)}" for guarantee, rule, when in _PAIRS)
+    late = f"time_us < _end - {int(grace_us)}"
+    passed_over = f"after_seq is null and _taken > position_last and _taken_us > time_us + {int(grace_us)}"
+    spans_eviction = "inc <= e.inc and seq < e.seq and (after_seq is null or after_seq > e.seq)"
+    others = [
+        (5, "rejected, and never dead-lettered", f"after_seq is null and now = 'dying' and {late}"),
+        (4, "released, and passed over since", f"kind = 'release' and {passed_over}"),
+        (6, "requeued, and passed over since", f"kind = 'evict' and {passed_over}"),
+        (6, "still held by one who was evicted", f"now = 'acquired' and exists(_evictions, e -> {spans_eviction})"),
+    ]
+    each = [f"case {pairs} end"]
+    each += [f"case when {when} then {_named(guarantee, rule)} end" for guarantee, rule, when in others]
+    return known.select(
+        F.expr(f"explode(filter(array({', '.join(each)}), one -> one is not null))").alias("_one"),
+        "queue", "position_first", "position_last", "seq", "kind", "broker",
+        F.coalesce("before", F.lit("")).alias("before"),
+    ).select(
+        F.col("_one.guarantee"), F.col("_one.rule"), "queue", "position_first", "position_last", "seq", "kind",
+        "broker", "before",
+    )  # fmt: skip
+
+
+def _named(guarantee: int, rule: str) -> str:
+    return f"named_struct('guarantee', {guarantee}, 'rule', '{rule}')"
 
 
 def _gaps(events: DataFrame) -> DataFrame:
@@ -179,7 +197,7 @@ def _numbers(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     order = Window.partitionBy("queue", "client").orderBy("seq", "part")
-    highest = F.max(F.expr("number_first + `count` - 1")).over(order.rowsBetween(Window.unboundedPreceding, -1))
+    highest = F.max("number_last").over(order.rowsBetween(Window.unboundedPreceding, -1))
     numbered = events.where("effective and kind = 'enqueue' and client <> '' and number_first > 0")
     again = numbered.withColumn("_highest", highest).where("number_first <= _highest")
     return _finding(1, "a client's message enqueued twice", again)
@@ -227,18 +245,18 @@ def _evicted_acts(events: DataFrame) -> DataFrame:
 
 
 def _twice(events: DataFrame) -> DataFrame:
-    """One place in the total order, two events."""
+    """One event of a stream twice. (Of different streams two may have the same `seq`: a sequencer that takes over
+    learns how far each stream has come one after the other.)"""
     from pyspark.sql import functions as F
 
     one = F.first
     doubled = (
         events.where("part >= 0")
-        .groupBy("seq", "part")
-        .agg(F.count("*").alias("_n"), *(one(c).alias(c) for c in ("queue", "position_first", "position_last", "kind",
-                                                                   "broker")))
+        .groupBy("queue", "kind", "seq", "part")
+        .agg(F.count("*").alias("_n"), *(one(c).alias(c) for c in ("position_first", "position_last", "broker")))
         .where("_n > 1")
     )  # fmt: skip
-    return _finding(0, "a row of the table twice, or one order for two events", doubled)
+    return _finding(0, "an event of the table twice", doubled)
 
 
 def verdict(found: DataFrame) -> DataFrame:

@@ -15,7 +15,8 @@ WIDTH = 960
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 10, 26
 COLOURS = 8
 _SECOND = 1_000_000
-_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+_STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
+            172800, 604800)  # fmt: skip
 EMPTY = '<p class="empty">Nothing of this kind in the table.</p>'
 
 
@@ -81,7 +82,7 @@ def bytes_of(value: float) -> str:
 def bucket(span_us: int, pieces: int = 120) -> int:
     """A round time step, in microseconds, that cuts the span into at most so many pieces."""
     step_s = next((s for s in _STEPS_S if span_us <= s * _SECOND * pieces), 0)
-    return (step_s or math.ceil(span_us / _SECOND / pieces / 604800) * 604800) * _SECOND
+    return int((step_s or math.ceil(span_us / _SECOND / pieces / 604800) * 604800) * _SECOND)
 
 
 def lines(
@@ -160,6 +161,7 @@ def heat(
         )
     for i, (name, points) in enumerate((curves or {}).items()):
         path = " ".join(f"{x(at):.1f},{low - (value - bottom) * high:.1f}" for at, value in points)
+        parts.append(f'<polyline class="halo" points="{path}"/>')
         parts.append(f'<polyline class="c{i + 1} line" points="{path}"><title>{escape(name)}</title></polyline>')
     return _svg(height, parts, unit) + (
         legend(list(curves), {name: i + 1 for i, name in enumerate(curves)}) if curves else ""
@@ -246,7 +248,7 @@ def _ticks(top: float) -> list[float]:
 
 def _time_axis(from_us: int, until_us: int, x: Callable[[float], float], low: float) -> str:
     span = max(until_us - from_us, 1)
-    step = bucket(span, 8)
+    step = max(bucket(span, 8), _SECOND)
     form = "%H:%M:%S" if step < 60 * _SECOND else "%H:%M" if span < 2 * 86400 * _SECOND else "%d %b %H:%M"
     parts = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{low:.1f}" y2="{low:.1f}"/>']
     at = -(-from_us // step) * step

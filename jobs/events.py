@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
 from ..protocol.event_table import TYPES, Tail
+from ..store.event_folders import newest_folder
 from ..store.event_parts import SCHEMA, Part, Skipped, check_parts, filesystem, from_ipc, list_parts
 from .session import Session
 
@@ -51,7 +52,8 @@ def events(
     """One DataFrame over history and live tail.
 
     Args:
-        directory: where the parts are; "" for the tail's.
+        directory: where the parts are, or the folders of several clusters, of which the newest is meant; "" for the
+            tail's.
         tail: what the tap's `tail()` answered just now (see `live_tail`); None: history only.
         since_us, until_us: only rows of this time (Unix microseconds, until exclusive); 0: open.
         queues: only these queues, by name ("orders") or id ("orders#3"); empty: all.
@@ -60,7 +62,7 @@ def events(
     Parts outside the time are not opened; the rest of the filter goes down to the Parquet reader, which passes over row
     groups by their statistics.
     """
-    directory = directory or (tail.directory if tail else "")
+    directory = newest_folder(directory or (tail.directory if tail else ""))
     listing = list_parts(directory) if directory else None
     parts = listing.parts if listing else []
     skipped = list(listing.skipped) if listing else []
@@ -102,6 +104,7 @@ def history(session: Session, directory: str, parts: Sequence[Part]) -> DataFram
 
 def read_stream(session: Session, directory: str, parts_per_trigger: int = 16) -> DataFrame:
     """A streaming DataFrame over the same directory: each new part's rows as it appears (`spark.readStream`)."""
+    directory = newest_folder(directory)
     filesystem(directory)[0].makedirs(filesystem(directory)[1], exist_ok=True)
     reader = session.spark.readStream.schema(DDL).option("maxFilesPerTrigger", parts_per_trigger)
     return reader.option("pathGlobFilter", "rows-*.parquet").parquet(spark_path(directory, filesystem(directory)[1]))

@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 from ..protocol.errors import LocalError
 from ..protocol.event_table import Tail
+from ..store.event_folders import newest_folder
 from ..store.event_parts import SCHEMA, Skipped, check_parts, from_ipc, list_parts, read_parts
 
 pc: Any = pyarrow.compute  # its functions are made when it loads, unknown to type checkers
@@ -38,7 +39,7 @@ def export(
     """
     if form not in FORMATS:
         raise LocalError(f"events are exported as {', '.join(FORMATS)}, not {form!r}")
-    directory = directory or (tail.directory if tail else "")
+    directory = newest_folder(directory or (tail.directory if tail else ""))
     listing = list_parts(directory)
     if not listing.parts and tail is None:
         raise LocalError(f"there are no events in {directory}: is it the directory the cluster writes them to?")

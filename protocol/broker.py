@@ -23,8 +23,8 @@ from .effects import (
     Input,
     KeepAlive,
     Members,
-    PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
     SetTimer,
@@ -32,7 +32,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Enqueue, Evict, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteQueue, Entry, Evict, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -45,7 +45,6 @@ from .frames import (
     Cancel,
     Cancelled,
     Command,
-    Completed,
     Consume,
     Credit,
     Deliver,
@@ -56,13 +55,11 @@ from .frames import (
     Disposed,
     Drained,
     Evicted,
-    Failed,
     Fetch,
     Flow,
     FlowDrained,
     Frame,
     Hosted,
-    Interred,
     Left,
     MembersChanged,
     Open,
@@ -85,9 +82,10 @@ from .keeper import Keeper
 from .lease import Lease
 from .limits import DEFAULT, Limits
 from .pulse import BEAT_MS, BROKEN_MS
-from .routing import route_each, route_together
 from .session import ReceiverLink, Session, not_attached
 from .standing import Standing
+from .transfers import Transfers
+from .version import MINOR
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
@@ -129,7 +127,7 @@ class BrokerMachine(Follower):
         self.lease = Lease()
         self.hosts = Hosts(self)
         self.standing = Standing(self, not blank)
-        self.uncommitted_bytes = 0
+        self.transfers = Transfers(self)
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -139,9 +137,7 @@ class BrokerMachine(Follower):
         self._subs: dict[int, tuple[Session, ReceiverLink]] = {}
         self._next_sub = count(1)
         self._timer = 0
-        self._telling: dict[str, Session] = {}  # sessions with completions to tell
         self.needs_ack = False
-        self._paused = False
 
     # ---- the door
 
@@ -159,6 +155,8 @@ class BrokerMachine(Follower):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is PeerGone and self.following.gone(input.peer, self.now_ms):  # type: ignore[union-attr]
+            self._watch()
         elif kind is Drain:
             self.standing.drain()
         elif kind is Dismiss:
@@ -197,8 +195,7 @@ class BrokerMachine(Follower):
     def _peer_down(self, peer: str) -> None:
         if self.following.down(peer, self.now_ms):
             return
-        session = self.sessions.get(peer)
-        if session is not None:
+        if (session := self.sessions.get(peer)) is not None:
             self._end(session)
         elif peer in self.hosts.replicas:
             self._lost(peer)
@@ -262,7 +259,7 @@ class BrokerMachine(Follower):
             self.effects.append(Close(session.peer, code, text))
         del self.sessions[session.peer]
         self._clients.pop(session.client, None)
-        self._telling.pop(session.peer, None)
+        self.transfers.ended(session)
         for link in session.receivers.values():
             del self._subs[link.sub]
             self.send(link.replica, Cancel(link.queue, link.sub, True))
@@ -330,12 +327,16 @@ class BrokerMachine(Follower):
             if outcome.changed:
                 self.wiring_version += 1
                 self._rewired(event, outcome, index)
-            if entry.origin == self.broker and entry.inc == self.inc:
-                self._outcomes[entry.number] = outcome
+            self._applied(index, entry, event, outcome)
         if frame.entries or committed:
             self.needs_ack = True
         if committed:
             self.standing.ask()
+
+    def _applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
+        """Follow up on an applied event of the cluster stream."""
+        if entry.origin == self.broker and entry.inc == self.inc:
+            self._outcomes[entry.number] = outcome
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         definition = outcome.queue
@@ -389,7 +390,7 @@ class BrokerMachine(Follower):
         if heartbeat_ms:
             self.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
         bounds = self.limits.message_bytes, self.limits.transfer_messages, self.limits.credit_messages
-        self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms))
+        self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms, MINOR))
 
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
@@ -429,8 +430,7 @@ class BrokerMachine(Follower):
 
     def _detach(self, session: Session, frame: Detach) -> None:
         if session.remove_sender(frame.handle) is not None:
-            self._tell(session)  # what is complete so far is told before the end
-            self.send(session.peer, Detached(frame.handle))
+            self.transfers.detached(session, frame.handle)
             return
         link = session.receivers.get(frame.handle)
         if link is None:
@@ -447,52 +447,6 @@ class BrokerMachine(Follower):
         if session is not None and link is not None:
             del session.receivers[link.handle]
             self.send(session.peer, Detached(link.handle))
-
-    # ---- clients: sending
-
-    def _transfer(self, session: Session, frame: Transfer) -> None:
-        link = session.transfer(frame)
-        if link is None:
-            return
-        first, last = frame.first, frame.first + len(frame.blobs) - 1
-        too_large = session.oversized(frame)
-        if too_large is not None:
-            self.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
-            return
-        expiry = session.expiry(frame, self.now_ms)
-        if frame.keys is None and frame.headers is None:
-            parts = route_together(self.wiring, self.wiring_version, link, frame, expiry)
-            if not parts and link.exchange == "":
-                text = f"there is no queue {link.key!r}: declare it first"
-                self.send(session.peer, Failed(frame.handle, [first, last], NOT_FOUND, text))
-                return
-        else:
-            parts = route_each(self.wiring, link, frame, expiry)
-        if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
-            session.complete(frame.handle, first, last)
-            self._telling[session.peer] = session
-            return
-        size = sum(len(event) for _, event in parts)
-        self.uncommitted_bytes += size
-
-        def done() -> None:
-            self.uncommitted_bytes -= size
-            session.complete(frame.handle, first, last)
-            self._telling[session.peer] = session
-
-        self.request(parts, done)
-
-    def _bury(self, peer: str, frame: Bury) -> None:
-        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
-        name = frame.queue.rpartition("#")[0]
-        answer = Interred(frame.queue, frame.id)
-        event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
-        encoded = encode_event(event)
-        parts = [(queue, encoded) for queue in self.wiring.route(frame.exchange, name)]
-        if parts:
-            self.request(parts, lambda: self.send(peer, answer))
-        else:
-            self.send(peer, answer)
 
     # ---- clients: receiving
 
@@ -528,24 +482,12 @@ class BrokerMachine(Follower):
     # ---- saying it
 
     def _flush(self) -> None:
-        if self._telling:
-            telling, self._telling = self._telling, {}
-            for session in telling.values():
-                if session.peer in self.sessions:
-                    self._tell(session)
+        self.transfers.flush()
         if self.needs_ack:
             self.needs_ack = False
             applied = self.hosts.applied(self.keeper.commit)
             if not self.keeper.blank or self.keeper.end:
                 self.lead(self.keeper.ack(applied))
-        if (self.uncommitted_bytes > self.limits.uncommitted_bytes // (1 + self._paused)) != self._paused:
-            self._paused = not self._paused
-            self.effects.append(PauseClients(self._paused))
-
-    def _tell(self, session: Session) -> None:
-        completed, session.completed = session.completed, {}
-        for handle, ranges in completed.items():
-            self.send(session.peer, Completed(handle, ranges))
 
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -560,9 +502,10 @@ class BrokerMachine(Follower):
             "left": sorted(self.standing.left),
             "cut_off": self.lease.expired(self.now_ms),
             "wiring_index": self.keeper.commit,
-            "uncommitted_bytes": self.uncommitted_bytes,
+            "uncommitted_bytes": self.transfers.uncommitted_bytes,
+            "withheld_bytes": self.transfers.withheld_bytes,
         }
-        return found | self.following.report() | self.hosts.report()
+        return found | self.wiring.flow.report() | self.following.report() | self.hosts.report()
 
 
 _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
@@ -574,7 +517,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Settled: BrokerMachine._settled,
     Drained: BrokerMachine._drained,
     QueueReply: lambda machine, peer, frame: machine.commands.replied(frame),
-    Bury: BrokerMachine._bury,
+    Bury: lambda machine, peer, frame: machine.transfers.bury(peer, frame),
     Prepare: BrokerMachine.prepare,
     Beat: BrokerMachine.beat,
     Fetch: BrokerMachine.fetch,
@@ -590,7 +533,7 @@ _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] 
     AttachSender: BrokerMachine._attach_sender,
     AttachReceiver: BrokerMachine._attach_receiver,
     Detach: BrokerMachine._detach,
-    Transfer: BrokerMachine._transfer,
+    Transfer: lambda machine, session, frame: machine.transfers.transfer(session, frame),
     Flow: BrokerMachine._flow,
     Dispose: BrokerMachine._dispose,
     Command: lambda machine, session, frame: machine.commands.run(session, frame),

@@ -18,6 +18,8 @@ from .frames import Frame
 SEQUENCER = "sequencer"
 """The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""
 OWNERSHIP = "ownership"
+EVENTS = "events"
+"""The tap, which keeps the event table."""
 
 
 def is_sequencer(peer: str) -> bool:
@@ -50,10 +52,20 @@ class PeerDown(msgspec.Struct, frozen=True):
     peer: str
 
 
+class PeerGone(msgspec.Struct, frozen=True):
+    """Nobody listens any more where `peer` was dialled: its process is gone, or something on the way says so."""
+
+    peer: str
+
+
 class Tick(msgspec.Struct, frozen=True):
-    """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due."""
+    """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due.
+
+    `now_us`, where it is known, is the same in microseconds: for records only, no rule depends on it.
+    """
 
     now_ms: int
+    now_us: int = 0
 
 
 class Flush(msgspec.Struct, frozen=True):
@@ -78,7 +90,13 @@ class Dismiss(msgspec.Struct, frozen=True):
     broker: str
 
 
-Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | Tick | Flush
+class Kept(msgspec.Struct, frozen=True):
+    """To the tap's machine: its rows were taken up. `written`: stream -> up to where they are safe on disk."""
+
+    written: dict[str, int]
+
+
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Tick | Flush | Kept
 
 
 # ---- effects
@@ -126,6 +144,13 @@ class PauseClients(msgspec.Struct, frozen=True):
     paused: bool
 
 
+class PauseClient(msgspec.Struct, frozen=True):
+    """Stop (`paused`) or resume reading from this one: more of its transfers wait than may (`transfers.py`)."""
+
+    peer: str
+    paused: bool
+
+
 class Retire(msgspec.Struct, frozen=True):
     """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another,
     unless it has `left` the cluster."""
@@ -142,4 +167,4 @@ class KeepAlive(msgspec.Struct, frozen=True):
     patience_ms: int
 
 
-Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | KeepAlive | Retire
+Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire

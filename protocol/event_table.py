@@ -30,6 +30,7 @@ from .events import (
     Event,
     Evict,
     Expire,
+    FlowControl,
     Member,
     Own,
     Purge,
@@ -42,23 +43,25 @@ from .events import (
 from .queue import Applied
 from .ranges import pairs, runs
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 TAP_NAME = "manta/events"
 """Name of the Ray actor that keeps the newest rows: its method `tail()` answers a `Tail`."""
 
 
 class Row(NamedTuple):
-    """One row. Order of the table: `row`; order of what happened: `seq`, then `part`.
+    """One row. Order of the table: `row`; order of what happened in one queue: `seq`, then `part`. Across queues `seq`
+    is the order, too, but when a sequencer has taken over: it learns of the streams one by one, and may repeat a `seq`.
 
     Attributes:
         row: the row's place in the table, from 1, without gaps; the writer fills it in.
         term: counter of the sequencer's ballot.
         seq: place of the committed event in the cluster's total order; of an observed row, the last its broker knew.
         part: which row of that event, from 0; of an observed row -1.
-        time_us: Unix time in microseconds when the table's keeper saw it committed (or the broker saw it happen).
+        time_us: Unix time in microseconds when the replica that told of it applied it (or the broker saw it happen).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
         queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges.
-        broker: who did it; of "evict", "join", "leave", "rejoin": whom it befell.
+        broker: who did it; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
+            whom it befell.
         client: client and sender of an enqueue; client of an observed row.
         inc: incarnation of `broker`.
         position_first, position_last: the run, inclusive; 0 and 0 when the row is about no message.
@@ -66,14 +69,16 @@ class Row(NamedTuple):
         bytes: size of the run's encoded messages, of "enqueue" only.
         grant: of the consume lock, of "acquire", "own" and "hand_over".
         acquisition: of "acquire", "accept", "release", "reject".
-        number_first: the client's number of the run's first message ("enqueue"); they count up with the positions.
+        number_first, number_last: the client's numbers of the run's first and last message ("enqueue"); they rise with
+            the positions, and those in between may have gone to other queues.
         value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
             uid; "expire": the time in ms it went by; "purge": how many were asked for (0: all); "credit_stall",
-            "flow_off", "hand_over": how long it took, in microseconds; "redelivery": the delivery count.
+            "flow_off", "hand_over": how long it took, in microseconds; "redelivery": the delivery count; "dropped": how
+            many events are missing here.
         effective: False when it changed nothing: an acquire without the grant, a settle of what was not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
-            definition as JSON; "bind", "unbind": the key.
+            definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why.
     """
 
     row: int = 0
@@ -96,6 +101,7 @@ class Row(NamedTuple):
     value: int = 0
     effective: bool = True
     detail: str = ""
+    number_last: int = 0
 
 
 TYPES: dict[str, str] = {
@@ -106,10 +112,11 @@ TYPES: dict[str, str] = {
 LOG_KINDS = (
     "start", "enqueue", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter", "evict",
     "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
+    "cluster_flow_on", "cluster_flow_off",
 )  # fmt: skip
-OBSERVED_KINDS = ("connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over")
+OBSERVED_KINDS = ("connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped")
 """What no committed event says: connections, time without credit (on its end), flow control, a message given to a
-consumer again, the consume lock's way from one broker to another (on its end)."""
+consumer again, the consume lock's way from one broker to another (on its end); and what the table itself lacks."""
 
 
 class Tail(NamedTuple):
@@ -191,22 +198,24 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
         yield base._replace(effective=False, number_first=event.numbers[0] if event.numbers else 0)
         return
     first, last = done.positions[0]
+    low, high = fresh_numbers(event, last - first + 1)
     blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
-    if not event.client or len(event.numbers) < 2:
-        yield _run(base, first, last, bytes=sum(map(len, blobs)))
-        return
-    # Of a partly repeated enqueue what is new is at the end: the numbers rise.
-    done_already = len(event.blobs) - len(blobs)
-    at = 0
-    for low, high in pairs(event.numbers):
-        skipped = min(done_already, high - low + 1)
-        done_already -= skipped
-        low += skipped
-        size = high - low + 1
-        if size > 0:
-            part = blobs[at : at + size]
-            yield _run(base, first + at, first + at + size - 1, bytes=sum(map(len, part)), number_first=low)
-            at += size
+    yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+
+
+def fresh_numbers(event: Enqueue, count: int) -> tuple[int, int]:
+    """The first and last of the client's numbers that are new; of a partly repeated enqueue those are the last `count`,
+    since numbers rise. (0, 0) when there is no client."""
+    numbers = event.numbers
+    if not event.client or not numbers:
+        return 0, 0
+    repeated = len(event.blobs) - count
+    if repeated > 0:
+        for low, high in pairs(numbers):
+            if repeated <= high - low:
+                return low + repeated, numbers[-1]
+            repeated -= high - low + 1
+    return numbers[0], numbers[-1]
 
 
 def _acquire(base: Row, event: Acquire, done: Applied) -> Iterator[Row]:
@@ -322,6 +331,11 @@ def _member(base: Row, event: Member, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="join" if event.present else "leave", broker=event.broker, inc=event.inc)
 
 
+def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]:
+    kind = "cluster_flow_on" if event.on else "cluster_flow_off"
+    yield base._replace(kind=kind, broker=event.member, detail=event.reason)
+
+
 def _json(**fields: Any) -> str:
     return json.dumps(fields, sort_keys=True, default=repr)
 
@@ -330,5 +344,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
     Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
     DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
-    Unbind: _bind, Member: _member, Rejoin: _rejoin,
+    Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
 }  # fmt: skip

@@ -188,6 +188,21 @@ class Member(Event, tag=38):
     present: bool
 
 
+class FlowControl(Event, tag=39):
+    """Cluster-wide flow control goes on or off for `member`'s sake, since it is behind (`design.md` 7).
+
+    While it is on for anybody, no broker completes a transfer. It goes off with an event of its own, or with the
+    member's `Evict`; a `Start` takes it off for all: a new sequencer keeps a short log, and judges for itself.
+
+    Attributes:
+        reason: how far behind it is, in words.
+    """
+
+    member: str
+    on: bool
+    reason: str = ""
+
+
 AnyEvent = (
     Start
     | Enqueue
@@ -208,6 +223,7 @@ AnyEvent = (
     | Bind
     | Unbind
     | Member
+    | FlowControl
 )
 
 _encoder = msgspec.msgpack.Encoder()

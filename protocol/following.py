@@ -50,6 +50,13 @@ class Following:
             self.parted_ms = now_ms
         return True
 
+    def gone(self, peer: str, now_ms: int) -> bool:
+        """Nobody listens where `peer` was; whether it is the leader, and so to be suspected at once."""
+        if peer != self.leader or peer in self.linked:
+            return False
+        self.parted_ms = now_ms - BROKEN_MS - 1
+        return True
+
     def follow(self, peer: str, ballot: Ballot, now_ms: int) -> bool:
         """`peer` speaks under `ballot`. False: a higher one was promised, refuse it."""
         if ballot < self.promised:

@@ -29,6 +29,7 @@ from .order_frames import (
     Leave,
     Left,
     Nack,
+    Orphaned,
     Prepare,
     Promised,
     Request,
@@ -44,24 +45,37 @@ from .order_frames import (
 from .order_frames import (
     Numbers as Numbers,
 )
+from .tap_frames import Offer, Seen, Tell, Told
 
 # ---- links: 1 to 31 (spoken by the links themselves, never seen by a machine)
 
 
 class Hello(Frame):
-    """First frame of a dialled peer link: who calls."""
+    """First frame of a dialled peer link: who calls.
+
+    Attributes:
+        minor: of the protocol (`version.py`); the major is in every frame's header.
+        inc: incarnation of the process.
+    """
 
     cluster: str
     name: str
     nonce: bytes
     minor: int = 0
+    inc: int = 0
 
 
 class Challenge(Frame):
+    """Attributes:
+    proof: HMAC-SHA256 under the cluster's secret of role, cluster, both names, both nonces, and both sides' versions
+        and incarnations: the callee knows it too, and a proof cannot be reflected.
+    minor, inc: the callee's, as in `Hello`.
+    """
+
     nonce: bytes
     proof: bytes
-    """HMAC-SHA256 under the cluster's secret of role, cluster, both names and both nonces: the callee knows it too, and
-    a proof cannot be reflected."""
+    minor: int = 0
+    inc: int = 0
 
 
 class Proof(Frame):
@@ -300,6 +314,7 @@ class Open(Frame):
             the newer connection wins, the older is closed with `in-use` (the same client has come back before its old
             link was seen to break). Brokers do not ask each other: two programs that name the same id at two brokers
             lose messages to each other. "": the broker makes one up, and nothing may be sent again elsewhere.
+        minor: of the protocol the client speaks (`version.py`).
         heartbeat_ms: how often each side speaks at least, proposed; 0 for no heartbeats.
         patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
     """
@@ -321,6 +336,8 @@ class Opened(Frame):
     heartbeat_ms: int = 0
     """What is agreed: each side speaks at least so often, and leaves a side that was silent for two of them (the broker
     leaves a client after the patience it was asked for)."""
+    minor: int = 0
+    """Of the protocol the broker speaks (`version.py`)."""
 
 
 class AttachSender(Frame):
@@ -473,7 +490,8 @@ KINDS: dict[int, type[Frame]] = {
     48: Interest, 49: Held, 50: Contended, 51: Forget, 52: Void,
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: Bury, 70: Interred, 71: Yield, 72: Yielded,
-    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave, 90: Left,
+    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave, 90: Left, 91: Orphaned,
+    92: Offer, 93: Tell, 94: Told, 95: Seen,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
     110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,

@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from .errors import BAD_FRAME, TOO_LARGE, WRONG_VERSION, LocalError, PeerError
+from .errors import BAD_FRAME, TOO_LARGE, LocalError, PeerError
 from .frames import KIND_OF, KINDS, Frame, decode_payload
 from .limits import DEFAULT, Limits
+from .version import MAJOR, wrong_major
 
-VERSION = 1
-MINOR = 0
+VERSION = MAJOR
 HEADER = struct.Struct("!BIB")
 _encoder = msgspec.msgpack.Encoder()
 
@@ -86,9 +86,7 @@ class FrameBuffer:
                 while end - start >= HEADER.size:
                     version, length, kind = HEADER.unpack_from(view, start)
                     if version != VERSION:
-                        raise PeerError(
-                            WRONG_VERSION, f"frames must start with protocol version {VERSION}, this one has {version}"
-                        )
+                        raise wrong_major(version)
                     if length > self._limits.frame_bytes:
                         raise PeerError(
                             TOO_LARGE,

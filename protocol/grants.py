@@ -44,6 +44,7 @@ class Grants:
                 machine.bury(hosted, index)
         if self._is_us(hosted, event):
             hosted.joined = True
+            hosted.interested = False  # what was said of it may have gone with a void grant: it is said again
             if state.owner == machine.broker:  # granted since the older ones are out
                 hosted.lock.granted(state.grant, machine.now_ms)
                 machine.send(OWNERSHIP, hosted.held())
@@ -62,6 +63,8 @@ class Grants:
                 hosted.lock.refused()
             if event.grant == state.grant + 1:
                 machine.send(OWNERSHIP, Void(state.id, event.broker, event.grant))
+                if event.broker == machine.broker:
+                    self._still_here(hosted)
             return
         if event.broker == machine.broker:
             if hosted.joined:  # otherwise it may be an older incarnation's grant, which our return will void
@@ -71,6 +74,13 @@ class Grants:
             hosted.lock.passed(event.grant)
             if not event.broker and mine:
                 machine.send(OWNERSHIP, Held(state.id, "", event.grant))
+
+    def _still_here(self, hosted: Hosting) -> None:
+        """A grant to us was void since an older incarnation of our broker is out, and no event says that this one is
+        here: it was back before the queue's stream began, or the word of the older one's end came late."""
+        broker, state = self.machine.broker, hosted.state
+        if hosted.joined and broker in state.absent and not state.is_evicted(broker, hosted.inc):
+            self.machine.submit(hosted, Rejoin(broker, hosted.inc), None)
 
     # ---- the broker leaves
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 from enum import Enum
 
 TICKS = 3
+PEER_BEAT_MS = 1000
+PEER_PATIENCE_MS = 4000
+"""On every link between members, so that none is dead for long without its ends knowing. Longer than a broker is waited
+for (`pulse.EVICT_MS`): of who merely stands still, silence in the order of things says so first."""
 
 
 class Verdict(Enum):

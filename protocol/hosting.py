@@ -81,6 +81,7 @@ class Hosting:
         "state",
         "unapplied",
         "update",
+        "updated",
         "updates",
     )  # fmt: skip
 
@@ -107,6 +108,7 @@ class Hosting:
         self.buried: set[int] = set()  # batches whose copies have been asked for
         self.update: Updatee | None = None  # under way to us
         self.updates: dict[str, Updater] = {}  # under way from us, by peer
+        self.updated: Updatee | None = None  # the last one to us
         self.retry_at = 0  # when a blank replica that hears of no update asks again
 
     @property
@@ -116,13 +118,13 @@ class Hosting:
     def held(self) -> Held:
         return Held(self.state.id, self.state.owner, self.state.grant)
 
-    def restore(self, frame: UpdateStart) -> None:
+    def restore(self, frame: UpdateStart, now_ms: int) -> None:
         """Begin an update at its sync point."""
         self.keeper.restore(frame)
         self.state.restore(frame.state)
         self.applied = frame.index
         self.unapplied = []
-        self.update = Updatee(frame)
+        self.update = self.updated = Updatee(frame, self.state.live().count, now_ms)
         self.expiries = sorted((at_ms, position) for position, at_ms in self.state.expiry.items())
 
     def asked(self, number: int, tag: object) -> None:
@@ -138,12 +140,13 @@ class Hosting:
             gone.append(self.mine.popleft().tag)
         return gone
 
-    def whole(self) -> bool:
+    def whole(self, now_ms: int) -> bool:
         """Whether an update has just become complete: all is here that was not dequeued by what is committed."""
         update = self.update
         if update is None or update.until < 0 or self.keeper.commit < update.until:
             return False
         self.state.fill(update.blobs)
+        update.end(now_ms)
         self.update = None
         return True
 
@@ -177,6 +180,7 @@ class Hosting:
             "consumers": len(self.dispatcher.subscriptions),
             "applied": self.applied,
             "blank": self.keeper.blank,
+            "update": self.updated.report() if self.updated is not None else None,
         }
 
 

@@ -200,6 +200,13 @@ class Beating(Frame):
     inc: int = 0
 
 
+class Orphaned(Frame):
+    """A replica's last word: its broker is gone, by a link that never leaves their machine. Whether the broker lives is
+    the sequencer's to judge: it has a link of its own."""
+
+    broker: str
+
+
 class Suspect(Frame):
     """To a standby: the sequencer of `ballot` has been silent for too long, says `broker`. `members`: who votes, to its
     knowledge."""

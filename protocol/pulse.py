@@ -1,8 +1,8 @@
 """Who lives, as the leading sequencer sees it: heartbeats to the brokers, and whom to evict (`sequencer.md` 4, B4).
 
-A broken link is a hint, silence is the proof: a broker is out when its link has been gone for `BROKEN_MS` or when it
-has answered no beat for `EVICT_MS`, but only while a majority does answer. Otherwise it is this sequencer that is cut
-off, and it can order nothing anyway.
+A broken link is a hint, silence is the proof: a broker is out when its link has been gone for `BROKEN_MS`, or has gone
+and a replica of its own has lost it as well, or when it has answered no beat for `EVICT_MS`; but only while a majority
+does answer. Otherwise it is this sequencer that is cut off, and it can order nothing anyway.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Pulse:
         self.sure = 0
         self.due_ms = 0
         self._late = False  # the last beat
+        self._orphaned_ms: dict[str, int] = {}  # when a replica said last that it has lost its broker
         self._answered: dict[str, int] = dict.fromkeys(members, 0)
         self._seen_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
         self._parted_ms: dict[str, int] = {} if since_ms is None else dict.fromkeys(members, since_ms)
@@ -49,7 +50,22 @@ class Pulse:
 
     def down(self, broker: str, now_ms: int) -> None:
         self._parted_ms[broker] = now_ms
-        self.due_ms = min(self.due_ms, now_ms + BROKEN_MS + 1)  # whether it is back is looked at then
+        # Whether it is back is looked at then.
+        self.due_ms = min(self.due_ms, now_ms + (0 if self._orphaned(broker, now_ms) else BROKEN_MS + 1))
+
+    def orphaned(self, broker: str, now_ms: int) -> None:
+        """A replica of `broker` has lost it: with our own link to it gone too, that is no broken link but a death."""
+        self._orphaned_ms[broker] = now_ms
+        if broker in self._parted_ms:
+            self.due_ms = min(self.due_ms, now_ms)
+
+    def _orphaned(self, broker: str, now_ms: int) -> bool:
+        return now_ms - self._orphaned_ms.get(broker, -BROKEN_MS - 1) <= BROKEN_MS
+
+    def _parted(self, broker: str, now_ms: int) -> bool:
+        """Whether there has been no link to it for so long that it will not come back by itself."""
+        since_ms = self._parted_ms.get(broker)
+        return since_ms is not None and (now_ms - since_ms > BROKEN_MS or self._orphaned(broker, now_ms))
 
     def answered(self, broker: str, number: int, now_ms: int) -> None:
         if number > self._answered.get(broker, 0):
@@ -80,5 +96,5 @@ class Pulse:
             for broker in self.members
             if broker not in absent
             and broker in self._seen_ms
-            and (now_ms - self._parted_ms.get(broker, now_ms) > BROKEN_MS or now_ms - self._seen_ms[broker] > EVICT_MS)
+            and (self._parted(broker, now_ms) or now_ms - self._seen_ms[broker] > EVICT_MS)
         ]

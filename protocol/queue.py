@@ -165,7 +165,7 @@ class QueueState:
         return [event.blobs[index] for index in fresh], expiry
 
     def _acquire(self, event: Acquire) -> Applied:
-        if event.broker != self.owner or event.grant != self.grant or self._is_evicted(event.broker, event.inc):
+        if event.broker != self.owner or event.grant != self.grant or self.is_evicted(event.broker, event.inc):
             return Applied(effective=False)
         available = self.available
         taken: list[tuple[int, int]] = []
@@ -279,7 +279,7 @@ class QueueState:
         return Applied(positions=gone)
 
     def _evict(self, event: Evict) -> Applied:
-        if self._is_evicted(event.broker, event.inc):
+        if self.is_evicted(event.broker, event.inc):
             return Applied(effective=False)
         self.evicted[event.broker] = event.inc
         self.absent.add(event.broker)
@@ -301,17 +301,18 @@ class QueueState:
     def _rejoin(self, event: Rejoin) -> Applied:
         """A newer incarnation is here, so all older ones are out, if that was not ordered before."""
         done = self._evict(Evict(event.voter, event.inc - 1))
-        self.absent.discard(event.voter)
+        if not self.is_evicted(event.voter, event.inc):
+            self.absent.discard(event.voter)
         return done
 
     def _member(self, event: Member) -> Applied:
         """Who leaves the voters has no say any more; who joins them is a new incarnation."""
         done = self._evict(Evict(event.broker, event.inc - event.present))
-        if event.present:
+        if event.present and not self.is_evicted(event.broker, event.inc):
             self.absent.discard(event.broker)
         return done
 
-    def _is_evicted(self, broker: str, inc: int) -> bool:
+    def is_evicted(self, broker: str, inc: int) -> bool:
         return bool(self.evicted) and inc <= self.evicted.get(broker, -1)
 
     def _dequeue(self, positions: list[tuple[int, int]]) -> int:

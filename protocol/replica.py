@@ -31,6 +31,7 @@ from .events import (
     AnyEvent,
     Buried,
     Enqueue,
+    Entry,
     Expire,
     Own,
     Purge,
@@ -63,6 +64,7 @@ from .frames import (
     Hosted,
     Interest,
     Interred,
+    Orphaned,
     Prepare,
     QueueCommand,
     QueueReply,
@@ -174,6 +176,7 @@ class ReplicaMachine(Follower):
             if hosted.update is not None and hosted.update.updater == peer:
                 self.updates.ask_again(id, hosted)
         if peer == self.broker:  # no consumer can be reached any more, and it has given our queues to others
+            self.lead(Orphaned(self.broker))
             self.retire(f"the link to broker {peer} is gone: its queues are kept by others now")
 
     # ---- the sequencer
@@ -270,21 +273,22 @@ class ReplicaMachine(Follower):
             self.apply(hosted)
 
     def apply(self, hosted: Hosting) -> None:
-        if hosted.update is not None and not hosted.whole():
+        if hosted.update is not None and not hosted.whole(self.now_ms):
             return  # what is committed waits for the messages it speaks of
         committed, hosted.unapplied = hosted.unapplied, []
         for entry in committed:
             event = decode_event(entry.event)
             done = hosted.state.apply(event) if event is not None else hosted.state.skip()
             hosted.applied += 1
-            mine = entry.origin == self.name and entry.inc == self.inc
-            if event is not None:
-                self._applied(hosted, event, done, mine)
+            self._applied(hosted, entry, event, done)
         if committed:
             self.dirty[hosted.state.id] = None
 
-    def _applied(self, hosted: Hosting, event: AnyEvent, done: Applied, mine: bool) -> None:
+    def _applied(self, hosted: Hosting, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         """Follow up on an applied event: local dispatch state, and answers when it was ours."""
+        if event is None:
+            return  # of a kind newer than this program
+        mine = entry.origin == self.name and entry.inc == self.inc
         kind, tag = type(event), hosted.mine.popleft().tag if mine else None
         if kind is Enqueue:
             if event.expiry and done.effective:  # type: ignore[union-attr]
@@ -320,11 +324,8 @@ class ReplicaMachine(Follower):
         elif isinstance(tag, Cancel):
             self.send(self.broker, Cancelled(id, tag.sub))
         elif isinstance(tag, QueueCommand):
-            if tag.name == "purge":
-                value: dict[str, object] = {"purged": sum(last - first + 1 for first, last in done.positions)}
-            else:
-                value = self.report(id)
-            self.send(self.broker, QueueReply(id, tag.number, value))
+            purged: dict[str, object] = {"purged": sum(last - first + 1 for first, last in done.positions)}
+            self.send(self.broker, QueueReply(id, tag.number, purged if tag.name == "purge" else self.report(id)))
 
     # ---- rejected messages go to the alternate exchange
 

@@ -28,6 +28,7 @@ from .effects import (
 )
 from .errors import LocalError
 from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
+from .flow import Flow
 from .frames import (
     Ack,
     Beat,
@@ -39,6 +40,7 @@ from .frames import (
     Leave,
     Left,
     Nack,
+    Orphaned,
     Prepare,
     Promised,
     Request,
@@ -95,6 +97,7 @@ class SequencerMachine:
         self.succession = Succession(self)
         self.rejoining = Rejoining(self)
         self.membership = Membership(self)
+        self.flow = Flow(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -201,6 +204,11 @@ class SequencerMachine:
         self.membership.remind()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
         self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
+
+    def _orphaned(self, peer: str, frame: Orphaned) -> None:
+        if self.reign.role == LEADING:
+            self.pulse.orphaned(frame.broker, self.now_ms)
+            self.wake(max(self.pulse.due_ms, self.now_ms))
 
     def _beating(self, peer: str, frame: Beating) -> None:
         if frame.ballot != self.ballot:
@@ -362,6 +370,7 @@ class SequencerMachine:
                 return
             keeper.updating = True
         stream.keepers[voter] = keeper
+        self.flow.enrolled(stream, voter)
         if stream.name == CLUSTER:
             self.absent.discard(voter)
             self.membership.back(voter, frame.inc)
@@ -394,6 +403,7 @@ class SequencerMachine:
         self.dirty.pop(stream.name, None)
         self.lazy.pop(stream.name, None)
         self.dropped.add(stream.name)
+        self.flow.dropped(stream)
         for pending in [*stream.waiting.values(), *stream.repeats]:
             self._part_done(pending)
         for peer, request in self.held.take():
@@ -444,10 +454,7 @@ class SequencerMachine:
                 self.rejoining.vote(stream, voter, keeper)
         while (index := self._held(stream)) > stream.commit:
             self._commit(stream, index)
-        if stream.commit > stream.base:
-            upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
-            if upto > stream.base and all(v in keepers or v in self.absent for v in stream.voters + stream.changed):
-                stream.forget(upto)
+        self.flow.trim(stream)
 
     def _held(self, stream: StreamView) -> int:
         """Up to where it is committed by what is held: by the voters before a change no further than the change."""
@@ -496,6 +503,8 @@ class SequencerMachine:
     # ---- saying it
 
     def _flush(self) -> list[Effect]:
+        if self.now_ms >= self.flow.due_ms:
+            self.flow.look()
         effects, self.effects = self.effects, []
         if self.dirty:
             dirty, self.dirty = self.dirty, {}
@@ -522,6 +531,7 @@ class SequencerMachine:
             "out": self.out,
             "absent": sorted(self.absent),
             "seq": self.seq,
+            **self.flow.report(),
             "streams": {name: stream.report() for name, stream in self.streams.items()},
         }
 
@@ -532,6 +542,7 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     Subscribe: SequencerMachine._subscribe,
     Unsubscribe: SequencerMachine._unsubscribe,
     Gap: SequencerMachine._gap,
+    Orphaned: SequencerMachine._orphaned,
     Nack: lambda machine, peer, frame: machine.succession.nack(peer, frame),
     Beating: SequencerMachine._beating,
     Suspect: lambda machine, peer, frame: machine.succession.suspect(peer, frame),

@@ -8,7 +8,7 @@ from .events import ZERO
 from .frames import Cancel, Cancelled, Evicted, QueueCommand, QueueReply, Update, UpdateFront, UpdateStart, UpdateTaken
 from .hosting import Hosting
 from .queue import QueueState
-from .updating import RETRY_MS, Updater
+from .updating import PROCESS_BYTES_S, RETRY_MS, Pace, Updatee, Updater
 
 if TYPE_CHECKING:
     from .replica import ReplicaMachine
@@ -19,6 +19,7 @@ class Updates:
 
     def __init__(self, machine: ReplicaMachine) -> None:
         self.machine = machine
+        self._pace = Pace(PROCESS_BYTES_S)
 
     def ask_again(self, id: str, hosted: Hosting) -> None:
         """A blank replica whose update does not come: begin anew with another updater."""
@@ -54,7 +55,7 @@ class Updates:
         hosted = self.machine.queues.get(frame.stream)
         if hosted is None or not hosted.keeper.blank or frame.index <= hosted.keeper.end:
             return  # we vote, or another updater's word came first and reaches as far
-        hosted.restore(frame)
+        hosted.restore(frame, self.machine.now_ms)
         for tag in hosted.overtaken(frame.numbers.get(self.machine.name), self.machine.inc):
             if isinstance(tag, Cancel):
                 self.machine.send(self.machine.broker, Cancelled(frame.stream, tag.sub))
@@ -79,11 +80,21 @@ class Updates:
         update = hosted.update if hosted is not None else None
         if hosted is None or update is None or update.updater != self.machine.sender or not update.take(frame):
             return
-        self.machine.send(self.machine.sender, UpdateTaken(frame.stream, frame.chunk))
+        self._take(frame.stream, update, sum(map(len, frame.blobs)))
         if update.until >= 0:
             hosted.needs_ack = True
             self.machine.dirty[frame.stream] = None
             self.machine.apply(hosted)
+
+    def _take(self, id: str, update: Updatee, size: int) -> None:
+        """Ask for more when it is due; at the end there is nothing to wait for."""
+        now_ms = self.machine.now_ms
+        at_ms = max(self._pace.next(now_ms, size), update.pace.next(now_ms, size))
+        if at_ms > now_ms and update.until < 0:
+            update.wait_ms = at_ms
+            self.machine.set_timer(id, at_ms)
+        else:
+            self.machine.send(update.updater, UpdateTaken(id, update.chunk))
 
     def taken(self, frame: UpdateTaken) -> None:
         hosted = self.machine.queues.get(frame.stream)
@@ -97,7 +108,13 @@ class Updates:
 
     def joining(self, id: str, hosted: Hosting) -> bool:
         """A blank replica: whether it has its state, so that it may acknowledge and serve."""
-        if hosted.update is not None:
+        update = hosted.update
+        if update is not None:
+            if update.wait_ms > self.machine.now_ms:
+                self.machine.set_timer(id, update.wait_ms)
+            elif update.wait_ms:
+                update.wait_ms = 0
+                self.machine.send(update.updater, UpdateTaken(id, update.chunk))
             return False
         if hosted.keeper.end:
             return True

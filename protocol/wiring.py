@@ -16,6 +16,7 @@ import msgspec
 
 from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
 from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from .flow_state import FlowState
 from .limits import DEFAULT
 from .topics import TopicIndex
 
@@ -85,9 +86,14 @@ class _Exchange:
 
 
 class Wiring:
-    """All exchanges, queues and bindings."""
+    """All exchanges, queues and bindings.
+
+    Attributes:
+        flow: whether flow control is on in the cluster.
+    """
 
     def __init__(self) -> None:
+        self.flow = FlowState()
         self._queues: dict[str, QueueDefinition] = {}
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: _Exchange(definition) for definition in STANDARD}
@@ -113,6 +119,7 @@ class Wiring:
                 case Unbind():
                     outcome = self._unbind(event)
                 case _:
+                    self.flow.apply(event)
                     return Outcome()
         except PeerError as error:
             return Outcome(error.code, error.text)
@@ -308,7 +315,7 @@ class Wiring:
     def snapshot(self) -> list[Any]:
         """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
         parts = (self.queues(), self.exchanges(), self.bindings())
-        return [[list(msgspec.structs.astuple(one)) for one in part] for part in parts]
+        return [*([list(msgspec.structs.astuple(one)) for one in part] for part in parts), self.flow.snapshot()]
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Wiring:
@@ -319,7 +326,7 @@ class Wiring:
         """
         wiring = cls()
         try:
-            queues, exchanges, bindings = snapshot
+            queues, exchanges, bindings, *more = snapshot
             for values in queues:
                 queue = QueueDefinition(*values)
                 wiring._queues[queue.name] = wiring._by_id[queue.id] = queue
@@ -327,9 +334,11 @@ class Wiring:
             for values in bindings:
                 binding = Binding(*values)
                 wiring._exchanges[binding.exchange].bindings[_place(binding)] = binding
+            if more:  # older programs know of no flow control
+                wiring.flow = FlowState.restore(more[0])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise LocalError(
-                f"a wiring snapshot is [queues, exchanges, bindings], as `snapshot` gives it: {error!r}"
+                f"a wiring snapshot is [queues, exchanges, bindings, flow], as `snapshot` gives it: {error!r}"
             ) from None
         return wiring
 

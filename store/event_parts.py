@@ -170,8 +170,8 @@ def read_parts(directory: str, parts: Iterable[Part]) -> pa.Table:
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 
-def to_table(rows: list[Row]) -> pa.Table:
-    """Rows as Arrow.
+def to_table(rows: list[Row], row_first: int = 0) -> pa.Table:
+    """Rows as Arrow, numbered from `row_first` on unless that is 0.
 
     Raises:
         LocalError: a field has a wrong type or is out of its range.
@@ -179,6 +179,8 @@ def to_table(rows: list[Row]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([] for _ in TYPES)
     try:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        if row_first:
+            arrays[0] = pa.array(range(row_first, row_first + len(rows)), pa.int64())
     except (pa.ArrowException, OverflowError, ValueError) as error:
         raise LocalError(f"a row of events has a field that its column cannot hold: {error}") from None
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
@@ -202,7 +204,7 @@ def write_part(directory: str, table: pa.Table, resume: dict[str, int]) -> Part:
 
     Args:
         table: `SCHEMA`'s columns, at least one row, `row` rising without gaps.
-        resume: stream -> seq of its last entry that is in this part or an older one.
+        resume: stream -> place of its last entry that is in this part or an older one.
     """
     fs, path = filesystem(directory)
     fs.makedirs(path, exist_ok=True)
@@ -265,7 +267,8 @@ class EventWriter:
             are in a part.
 
     Attributes:
-        resume: stream -> seq of its last entry in the table. After a start: where to go on reading the log.
+        resume: stream -> place of its last entry in the table. After a start: where to go on.
+        written: `resume` as of the newest part.
         next_row: number of the next row.
         skipped: what the writer found in the directory and did not understand.
     """
@@ -280,6 +283,7 @@ class EventWriter:
         self._oldest_us = 0
         self._forgot_us = 0
         self.resume: dict[str, int] = {}
+        self.written: dict[str, int] = {}
         self.next_row = 1
         self.skipped: list[Skipped] = []
         self._start()
@@ -300,28 +304,29 @@ class EventWriter:
                 with self._fs.open(part.path, "rb") as file:
                     metadata = pq.read_metadata(file).metadata
                 self.resume = json.loads(metadata.get(_RESUME_KEY, b"{}"))
+                self.written = dict(self.resume)
                 return
 
-    def append(self, stream: str, seq: int, rows: Iterable[Row]) -> None:
-        """Take the rows of one committed entry (or observed ones: `stream` "", `seq` 0).
+    def append(self, stream: str, place: int, rows: Iterable[Row]) -> None:
+        """Take the rows of one entry of a stream (of none: "" and 0); places in a stream rise.
 
-        An entry that is in the table already is passed over, so the log may be read again from any earlier place.
+        An entry that is in the table already is passed over, so a stream may be read again from any earlier place.
         """
         if stream:
-            if seq <= self.resume.get(stream, 0):
+            if place <= self.resume.get(stream, 0):
                 return
-            self.resume[stream] = seq
+            self.resume[stream] = place
         for row in rows:
             if not self._pending and not self._blocks:
                 self._oldest_us = row.time_us
-            self._pending.append(row._replace(row=self.next_row))
+            self._pending.append(row)
             self.next_row += 1
         if len(self._pending) >= self.limits.block_rows:
             self._seal()
 
     def _seal(self) -> None:
         if self._pending:
-            table = to_table(self._pending)
+            table = to_table(self._pending, self.next_row - len(self._pending))
             self._blocks.append(_Block(table, self._put(to_ipc(table)), dict(self.resume)))
             self._pending = []
 
@@ -331,9 +336,14 @@ class EventWriter:
         first = self._blocks[0].table["row"][0].as_py() if self._blocks else self.next_row
         return Tail(self.directory, first, self.next_row - 1, [block.handle for block in self._blocks])
 
+    @property
+    def waiting(self) -> int:
+        """How many rows are in no part yet."""
+        return len(self._pending) + sum(block.table.num_rows for block in self._blocks)
+
     def work(self, now_us: int) -> Part | None:
         """Roll and forget, if it is time; the part that was written, if any. Call it about once a second."""
-        waiting = len(self._pending) + sum(block.table.num_rows for block in self._blocks)
+        waiting = self.waiting
         limits = self.limits
         old = waiting and now_us - self._oldest_us >= limits.part_s * 1e6
         part = self.roll() if waiting >= limits.part_rows or old else None
@@ -356,6 +366,7 @@ class EventWriter:
         if newest and newest[-1].row_last >= table["row"][0].as_py():
             raise LocalError(f"{self.directory} has two writers: {newest[-1].path} is not this one's; stop one")
         part = write_part(self.directory, table, self._blocks[-1].resume)
+        self.written = self._blocks[-1].resume
         self._blocks = []
         return part
 

@@ -6,17 +6,21 @@ import asyncio
 import os
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from mantamq.actors.cluster import Cluster
 from mantamq.actors.handshake import Credentials, DialOpening
 from mantamq.actors.links import Link
 from mantamq.actors.shell import Shell
 from mantamq.protocol.events import CLUSTER, DeclareQueue, encode_event
-from mantamq.protocol.frames import Command, Open, Refused, Reply, Request, Transfer
-from mantamq.protocol.framing import HEADER, encode_frame
+from mantamq.protocol.frames import KIND_OF, Command, Open, Opened, Refused, Reply, Request, Transfer
+from mantamq.protocol.framing import HEADER, VERSION, encode_frame
+from mantamq.protocol.version import MINOR, spoken
 
 from tests.cluster.wire import RawClient
 
+UNKNOWN = HEADER.pack(VERSION, 3, 250) + b"\x01\x02\x03"
+"""A frame of a kind that is yet to come."""
 DEEP = b"\x93\x01\xa6queues\x81\xa1x"
 BAD = {
     "garbage": (os.urandom(64).replace(b"\x01", b"\x02"), "wrong-version"),
@@ -115,3 +119,30 @@ def test_the_token_is_asked_for(cluster: Cluster) -> None:
         assert isinstance(refused, Refused) and refused.code == "unauthorized"
         rest = client.next()
         assert rest is None or not isinstance(rest, Reply)
+
+
+@pytest.mark.parametrize("minor", [0, MINOR, 99])
+def test_clients_of_any_minor_are_served(cluster: Cluster, bystander: RawClient, minor: int) -> None:
+    """A newer one says fields and kinds that are not known here, an older one less than is."""
+    said: list[object] = [f"minor {minor}", "", minor, 0, 0, "later"] if minor else ["minor 0"]
+    payload = msgspec.msgpack.encode(said)
+    with RawClient(cluster.addresses["b2"], open=False) as client:
+        client.say(HEADER.pack(VERSION, len(payload), KIND_OF[Open]) + payload, UNKNOWN)
+        assert client.hear(Opened).minor == MINOR
+        client.say(UNKNOWN)
+        assert client.command("queue", name="calm")
+        actors = {actor["name"]: actor for actor in cluster.status()["actors"]}
+        assert actors["b2"]["client_versions"] == {spoken(minor): 1}
+        assert actors["b2"]["links"]["sequencer"]["version"] == actors["sequencer"]["version"] == spoken()
+
+
+def test_another_major_is_told_what_to_do_and_counted(cluster: Cluster) -> None:
+    def refused() -> int:
+        return next(a["refused_clients"]["count"] for a in cluster.status()["actors"] if a["name"] == "b3")
+
+    before = refused()
+    with RawClient(cluster.addresses["b3"], open=False) as client:
+        client.say(HEADER.pack(VERSION + 1, 3, KIND_OF[Open]) + b"\x91\xa1c")
+        why = client.hear(Refused)
+    assert why.code == "wrong-version" and "run the same major version of mantamq" in why.text
+    assert refused() == before + 1

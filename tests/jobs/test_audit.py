@@ -122,7 +122,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         lambda r: later(r, kind="acquire", acquisition=99, **span(51, 51))),
     "a transfer twice": (
         1, "a client's message enqueued twice",
-        lambda r: later(r, kind="enqueue", broker="", client="c/1", number_first=50, **span(51, 51))),
+        lambda r: later(r, kind="enqueue", broker="", client="c/1", number_first=50, number_last=50, **span(51, 51))),
     "settled after a release": (
         4, "settled by one who had given it back",
         lambda r: later(r, kind="accept", broker="b1", acquisition=acquisition(r, 11), **span(20, 20))),
@@ -146,7 +146,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         0, "acquired without the consume lock", lambda r: without(r, "own", 1)),
     "a grant again": (0, "a grant that does not rise", lambda r: later(r, kind="own", grant=3)),
     "a row twice": (
-        0, "a row of the table twice, or one order for two events", lambda r: [*r, r[5]._replace(row=r[-1].row + 1)]),
+        0, "an event of the table twice", lambda r: [*r, r[5]._replace(row=r[-1].row + 1)]),
     "gone, then expired": (
         3, "gone, and then something else", lambda r: later(r, kind="expire", broker="", **span(18, 18))),
 }  # fmt: skip

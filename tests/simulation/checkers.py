@@ -52,11 +52,12 @@ class Watcher:
         self._newest: dict[str, events.Ballot] = {}  # stream -> the highest ballot under which anything was sent
         self._leaders: dict[events.Ballot, str] = {}
         self._acked: dict[tuple[str, events.Ballot], dict[str, int]] = {}  # (stream, ballot) -> voter -> up to where
+        # (stream, ballot promised) -> voter -> the end of the log it had when it promised, and that entry's ballot
+        self._told: dict[tuple[str, events.Ballot], dict[str, tuple[int, events.Ballot]]] = {}
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
         self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
-        self._pledges: dict[tuple[str, events.Ballot], dict[str, tuple[int, events.Ballot]]] = {}  # what was held then
         self._returned: set[tuple[str, events.Ballot, str, int]] = set()  # blank keepers whose vote counts again
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
         self._digests: dict[tuple[str, int], int] = {}
@@ -264,9 +265,10 @@ class Watcher:
                 self._commit_to(stream, index, f"{learner} by what it was told")
 
     def _subscribed(self, source: str, target: str, frame: Subscribe) -> None:
-        self._pledges.setdefault((frame.stream, frame.promised), {})[frame.voter] = (frame.have, frame.ballot)
         if frame.ballot == frame.promised:
             self._acks(source, frame.stream, frame.voter, frame.ballot, frame.have)
+        elif not frame.blank:
+            self._told.setdefault((frame.stream, frame.promised), {})[frame.voter] = frame.have, frame.ballot
 
     def _acks(self, source: str, stream: str, voter: str, ballot: events.Ballot, match: int) -> None:
         """`voter` holds the log of this ballot up to `match`; a blank process counts once it has rejoined (K4, I15)."""
@@ -311,9 +313,9 @@ class Watcher:
                 return index <= committed
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
                 others = {name.partition(" ")[0] for name, m in held.items() if m >= index}
-                for name, (have, last) in self._pledges.get((stream, ballot), {}).items():
-                    if have >= index and have in log and log[have].ballot == last:
-                        others.add(name)
+                # Who came with a log that is the adopted one's beginning holds the entry too, and will tell of it.
+                told = self._told.get((stream, ballot), {}).items()
+                others |= {name for name, (m, end) in told if m >= index and m in log and log[m].ballot == end}
                 others = others & set(voters) - {voter}
                 if index <= committed or len(others) >= len(voters) - len(voters) // 2:
                     self._returned.add((stream, ballot, voter, inc))  # by the voters there were then
@@ -423,9 +425,9 @@ class Watcher:
             if origin == name and number not in machine._requests:
                 raise Violation(f"B1: {name} has forgotten its request {number}, which has no answer")
         under_way = sum(len(event) for request in machine._requests.values() for _, event in request.parts)
-        if not 0 <= machine.uncommitted_bytes <= under_way:
+        if not 0 <= machine.transfers.uncommitted_bytes <= under_way:
             raise Violation(
-                f"I18: {name} counts {machine.uncommitted_bytes} uncommitted bytes, {under_way} are under way"
+                f"I18: {name} counts {machine.transfers.uncommitted_bytes} uncommitted bytes, {under_way} are under way"
             )
 
     def finish(self) -> None:

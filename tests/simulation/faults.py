@@ -20,7 +20,7 @@ LONG_US = 100_000
 its copies are lost."""
 
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
-         "zombie", "needless", "split", "split"]  # fmt: skip
+         "zombie", "needless", "split", "split", "slow", "slow", "silent"]  # fmt: skip
 
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
@@ -121,6 +121,14 @@ class Faults:
             self._lasts(us)
         self.world.pause(name, us)
 
+    def _slow(self, rng: random.Random) -> None:
+        """A keeper takes long for what it gets, and falls behind; it may be given up, so nobody else may go meanwhile."""
+        names = [name for name in self.world.machines if "." in name or name in self.world.brokers]
+        us = rng.choice([100_000, 1_000_000, 4_000_000, 12_000_000])
+        if names and self._may_lose():
+            self._lasts(us)
+            self.world.slow(rng.choice(names), us, rng.choice([20_000, 100_000, 400_000]))
+
     def _isolate(self, rng: random.Random) -> None:
         """Cut a broker off, or a sequencer with fewer than all brokers."""
         us = rng.choice([20_000, 200_000, 400_000, 900_000, 1_200_000, 2_000_000, 6_000_000])
@@ -148,6 +156,13 @@ class Faults:
         links = self.world.links_of_order()
         for _ in range(rng.choice([1, 1, 5]) if links else 0):
             self.world.cut_link(*rng.choice(links), down_us=rng.choice([100, 2_000, 60_000]))
+
+    def _silent(self, rng: random.Random) -> None:
+        """A link is dead and nobody is told: its ends find out by themselves, each when it does."""
+        links = self.world.links_of_order()
+        if links and self._may_lose():
+            self._lasts(5_000_000)
+            self.world.silence_link(*rng.choice(links), (rng.randrange(4_000_000), rng.randrange(4_000_000)))
 
     def _lasts(self, us: int) -> None:
         self._until_us = max(self._until_us, self.world.now_us + us)

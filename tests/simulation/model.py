@@ -91,11 +91,13 @@ class ModelQueue:
                 return self._evict(event)
             case events.Member():
                 done = self._evict(events.Evict(event.broker, event.inc - event.present))
-                self.absent -= {event.broker} if event.present else set()
+                if event.present and event.inc > self.out.get(event.broker, -1):
+                    self.absent.discard(event.broker)
                 return done
             case events.Rejoin():
                 done = self._evict(events.Evict(event.voter, event.inc - 1))
-                self.absent.discard(event.voter)
+                if event.inc > self.out.get(event.voter, -1):
+                    self.absent.discard(event.voter)
                 return done
             case _:
                 pass

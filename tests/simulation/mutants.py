@@ -180,14 +180,14 @@ def credit_forgotten(patch: Patch) -> None:
 
 def buried_twice(patch: Patch) -> None:
     """Whoever finishes a burial does not know the name it began under."""
-    bury = ReplicaMachine._bury
+    bury = ReplicaMachine.bury
 
     def twice(self: Any, hosted: Any, index: Any) -> None:
         bury(self, hosted, index)
         sent = self.effects[-1].frame
         self.effects.append(Send(self.broker, msgspec.structs.replace(sent, id=sent.id + 1_000_000)))
 
-    patch.setattr(ReplicaMachine, "_bury", twice)
+    patch.setattr(ReplicaMachine, "bury", twice)
 
 
 def pointer_stays_behind(patch: Patch) -> None:

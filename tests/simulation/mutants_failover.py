@@ -167,7 +167,7 @@ def longest_log(patch: Patch) -> None:
 
     def longest(*arguments: Any, **named: Any) -> Any:
         if type(arguments[0]) is dict:
-            return builtins.max(arguments[0], key=lambda voter: arguments[0][voter].have)
+            return builtins.max(arguments[0], key=lambda voter: arguments[0][voter].have, default="")
         return builtins.max(*arguments, **named)
 
     patch.setattr(reign, "max", longest, raising=False)

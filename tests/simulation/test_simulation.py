@@ -13,7 +13,7 @@ from .workload import play
 
 SEEDS = 12
 BUDGET = 150
-RARE: dict[str, int] = {}
+RARE: dict[str, int] = {"lost_unsubscribe_stays_lost": 300}
 """Planted bugs that need more."""
 FIGURE_8_STORY, LONG_STORY = 5, 6
 

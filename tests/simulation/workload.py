@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mantamq.protocol import saying
+from mantamq.protocol import flow, saying
 from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
 from mantamq.protocol.limits import DEFAULT, Limits
 
@@ -15,12 +15,15 @@ from .checkers import Watcher
 from .clients import Client, Item, Link
 from .deliveries import Deliveries
 from .faults import Faults
+from .flows import Flows
 from .leases import Leases
 from .model import Violation
 from .moves import Moves
 from .world import BROKERS, START_US, Machines, World
 
 OPERATIONS = 500
+CAPACITY = 200
+"""A sender has so many transfers under way, and one batch more."""
 REST_US = 20_000_000
 HEAL_US = 60_000_000
 QUIET_US = 1_000_000
@@ -37,10 +40,14 @@ class Story:
         codec: every tenth seed passes its frames through the real codec.
         cuts: on half of the seeds, links to the sequencer and to Ownership break and heal.
         append_bytes: an `Append` carries no more, so that requests are cut in two.
+        flow_limit: bytes and entries a member may be behind by; small, so that little traffic is much.
+        flow_patience: when one who is behind is given up: by how many limits, after how many ms.
         faults: on half of the seeds, processes die, stand still and are cut off (`faults.py`).
     """
 
-    def __init__(self, seed: int, machines: Machines | None = None, faulty: bool | None = None) -> None:
+    def __init__(
+        self, seed: int, machines: Machines | None = None, faulty: bool | None = None, world: type[World] = World
+    ) -> None:
         rng = self.rng = random.Random(seed)
         self.cuts = rng.random() < 0.5
         faulty = seed % 2 == 0 if faulty is None else faulty
@@ -48,8 +55,10 @@ class Story:
         if faulty:
             brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
         self.append_bytes = rng.choice([saying.APPEND_BYTES, 1]) if faulty else saying.APPEND_BYTES
+        self.flow_limit = rng.choice([(flow.LIMIT_BYTES, flow.LIMIT_ENTRIES), (2_000, 40), (600, 100), (600, 15)])
+        self.flow_patience = 20 if faulty else 1000, rng.choice([500, 1_500]) if faulty else 60_000
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
-        self.world = World(
+        self.world = world(
             rng,
             codec=seed % 10 == 0,
             slice_ms=rng.choice([5, 5, 20, 50]),
@@ -65,6 +74,7 @@ class Story:
             self.faults.voters = self.watch.voters
         self.deliveries = Deliveries(self.world, self.watch)
         self.leases = Leases(self.world)
+        self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         self.operations = 0
         self.clients: list[Client] = []
         self.queues: list[str] = []
@@ -73,14 +83,18 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        usual = saying.APPEND_BYTES
+        usual = saying.APPEND_BYTES, flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS
+        patience = flow.GIVE_UP, flow.PATIENCE_MS
         saying.APPEND_BYTES = self.append_bytes
+        flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = *self.flow_limit, 5
+        flow.GIVE_UP, flow.PATIENCE_MS = self.flow_patience
         try:
             self._set_up()
             self._live()
             self._rest()
         finally:
-            saying.APPEND_BYTES = usual
+            saying.APPEND_BYTES, flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = usual
+            flow.GIVE_UP, flow.PATIENCE_MS = patience
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:
@@ -240,7 +254,7 @@ class Story:
         elif chance < 0.015:
             self.world.cut_client(client.name, client.broker, rng.random() < 0.5)
             self._new_sender()
-        else:
+        elif link.next - 1 - len(link.completed) - len(link.failed) < CAPACITY:
             count = rng.choice([1, batch])
             ttl = [rng.randrange(count), rng.choice([0, 20, 200])] if rng.random() < 0.1 else None
             keys = None if link.target else [rng.choice(["x", "x.y", "x.y.z", "y"]) for _ in range(count)]
@@ -315,6 +329,7 @@ class Story:
             self.until(self.moves.done, "who joins has joined, and who leaves has left", HEAL_US)
             self._replace_the_cut_off()
         world.run_for(150_000)
+        self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
         alive = [client for client in self.clients if client.alive]
         for name in self.temporary[::2]:
@@ -352,6 +367,7 @@ class Story:
         self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
         self.until(lambda: all(link.ended for _, _, link in links if link.closing), "detaches")
         self.until(lambda: not any(link.draining and link.open for _, _, link in links), "drains")
+        self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
         self._finish(alive)
@@ -377,10 +393,11 @@ class Story:
             raise Violation(f"an idle cluster sent {world.posted - posted} frames in a second (`design.md` 5)")
         self.watch.finish()
         self.deliveries.finish()
+        self.flows.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
-            if world.machines[broker].uncommitted_bytes:
+            if world.machines[broker].transfers.uncommitted_bytes:
                 raise Violation(
-                    f"I18: at rest {broker} counts {world.machines[broker].uncommitted_bytes} bytes uncommitted"
+                    f"I18: at rest {broker} counts {world.machines[broker].transfers.uncommitted_bytes} bytes uncommitted"
                 )
         wrong = [reply for client in alive for reply in client.replies.values() if reply and reply.code not in CODES]
         failed = [link.target for client in alive for link in client.links.values() if link.failed]

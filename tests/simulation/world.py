@@ -25,8 +25,10 @@ from mantamq.protocol.effects import (
     KeepAlive,
     Members,
     Multicast,
+    PauseClient,
     PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
     Retire,
@@ -46,6 +48,8 @@ from mantamq.protocol.sequencer import SequencerMachine
 BROKERS = ("b1", "b2", "b3")
 START_US = 1_000_000_000
 TRACE_KEPT = 400
+SLUGGISH_INPUTS = 8
+"""What a slow process takes at a time."""
 Machines = dict[str, Callable[..., Any]]
 Pair = tuple[str, str]
 
@@ -129,7 +133,10 @@ class World:
         self._inbox: dict[str, deque[Any]] = {}
         self._due: set[str] = set()
         self._timers: dict[str, int] = {}
-        self._paused: dict[str, list[tuple[str, Any]]] = {}  # broker -> client inputs it is not reading now
+        self._paused: set[str] = set()  # brokers that read no client now
+        self._unread: set[str] = set()  # clients that are not read now
+        self._waiting: dict[str, list[Any]] = {}  # broker -> inputs from clients that it has not read, oldest first
+        self._sluggish: dict[str, tuple[int, int]] = {}  # slow process -> until when, and how long it takes for a batch
         self._build()
 
     def _build(self) -> None:
@@ -245,7 +252,9 @@ class World:
         self._inbox.pop(name, None)
         self._timers.pop(name, None)
         self._frozen.pop(name, None)
-        self._paused.pop(name, None)
+        self._sluggish.pop(name, None)
+        self._paused.discard(name)
+        self._waiting.pop(name, None)
         self._links = {link for link in self._links if name not in link}
         for other in [*self.machines, *self.clients]:
             for pair in ((name, other), (other, name)):
@@ -290,12 +299,19 @@ class World:
         # Not if another of that name has come meanwhile. It may have died before this one heard that it had come.
         if (other, name) in self._down or name not in self.machines:
             self.give(other, PeerDown(name))
+            if is_sequencer(name) and self.rng.random() < 0.5:  # nobody listens there any more
+                self.after(self.rng.randrange(1, 50_000), lambda: self.give(other, PeerGone(name)))
 
     def pause(self, name: str, us: int) -> None:
         """The process stands still; its links stay open, and what comes waits."""
         if name in self.machines:
             self._frozen[name] = self.now_us + us
             self.after(us, lambda: self._thaw(name))
+
+    def slow(self, name: str, us: int, batch_us: int) -> None:
+        """The process goes on, but a batch takes it long."""
+        if name in self.machines:
+            self._sluggish[name] = (self.now_us + us, batch_us)
 
     def give_up(self, replica: str, us: int) -> None:
         """A replica stands still; its broker loses the link to it, which it learns only behind all else."""
@@ -345,6 +361,25 @@ class World:
             self._epoch[pair] = self._epoch.get(pair, 0) + 1
             self.give(pair[0], PeerDown(pair[1]))
         self.after(down_us, lambda: self.link(a, b))
+
+    def silence_link(self, a: str, b: str, told_us: tuple[int, int]) -> None:
+        """From now on what they send each other vanishes, and nothing tells them but their own heartbeats: `a` and `b`
+        notice after so long, then dial again."""
+        if (a, b) in self._down or (b, a) in self._down or a not in self.machines or b not in self.machines:
+            return
+        ends = {name: self.machines[name] for name in (a, b)}
+        for pair, us in zip(((a, b), (b, a)), told_us, strict=True):
+            self._down.add(pair)
+            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            self.after(us, lambda pair=pair: self._notice(ends, pair))
+        self.after(max(told_us) + 1_000, lambda: self.link(a, b) if self._same(ends) else None)
+
+    def _same(self, ends: dict[str, Any]) -> bool:
+        return all(self.machines.get(name) is machine for name, machine in ends.items())
+
+    def _notice(self, ends: dict[str, Any], pair: Pair) -> None:
+        if self._same(ends):  # otherwise its death has been told
+            self.give(pair[0], PeerDown(pair[1]))
 
     def partition(self, brokers: list[str], others: list[str], down_us: int) -> None:
         """Cut these brokers, with their replicas and the `others` named, off from everything else."""
@@ -436,9 +471,8 @@ class World:
     def give(self, name: str, input: Any) -> None:
         if name not in self.machines:
             return
-        held = self._paused.get(name)
-        if held is not None and type(input) in (Received, PeerDown) and input.peer in self._guests:
-            held.append((name, input))
+        if type(input) in (Received, PeerDown) and input.peer in self._guests and self._held(name, input.peer):
+            self._waiting.setdefault(name, []).append(input)
             return
         self._inbox.setdefault(name, deque()).append(input)
         self._wake(name, 0 if self._fixed else self.rng.choice([0, 10, 300]))
@@ -455,6 +489,10 @@ class World:
         inbox = self._inbox.setdefault(name, deque())
         whole = self._fixed or self.rng.random() < 0.7
         count = len(inbox) if whole else self.rng.randrange(len(inbox) + 1)
+        until_us, batch_us = self._sluggish.get(name, (0, 0))
+        if self.now_us < until_us:
+            count = min(count, SLUGGISH_INPUTS)
+            self.pause(name, batch_us)
         machine = self.machines[name]
         self._carry_out(name, machine.step(Tick(self.now_us // 1000)))
         for _ in range(count):
@@ -493,7 +531,9 @@ class World:
             elif kind is Again:
                 self._wake(name, 10)
             elif kind is PauseClients:
-                self._pause(name, effect.paused)
+                self._pause(name, self._paused, name, effect.paused)
+            elif kind is PauseClient:
+                self._pause(name, self._unread, effect.peer, effect.paused)
             elif kind is Close:
                 self.closed[effect.peer] = (effect.code, effect.text)
                 self.clients.pop(effect.peer, None)
@@ -519,12 +559,19 @@ class World:
             self.crash(name)
         return name not in self.machines
 
-    def _pause(self, name: str, paused: bool) -> None:
+    def _held(self, broker: str, client: str) -> bool:
+        return broker in self._paused or client in self._unread
+
+    def _pause(self, broker: str, names: set[str], name: str, paused: bool) -> None:
         if paused:
-            self._paused.setdefault(name, [])
+            names.add(name)
             return
-        for broker, input in self._paused.pop(name, []):
-            self.give(broker, input)
+        names.discard(name)
+        waiting = self._waiting.pop(broker, [])
+        self._waiting[broker] = [input for input in waiting if self._held(broker, input.peer)]
+        for input in waiting:
+            if not self._held(broker, input.peer):
+                self.give(broker, input)
 
     def _set_timer(self, name: str, at_us: int) -> None:
         self._timers[name] = at_us

@@ -17,30 +17,58 @@ def plan(brokers: int = 3) -> Plan:
 
 def stream(members: list[str], **changes: Any) -> dict[str, Any]:
     return {
-        "end": 1000, "commit": 1000, "ready": True, "lag": dict.fromkeys(members, 0), "blank": [], "missing": [],
+        "end": 1000, "commit": 1000, "ready": True, "voters": list(members), "lag": dict.fromkeys(members, 0), "blank": [], "missing": [],
     } | changes  # fmt: skip
 
 
 def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
     """All actors of a healthy cluster with one queue, on so many Ray nodes."""
-    members = plan(brokers).members
+    members = list(plan(brokers).members)
     found: list[Actor] = []
 
     def add(name: str, role: str, machine: Any, index: int = 0, **more: Any) -> None:
         node = f"node{index % nodes}"
         place = {"pid": 100 + len(found), "node": node, "host": f"10.0.0.{index % nodes}", "loop": "uvloop"}
-        found.append({"name": name, "role": role, "alive": True, "clients": 0, "machine": machine, **place, **more})
+        found.append(
+            {
+                "name": name,
+                "role": role,
+                "alive": True,
+                "clients": 0,
+                "version": "1.1",
+                "machine": machine,
+                **place,
+                **more,
+            }
+        )
 
     streams = {"cluster": stream(members), ORDERS: stream(members)}
-    leading = {"ballot": [2, 7], "standing": "leading", "out": {}, "absent": [], "seq": 2000, "streams": streams}
-    standby = {"ballot": [0, 0], "standing": "standby", "out": {}, "absent": [], "seq": 0, "streams": {}}
+    flow: dict[str, Any] = {"flowStopped": False, "flowStoppedCount": 0, "flow": {}}
+    leading: dict[str, Any] = {
+        "ballot": [2, 7],
+        "standing": "leading",
+        "out": {},
+        "members": members,
+        "absent": [],
+        "seq": 2000,
+        "streams": streams,
+    } | flow
+    standby: dict[str, Any] = {
+        "ballot": [0, 0],
+        "standing": "standby",
+        "out": {},
+        "members": members,
+        "absent": [],
+        "seq": 0,
+        "streams": {},
+    } | flow
     add("sequencer2", "Sequencer", leading)
     add("sequencer3", "Sequencer", standby, brokers - 1)
     add("ownership", "Ownership", {ORDERS: {"owner": "b1", "grant": 3, "interested": members[:2]}})
     for index, broker in enumerate(members):
         machine = {
-            "blank": False, "cut_off": False, "attached": True, "homeless": [],
-            "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []},
+            "blank": False, "leaving": False, "cut_off": False, "attached": True, "homeless": [],
+            "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []}, **flow,
         }  # fmt: skip
         add(broker, "BrokerNode", machine, index, address=f"10.0.0.{index % nodes}:{5000 + index}", clients=index)
         queue = {"messages": 12, "owner": "b1", "blank": False, "applied": 1000 - index}
@@ -74,6 +102,6 @@ def report(found: list[Actor], brokers: int = 3) -> dict[str, Any]:
     }
     return {
         "cluster": "abc123", "namespace": "mantamq", "stage": "running", "uptime_s": 4000.5,
-        "brokers": plan(brokers).members, "members": serving, "authenticated": False, "supervisor": {"pid": 99},
+        "brokers": list(plan(brokers).members), "members": serving, "authenticated": False, "supervisor": {"pid": 99},
         "healthy": not wrong, "unhealthy": wrong, "actors": found,
     }  # fmt: skip

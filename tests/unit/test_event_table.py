@@ -19,6 +19,7 @@ from mantamq.protocol.events import (
     Entry,
     Evict,
     Expire,
+    FlowControl,
     Member,
     Own,
     Purge,
@@ -67,10 +68,10 @@ def test_a_batch_is_one_row():
     assert row.bytes == 1000 * 1001 // 2
 
 
-def test_numbers_with_a_hole_are_two_rows():
-    found = Machine()(enqueue(5, "c/1", [1, 2, 7, 9]))
-    assert spans(found) == [(1, 2), (3, 5)]
-    assert [(row.number_first, row.bytes, row.part) for row in found] == [(1, 3, 0), (7, 12, 1)]
+def test_numbers_with_a_hole_are_one_row():
+    (row,) = Machine()(enqueue(5, "c/1", [1, 2, 7, 9]))
+    assert (row.position_first, row.position_last, row.bytes) == (1, 5, 15)
+    assert (row.number_first, row.number_last) == (1, 9)
 
 
 def test_a_partly_repeated_enqueue_has_only_what_is_new():
@@ -78,6 +79,8 @@ def test_a_partly_repeated_enqueue_has_only_what_is_new():
     machine(enqueue(3, "c/1", [1, 3]))
     (row,) = machine(enqueue(5, "c/1", [2, 6]))
     assert (row.position_first, row.position_last, row.number_first, row.bytes) == (4, 6, 4, 3 + 4 + 5)
+    (row,) = machine(enqueue(6, "c/1", [4, 6, 9, 9, 20, 21]))
+    assert (row.position_first, row.position_last, row.number_first, row.number_last) == (7, 9, 9, 21)
     (row,) = machine(enqueue(2, "c/1", [2, 3]))
     assert (row.effective, row.count) == (False, 0)
 
@@ -158,6 +161,9 @@ def test_the_clusters_own_stream():
 
     assert (one(Start((2, 9))).value, one(Start((2, 9))).queue) == (9, "")
     assert [one(Member("b3", 2, there)).kind for there in (True, False)] == ["join", "leave"]
+    stopped, going = (one(FlowControl("b3", on, "9 events behind")) for on in (True, False))
+    assert (stopped.kind, stopped.broker, stopped.detail) == ("cluster_flow_on", "b3", "9 events behind")
+    assert going.kind == "cluster_flow_off"
     assert one(DeclareQueue("q", {"x": 1})).detail.startswith('{"alternate"')
     assert one(Bind("e", "q", "k", {})).detail == "e/k"
 

@@ -25,7 +25,7 @@ def change_stream(id: str, **values: object) -> Harm:
 
 def add_queues(found: list[Actor]) -> None:
     streams = machine(found, "sequencer2")["streams"]
-    streams |= {f"q{n}#{n}": stream([]) for n in range(7)}
+    streams |= {f"q{n}#{n}": stream(["b1", "b2", "b3"]) for n in range(7)}
     for one in streams.values():
         one["missing"] = ["b3"]
 
@@ -57,6 +57,10 @@ HARMS: list[tuple[Harm, list[str]]] = [
     (change("b2", cut_off=True), ["broker b2 is cut off from the majority and serves nobody"]),
     (change("b2", attached=False), ["broker b2 has no sequencer to ask"]),
     (change("b2", replicas={}), ["broker b2 has no queue replica that is connected"]),
+    (
+        change("sequencer2", flow={"b3": {"reason": "b3 is 81,000 events, 3.0 MiB behind", "for_ms": 2500}}),
+        ["flow control is on, no transfer completes: b3 is 81,000 events, 3.0 MiB behind (for 2.5 s)"],
+    ),
     (change("b2", homeless=["q#1"]), ["broker b2 has no replica for 1 queue"]),
     (change("b2", homeless=["q#1", "r#2"]), ["broker b2 has no replica for 2 queues"]),
     (

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 import uvloop
+from mantamq.actors import dialler as dialler_module
 from mantamq.actors import links as links_module
 from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.links import Link
-from mantamq.actors.shell import Shell
+from mantamq.actors.shell import Retired, Shell
 from mantamq.protocol.effects import (
     Again,
     Close,
@@ -23,11 +24,14 @@ from mantamq.protocol.effects import (
     Flush,
     Input,
     KeepAlive,
+    Members,
     Multicast,
     PauseClients,
     PeerDown,
+    PeerGone,
     PeerUp,
     Received,
+    Retire,
     Send,
     SetTimer,
     Tick,
@@ -238,6 +242,42 @@ def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss(run: Run) -> N
             async with toy("b1") as (_, second):
                 await second.listen_peers("127.0.0.1", int(address.split(":")[1]))
                 await replica.until(lambda: len(replica.of(PeerUp)) == 2)
+
+    run(story)
+
+
+def test_a_dialler_is_refused_where_a_process_was_and_says_so_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialler_module, "LIVED_S", -1.0)  # every link has lived
+
+    async def story() -> None:
+        async with toy("b1.r0") as (replica, dialling):
+            async with toy("b1") as (_, first):
+                address = await first.listen_peers("127.0.0.1")
+                dialling.dial("b1", address)
+                await replica.until(lambda: replica.of(PeerUp))
+            await replica.until(lambda: replica.of(PeerGone))
+            assert [type(i) for i in replica.inputs if type(i) in (PeerDown, PeerGone)] == [PeerDown, PeerGone]
+            async with toy("b1") as (_, second):
+                await second.listen_peers("127.0.0.1", int(address.split(":")[1]))
+                await replica.until(lambda: len(replica.of(PeerUp)) == 2)
+            assert len(replica.of(PeerGone)) == 1
+
+    run(story)
+
+
+def test_what_a_machine_says_before_it_retires_arrives(run: Run) -> None:
+    async def story() -> None:
+        ended = asyncio.get_running_loop().create_future()
+        async with toy("b1") as (hub, listening), toy("b1.r0", on_failure=ended.set_result) as (replica, dialling):
+            replica.rules[Members] = lambda _: [Send("b1", Results(1, [7])), Retire("its part is over")]
+            dialling.dial("b1", await listening.listen_peers("127.0.0.1"))
+            await replica.until(lambda: replica.of(PeerUp))
+            dialling.give(Members({}))
+            assert dialling.retired and not ended.done()
+            dialling.give(Members({}))  # nothing is stepped any more
+            await hub.until(lambda: hub.frames() == [Results(1, [7])])
+            assert isinstance(await ended, Retired)
+            assert len(replica.of(Members)) == 1
 
     run(story)
 

@@ -12,7 +12,18 @@ from mantamq.protocol import saying as saying_module
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.credit import UNLIMITED, Credit
 from mantamq.protocol.dedupe import LastNumbers
-from mantamq.protocol.effects import Flush, Multicast, PeerDown, PeerUp, Received, Retire, Send, SetTimer, Tick
+from mantamq.protocol.effects import (
+    Flush,
+    Multicast,
+    PeerDown,
+    PeerGone,
+    PeerUp,
+    Received,
+    Retire,
+    Send,
+    SetTimer,
+    Tick,
+)
 from mantamq.protocol.events import (
     CLUSTER,
     ZERO,
@@ -30,6 +41,7 @@ from mantamq.protocol.events import (
 from mantamq.protocol.frames import (
     Ack,
     Append,
+    Beat,
     Beating,
     Evicted,
     Fetch,
@@ -39,10 +51,12 @@ from mantamq.protocol.frames import (
     Held,
     Host,
     Nack,
+    Orphaned,
     Promised,
     Request,
     Results,
     Subscribe,
+    Suspect,
     Unsubscribe,
     Update,
     UpdateFront,
@@ -786,6 +800,55 @@ def test_a_sequencer_that_has_stood_still_evicts_nobody_before_it_has_heard():
     assert pulse.dead(late_ms, set()) == []
     pulse.beat(late_ms)
     assert pulse.dead(late_ms + BEAT_MS, set()) == ["b3"]
+
+
+@pytest.mark.parametrize("word_first", [True, False])
+def test_a_broker_that_its_replica_has_lost_too_is_out_at_once(word_first):
+    pulse = Pulse(["b1", "b2", "b3"], None)
+    for broker in pulse.members:
+        pulse.up(broker, 1000)
+    steps = [lambda: pulse.orphaned("b3", 1100), lambda: pulse.down("b3", 1100)]
+    for step in steps if word_first else steps[::-1]:
+        assert pulse.dead(1100, set()) == []
+        step()
+    assert pulse.due_ms <= 1100
+    assert pulse.dead(1100, set()) == ["b3"]
+    pulse.up("b3", 1200)
+    assert pulse.dead(1200, set()) == []
+
+
+def test_an_old_word_of_a_replica_does_not_shorten_a_broken_links_time():
+    pulse = Pulse(["b1", "b2", "b3"], None)
+    for broker in pulse.members:
+        pulse.up(broker, 1000)
+    pulse.orphaned("b3", 1000)
+    late_ms = 1000 + BROKEN_MS + 1
+    pulse.down("b3", late_ms)
+    assert pulse.due_ms in (0, late_ms + BROKEN_MS + 1) and pulse.dead(late_ms, set()) == []
+    assert pulse.dead(late_ms + BROKEN_MS + 1, set()) == ["b3"]
+
+
+def test_a_replica_that_loses_its_broker_says_so_and_retires():
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    for sequencer in ("sequencer", "sequencer2"):
+        replica.step(PeerUp(sequencer))
+    replica.step(Received("sequencer", Beat(ONE, 1, 0)))
+    told = replica.step(PeerDown("b1"))
+    assert told[0] == Send("sequencer", Orphaned("b1")) and isinstance(told[1], Retire)
+
+
+def test_a_leader_that_nobody_listens_for_is_suspected_at_once():
+    broker = BrokerMachine("b1", 1, ["b1", "b2", "b3"])
+    broker.step(Tick(1000))
+    for sequencer in ("sequencer", "sequencer2"):
+        broker.step(PeerUp(sequencer))
+    broker.step(Received("sequencer", Beat(ONE, 1, 0)))
+    broker.step(PeerGone("sequencer2"))
+    broker.step(PeerGone("sequencer"))  # there is a link: another one has come meanwhile
+    told = broker.step(PeerDown("sequencer"))
+    assert not any(isinstance(effect, Send) and isinstance(effect.frame, Suspect) for effect in told)
+    told = broker.step(PeerGone("sequencer"))
+    assert [e.peer for e in told if isinstance(e, Send) and isinstance(e.frame, Suspect)] == ["sequencer2"]
 
 
 def test_a_replica_takes_no_lock_of_its_dead_incarnation():

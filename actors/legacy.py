@@ -1,0 +1,58 @@
+"""What a Supervisor must know that takes the place of a dead one. Every broker keeps a copy of the latest.
+
+Packed, so that whoever keeps it need not look at it: unpacking the handles of all actors takes long enough for clients
+to feel it. They travel as the actors' ids, and are looked up again by name.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .book import Book, Entry, Plan
+from .placement import Placement
+from .ray_handles import Handle
+from .roster import Change
+
+
+@dataclass(frozen=True)
+class Legacy:
+    """Attributes:
+    version: rises with each word to the brokers.
+    cluster, secret, plan, began, numbers, change, ended: as the Supervisor, its Healer and its Joiner know them.
+    book: the address book, without handles.
+    ids: name -> Ray's id of the actor.
+    """
+
+    version: int
+    cluster: str
+    secret: bytes
+    plan: Plan
+    began: float
+    book: dict[str, Entry]
+    ids: dict[str, str]
+    numbers: dict[str, int]
+    change: Change | None
+    ended: dict[str, tuple[str, str]]
+
+    @staticmethod
+    def of(book: Book, **known: Any) -> Legacy:
+        bare = {name: replace(entry, handle=Handle(name, None)) for name, entry in book.items()}
+        return Legacy(book=bare, ids={name: entry.handle.id for name, entry in book.items()}, **known)
+
+    def packed(self) -> bytes:
+        return pickle.dumps(self)
+
+    @staticmethod
+    def unpacked(packed: bytes) -> Legacy:
+        return pickle.loads(packed)
+
+    def handles(self, placement: Placement) -> Book:
+        """The address book with handles again; whoever is gone, or another by now, has one that says so."""
+        book = Book(self.book)
+        for name in book:
+            found = placement.find(name)
+            if found is not None and found.id == self.ids[name]:
+                book.change(name, handle=found)
+        return book

@@ -1,0 +1,138 @@
+"""A broker's transfers: from its clients into requests for the sequencer, and their completions back.
+
+A transfer is complete when the sequencer says so (`sequencer.md` B2) and flow control is off (I20); what is committed
+while it is on is withheld, and told when it goes off. A sender's capacity bounds what it sends meanwhile; whoever sends
+more than this broker may hold is not read until then, and others are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .effects import PauseClient, PauseClients
+from .errors import NOT_FOUND
+from .events import Enqueue, encode_event
+from .frames import Bury, Completed, Detached, Failed, Interred, Transfer
+from .routing import route_each, route_together
+from .session import Session
+
+if TYPE_CHECKING:
+    from .broker import BrokerMachine
+
+
+class Transfers:
+    """Of one broker.
+
+    Attributes:
+        uncommitted_bytes: of transfers that have no answer yet.
+        withheld_bytes: of transfers that are committed, and not complete while flow control is on.
+        paused: clients are not read: too much is on its way.
+    """
+
+    def __init__(self, broker: BrokerMachine) -> None:
+        self.uncommitted_bytes = 0
+        self.withheld_bytes = 0
+        self._broker = broker
+        self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
+        self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
+        self.paused = False
+        self._held: dict[str, None] = {}  # clients that are not read
+
+    @property
+    def stopped(self) -> bool:
+        return self._broker.wiring.flow.stopped
+
+    def transfer(self, session: Session, frame: Transfer) -> None:
+        link = session.transfer(frame)
+        if link is None:
+            return
+        broker = self._broker
+        first, last = frame.first, frame.first + len(frame.blobs) - 1
+        too_large = session.oversized(frame)
+        if too_large is not None:
+            broker.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
+            return
+        expiry = session.expiry(frame, broker.now_ms)
+        if frame.keys is None and frame.headers is None:
+            parts = route_together(broker.wiring, broker.wiring_version, link, frame, expiry)
+            if not parts and link.exchange == "":
+                text = f"there is no queue {link.key!r}: declare it first"
+                broker.send(session.peer, Failed(frame.handle, [first, last], NOT_FOUND, text))
+                return
+        else:
+            parts = route_each(broker.wiring, link, frame, expiry)
+        if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
+            self._complete(session, frame.handle, first, last)
+            return
+        size = sum(len(event) for _, event in parts)
+        self.uncommitted_bytes += size
+
+        def done() -> None:
+            self.uncommitted_bytes -= size
+            if self.stopped:
+                self.withheld_bytes += size
+            self._complete(session, frame.handle, first, last)
+
+        broker.request(parts, done)
+
+    def bury(self, peer: str, frame: Bury) -> None:
+        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
+        broker = self._broker
+        name = frame.queue.rpartition("#")[0]
+        answer = Interred(frame.queue, frame.id)
+        event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
+        encoded = encode_event(event)
+        parts = [(queue, encoded) for queue in broker.wiring.route(frame.exchange, name)]
+        if parts:
+            broker.request(parts, lambda: broker.send(peer, answer))
+        else:
+            broker.send(peer, answer)
+
+    def _complete(self, session: Session, handle: int, first: int, last: int) -> None:
+        if session.peer in self._broker.sessions:
+            session.complete(handle, first, last)
+            self._telling[session.peer] = session
+
+    def detached(self, session: Session, handle: int) -> None:
+        """The client has detached a sender: what is complete so far is told before the end."""
+        if self.stopped:
+            self._detached.append((session, handle))
+        else:
+            self._tell(session)
+            self._broker.send(session.peer, Detached(handle))
+
+    def ended(self, session: Session) -> None:
+        """The connection is over."""
+        self._telling.pop(session.peer, None)
+        self._held.pop(session.peer, None)
+        self._detached = [item for item in self._detached if item[0] is not session]
+
+    def flush(self) -> None:
+        """Tell what is complete; read the clients less, or more, as much waits."""
+        if not self.stopped:
+            self.withheld_bytes = 0
+            if self._telling:
+                telling, self._telling = self._telling, {}
+                for session in telling.values():
+                    self._tell(session)
+            if self._detached:
+                detached, self._detached = self._detached, []
+                for session, handle in detached:
+                    self._broker.send(session.peer, Detached(handle))
+        limit = self._broker.limits.uncommitted_bytes
+        effects = self._broker.effects
+        if (self.uncommitted_bytes > limit // (1 + self.paused)) != self.paused:
+            self.paused = not self.paused
+            effects.append(PauseClients(self.paused))
+        if self.withheld_bytes and self.uncommitted_bytes + self.withheld_bytes > limit:
+            new = [peer for peer in self._telling if peer not in self._held]
+            effects += (PauseClient(peer, True) for peer in new)
+            self._held |= dict.fromkeys(new)
+        elif self._held and not self.stopped:
+            effects += (PauseClient(peer, False) for peer in self._held)
+            self._held = {}
+
+    def _tell(self, session: Session) -> None:
+        completed, session.completed = session.completed, {}
+        for handle, ranges in completed.items():
+            self._broker.send(session.peer, Completed(handle, ranges))

@@ -1,0 +1,29 @@
+"""Which versions of the protocol can talk to each other.
+
+The major version is the first byte of every frame: another one is refused at once, by either side. The minor version
+rises when kinds of frames or events, or fields at the end of one, are added: it is told when a link opens, and any two
+minors of one major work together, since whatever is newer than a program is skipped by it, and what is older leaves
+the defaults.
+"""
+
+from __future__ import annotations
+
+from .errors import WRONG_VERSION, PeerError
+
+MAJOR = 1
+MINOR = 1
+"""1: `FlowControl`, and versions and incarnations told at the opening of peer links."""
+
+
+def spoken(minor: int = MINOR) -> str:
+    """A version of this major, as people write it."""
+    return f"{MAJOR}.{minor}"
+
+
+def wrong_major(found: int) -> PeerError:
+    """`wrong-version`: a frame began with another major version; or there was no frame at all."""
+    return PeerError(
+        WRONG_VERSION,
+        f"protocol {MAJOR}.x is spoken here and every frame begins with the byte {MAJOR}, this one with {found}: run "
+        "the same major version of mantamq at both ends, and check that the address is a Manta's",
+    )

@@ -1,0 +1,69 @@
+"""A folder of parts for each cluster: queues and positions of two clusters have nothing to do with each other.
+
+A cluster's folder is named by when it began and by its id, so the newest is the last by name. Whoever reads may name
+either a cluster's folder or the directory above: then the newest cluster in it is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from .event_parts import Limits, filesystem, list_parts
+
+_NAME = re.compile(r"^cluster-\d{8}T\d{6}-[0-9a-f]+$")
+
+
+def folder_of(directory: str, began_s: float, cluster: str) -> str:
+    """Where a cluster's parts go.
+
+    Args:
+        directory: of all clusters: a path or URL.
+        began_s: Unix time of its start.
+        cluster: its id, hexadecimal.
+    """
+    began = datetime.fromtimestamp(began_s, UTC).strftime("%Y%m%dT%H%M%S")
+    return f"{directory.rstrip('/')}/cluster-{began}-{cluster}"
+
+
+def folders(directory: str) -> list[str]:
+    """The clusters' folders in a directory, the oldest first, as one may name them."""
+    fs, path = filesystem(directory)
+    fs.invalidate_cache()
+    try:
+        found = fs.ls(path, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    names = sorted(one["name"].rstrip("/").rpartition("/")[2] for one in found if one["type"] == "directory")
+    return [f"{directory.rstrip('/')}/{name}" for name in names if _NAME.match(name)]
+
+
+def newest_folder(directory: str) -> str:
+    """The folder to read: `directory` itself, or that of the newest cluster in it which has written parts."""
+    if directory and not list_parts(directory).parts:
+        for folder in reversed(folders(directory)):
+            if list_parts(folder).parts:
+                return folder
+    return directory
+
+
+def forget_folders(directory: str, own: str, limits: Limits, now_us: int) -> list[str]:
+    """Remove what earlier clusters left, where it is too old or too much: what the own folder has counts first.
+
+    Returns:
+        The folders that are gone.
+    """
+    fs, _ = filesystem(directory)
+    gone: list[str] = []
+    total = sum(part.bytes for part in list_parts(own).parts)
+    for folder in reversed(folders(directory)):
+        if folder == own:
+            continue
+        parts = list_parts(folder).parts
+        newest_us = parts[-1].time_last_us if parts else 0
+        total += sum(part.bytes for part in parts)
+        too_old = limits.keep_s and now_us - newest_us > limits.keep_s * 1e6
+        if parts and (too_old or (limits.keep_bytes and total > limits.keep_bytes)):
+            fs.rm(filesystem(folder)[1], recursive=True)
+            gone.append(folder)
+    return gone

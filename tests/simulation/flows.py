@@ -1,0 +1,139 @@
+"""Flow control inside the cluster, watched from outside: I20, and what of I18 the sequencer must keep."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from mantamq.protocol import events, flow
+from mantamq.protocol.effects import is_sequencer
+from mantamq.protocol.frames import Beat, Completed
+from mantamq.protocol.pulse import BEAT_MS
+
+from .checkers import Watcher
+from .model import Violation
+from .world import World
+
+SLACK_BYTES = 15_000
+SLACK_ENTRIES = 200
+"""So much may be under way when flow control goes on, and it goes on being committed."""
+SLACK_BEATS = 12
+
+
+class Flows:
+    """Watches completions and logs.
+
+    Args:
+        missing: how many brokers do not vote everywhere now.
+
+    Attributes:
+        raised: how often flow control has gone on.
+    """
+
+    def __init__(self, world: World, watch: Watcher, missing: Callable[[], int]) -> None:
+        self.world = world
+        self.watch = watch
+        self.missing = missing
+        self.raised = 0
+        self._ballot = events.ZERO
+        self._number = 0
+        self._since: dict[str, int] = {}  # for whom it is on -> the leader's beat when that was first seen
+        self._indexes = [0]  # of the cluster stream, where it changed; and for whom it is on from there
+        self._behind: list[frozenset[str]] = [frozenset()]
+        self._read = 0
+        world.taps.append(self._sent)
+        world.steps.append(self._stepped)
+
+    def _advance(self) -> None:
+        """Read what has been committed in the cluster stream since."""
+        log = self.watch.logs.get(events.CLUSTER, {})
+        while self._read < self.watch.commits.get(events.CLUSTER, 0):
+            self._read += 1
+            event = events.decode_event(log[self._read].event)
+            behind = set(self._behind[-1])
+            if isinstance(event, events.FlowControl):
+                (behind.add if event.on else behind.discard)(event.member)
+            elif isinstance(event, events.Evict):
+                behind.discard(event.broker)
+            elif isinstance(event, events.Start):
+                behind.clear()
+            if behind != self._behind[-1]:
+                self.raised += not self._behind[-1]
+                self._indexes.append(self._read)
+                self._behind.append(frozenset(behind))
+
+    def on(self, index: int) -> frozenset[str]:
+        """For whom flow control is on once the cluster stream is applied up to `index`."""
+        self._advance()
+        return self._behind[bisect_right(self._indexes, index) - 1]
+
+    def _sent(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is Beat and frame.ballot >= self._ballot:
+            self._beaten(source, frame)
+        if type(frame) is Completed and source in self.world.machines:
+            index = self.world.machines[source].keeper.commit
+            if self.on(index):
+                raise Violation(
+                    f"I20: {source} completes a transfer of {target}; it has applied {index} of the cluster stream, "
+                    f"and flow control is on for {sorted(self.on(index))}"
+                )
+
+    def _stepped(self, name: str) -> None:
+        machine = self.world.machines[name]
+        if name in self.world.brokers:
+            said, index = machine.wiring.flow.members.keys(), machine.keeper.commit
+            if said != self.on(index):
+                raise Violation(
+                    f"I16: {name} has flow control on for {set(said)} at {index}, it is for {self.on(index)}"
+                )
+        elif is_sequencer(name):
+            self._keeps(name, machine)
+
+    def _keeps(self, name: str, machine: Any) -> None:
+        """What a sequencer keeps for one who is behind is bounded (I18, S8). Of faults that last, there is one at a
+        time: so there is one who is behind."""
+        if machine.reign.role != "leading" or machine.deposed is not None:
+            return
+        kept = entries = 0
+        for stream in machine.streams.values():
+            if stream.ready and len(stream.log) > 20:
+                held = [len(entry.event) for index, entry in stream.log.items() if index <= stream.commit]
+                kept, entries = kept + sum(held), entries + len(held)
+        most_bytes = flow.GIVE_UP * flow.LIMIT_BYTES + SLACK_BYTES
+        most_entries = flow.GIVE_UP * flow.LIMIT_ENTRIES + SLACK_ENTRIES
+        if kept > most_bytes or entries > most_entries:
+            raise Violation(
+                f"I18: {name} keeps {kept} bytes, {entries} entries of what is committed; it may {most_bytes} and "
+                f"{most_entries}"
+            )
+
+    def _beaten(self, source: str, frame: Beat) -> None:
+        """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""
+        if frame.ballot != self._ballot or frame.sure < frame.number - 2:  # another leads, or it is cut off
+            self._ballot, self._since = frame.ballot, {}
+        on = self.on(self.watch.commits.get(events.CLUSTER, 0))
+        if frame.number <= self._number and on == self._since.keys():
+            return  # the same beat to another broker
+        self._number = frame.number
+        self._since = {member: self._since.get(member, frame.number) for member in on}
+        patience = flow.PATIENCE_MS // BEAT_MS + SLACK_BEATS
+        late = [member for member, number in self._since.items() if frame.number - number > patience]
+        if late and not self.missing():
+            raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {frame.number}")
+
+    def lifted(self) -> bool:
+        """Whether flow control is off everywhere (I17)."""
+        commit = self.watch.commits.get(events.CLUSTER, 0)
+        brokers = [self.world.machines[broker] for broker in self.world.brokers if broker in self.world.machines]
+        return not self.on(commit) and not any(broker.wiring.flow.stopped for broker in brokers)
+
+    def finish(self) -> None:
+        """At rest every broker counts as often as it was raised."""
+        self._advance()
+        for broker in self.world.brokers:
+            machine = self.world.machines.get(broker)
+            if machine is not None and machine.wiring.flow.count != self.raised:
+                raise Violation(
+                    f"I16: {broker} says that flow control was on {machine.wiring.flow.count} times; it was {self.raised}"
+                )

@@ -1,0 +1,92 @@
+"""Bugs of flow control inside the cluster planted on purpose, as in `mutants.py`; looked for among the stories with
+faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol.events import Evict, Start
+from mantamq.protocol.flow import Flow
+from mantamq.protocol.flow_state import FlowState
+from mantamq.protocol.transfers import Transfers
+
+Patch = pytest.MonkeyPatch
+
+
+def complete_while_flow_control_is_on(patch: Patch) -> None:
+    patch.setattr(Transfers, "stopped", property(lambda self: False))
+
+
+def detached_sender_is_told_while_flow_control_is_on(patch: Patch) -> None:
+    """Completions are withheld, but for a sender that leaves."""
+    detached = Transfers.detached
+
+    def hasty(self: Any, session: Any, handle: int) -> None:
+        self._tell(session)
+        detached(self, session, handle)
+
+    patch.setattr(Transfers, "detached", hasty)
+
+
+def withheld_completions_are_lost(patch: Patch) -> None:
+    flush = Transfers.flush
+
+    def forgetful(self: Any) -> None:
+        if self.stopped and self._telling:
+            self._telling.popitem()[1].completed.clear()
+        flush(self)
+
+    patch.setattr(Transfers, "flush", forgetful)
+
+
+def flow_control_is_never_raised(patch: Patch) -> None:
+    """Nor is anybody given up: what is kept for who is behind grows."""
+    patch.setattr(Flow, "look", lambda self: None)
+
+
+def flow_control_is_never_lifted(patch: Patch) -> None:
+    order = Flow._order
+
+    def stubborn(self: Any, cluster: Any, member: str, on: bool, reason: str) -> None:
+        if on:
+            order(self, cluster, member, on, reason)
+
+    patch.setattr(Flow, "_order", stubborn)
+
+
+def who_is_behind_is_never_given_up(patch: Patch) -> None:
+    patch.setattr(Flow, "_give_up", lambda self, member, lag: None)
+
+
+def given_up_and_not_told(patch: Patch) -> None:
+    """A keeper that is alive goes on waiting for entries that nobody has any more."""
+    over = Flow._pass_over
+
+    def silent(self: Any, stream: Any, member: str) -> None:
+        said = len(self.machine.effects)
+        over(self, stream, member)
+        del self.machine.effects[said:]
+
+    patch.setattr(Flow, "_pass_over", silent)
+
+
+def _deaf(patch: Patch, kind: Any) -> None:
+    apply = FlowState.apply
+    patch.setattr(FlowState, "apply", lambda self, event: None if type(event) is kind else apply(self, event))
+
+
+def flow_control_outlives_the_member(patch: Patch) -> None:
+    _deaf(patch, Evict)
+
+
+def flow_control_outlives_its_sequencer(patch: Patch) -> None:
+    _deaf(patch, Start)
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}

@@ -1,0 +1,193 @@
+"""The simulator with a tap: whatever happens to the cluster and to the tap, the table is what was committed, once.
+
+The tap dies now and then, with what it had not written, and loses links. At the end its table is compared with the rows
+of the committed logs as the checkers saw them on the wire, made anew by a queue's own machine.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from mantamq.protocol.effects import EVENTS, OWNERSHIP, Kept, is_sequencer
+from mantamq.protocol.event_table import Row, rows
+from mantamq.protocol.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
+from mantamq.protocol.frames import Frame
+from mantamq.protocol.queue import Applied, QueueState
+from mantamq.protocol.reporting import ReportingBroker, ReportingReplica
+from mantamq.protocol.tap import TapMachine
+from mantamq.protocol.wiring import Wiring
+
+from .model import Violation
+from .workload import Story
+from .world import World
+
+TAP_DEATHS = 5
+SETTLE_US = 8_000_000
+
+
+class TappedWorld(World):
+    """A world with a tap.
+
+    Attributes:
+        table: stream -> what is safe of it: (index, rows), in the order in which the tap wrote it.
+        order: the same rows of all streams, as one table.
+        tap_deaths: how often the tap has died.
+        tap_posted: how many frames went to it and came from it.
+    """
+
+    def __init__(self, rng: random.Random, *, machines: dict[str, Any] | None = None, **options: Any) -> None:
+        self.table: dict[str, list[tuple[int, list[Row]]]] = {}
+        self.order: list[Row] = []
+        self.tap_deaths = 0
+        self.tap_posted = 0
+        self._untaken: list[Any] = []
+        self._chance = random.Random(rng.random())
+        told = {"broker": ReportingBroker, "replica": ReportingReplica}
+        super().__init__(rng, machines=told | (machines or {}), **options)
+        self.steps.append(self._tap_stepped)
+
+    def _build(self) -> None:
+        super()._build()
+        self._start_tap()
+
+    def _start_tap(self) -> None:
+        self.machines[EVENTS] = TapMachine({stream: made[-1][0] for stream, made in self.table.items()})
+        for name in self.machines:
+            if name in self.brokers or "." in name:
+                self.link(EVENTS, name)
+
+    def post(self, source: str, target: str, frame: Frame) -> None:
+        before = self.posted
+        super().post(source, target, frame)
+        if EVENTS in (source, target):  # a tap that has just come is no unrest of the cluster
+            self.posted = before
+            self.tap_posted += 1
+
+    def add_replica(self, broker: str) -> None:
+        if broker == EVENTS:
+            return
+        before = set(self.machines)
+        super().add_replica(broker)
+        for name in set(self.machines) - before:
+            self.link(EVENTS, name)
+
+    def _start_broker(self, broker: str) -> None:
+        super()._start_broker(broker)
+        if broker in self.machines:
+            self.link(EVENTS, broker)
+
+    def links_of_order(self) -> list[tuple[str, str]]:
+        apart = [pair for pair in super().links_of_order() if EVENTS not in pair]
+        names = [name for name in self.machines if not is_sequencer(name) and name not in (OWNERSHIP, EVENTS)]
+        return apart + [(EVENTS, name) for name in names if EVENTS in self.machines]
+
+    def _tap_stepped(self, name: str) -> None:
+        if name != EVENTS:
+            return
+        tap = self.machines[EVENTS]
+        if tap.rows and self._chance.random() < 0.5:
+            self._untaken += tap.rows
+            tap.rows = []
+            if self._chance.random() < 0.3:
+                self.write()
+            else:
+                self.give(EVENTS, Kept({}))
+        if self.standby and self.tap_deaths < TAP_DEATHS and self._chance.random() < 0.01:
+            self.tap_deaths += 1
+            self.after(self._chance.randrange(1, 2_000), self._kill_tap)
+
+    def _kill_tap(self) -> None:
+        if EVENTS in self.machines:
+            self._untaken.clear()
+            self.crash(EVENTS)
+            self.after(self._chance.choice([20_000, 300_000, 1_500_000]), self._start_tap)
+
+    def write(self) -> None:
+        """What the tap has made is safe now."""
+        for stream, upto, made in self._untaken:
+            table = self.table.setdefault(stream, [])
+            if upto <= (table[-1][0] if table else 0):
+                raise Violation(f"the tap made index {upto} of {stream} twice")
+            table.append((upto, made))
+            self.order += made
+        self._untaken.clear()
+        self.give(EVENTS, Kept({stream: made[-1][0] for stream, made in self.table.items()}))
+
+    def finish(self) -> None:
+        """Let the tap come after, and write all."""
+        self.tap_deaths = TAP_DEATHS
+        self.run_for(SETTLE_US)
+        tap = self.machines[EVENTS]
+        self._untaken += tap.rows
+        tap.rows = []
+        self.write()
+        self.run_for(SETTLE_US)
+        posted = self.tap_posted
+        self.run_for(SETTLE_US)
+        if self.tap_posted != posted:
+            raise Violation(f"{self.tap_posted - posted} frames from and to the tap though nothing happens")
+
+
+def play_tapped(seed: int, faulty: bool, machines: dict[str, Any] | None = None) -> tuple[TappedWorld, int]:
+    """Play one seed and check the table; returns the world and how many events are missing.
+
+    Raises:
+        Violation: the table is not what was committed.
+    """
+    story = Story(seed, machines, faulty, TappedWorld)
+    world = story.world
+    assert isinstance(world, TappedWorld)
+    story.run()
+    world.finish()
+    dropped = 0
+    wiring = Wiring()
+    alternates: dict[str, str] = {}
+    for stream in [CLUSTER, *(name for name in story.watch.logs if name != CLUSTER)]:
+        expected = list(_expected(stream, story, wiring, alternates))
+        dropped += _compare(stream, world.table.get(stream, []), expected, stream in story.watch.gone)
+    return world, dropped
+
+
+def _expected(stream: str, story: Story, wiring: Wiring, alternates: dict[str, str]) -> list[list[Row]]:
+    """The rows of each index, without their times."""
+    state = QueueState(stream, alternates.get(stream, ""))
+    found: list[list[Row]] = []
+    log = story.watch.logs[stream]
+    for index in range(1, story.watch.commits.get(stream, 0) + 1):
+        event = decode_event(log[index].event)
+        assert event is not None
+        if stream == CLUSTER:
+            outcome = wiring.apply(event, index)
+            queue = outcome.queue.id if outcome.queue is not None else ""
+            if queue and outcome.queue is not None and type(event) is DeclareQueue:
+                alternates[queue] = outcome.queue.alternate
+            done = Applied(outcome.changed or type(event).__name__ not in _CHANGES)
+            named = queue if type(event) in (DeclareQueue, DeleteQueue) else ""
+            found.append(rows(stream, log[index], event, done, 0, named))
+        else:
+            found.append(rows(stream, log[index], event, state.apply(event), 0, "", state.alternate))
+    return found
+
+
+_CHANGES = ("DeclareQueue", "DeleteQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
+
+
+def _compare(stream: str, table: list[tuple[int, list[Row]]], expected: list[list[Row]], gone: bool) -> int:
+    have = dropped = 0
+    for upto, made in table:
+        if made and made[0].kind == "dropped":
+            if made[0].value != upto - have:
+                raise Violation(f"{stream}: {made[0].value} are said to be missing before {upto}, {upto - have} are")
+            dropped += made[0].value
+        elif upto != have + 1:
+            raise Violation(f"{stream}: {upto} comes behind {have}, and nobody says that anything is missing")
+        elif upto > len(expected):
+            if not gone:
+                raise Violation(f"{stream}: index {upto} is in the table and not committed")
+        elif [row._replace(time_us=0) for row in made] != expected[upto - 1]:
+            raise Violation(f"{stream}: index {upto} is told as {made}, and was {expected[upto - 1]}")
+        have = upto
+    if have < len(expected) and not gone:
+        raise Violation(f"{stream}: the table ends at {have}, {len(expected)} are committed")
+    return dropped

@@ -1,0 +1,150 @@
+"""The event table of simulated clusters is what was committed; planted bugs in the tap are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol import journal, reporting, tap
+from mantamq.protocol.journal import Reporter
+from mantamq.protocol.tap import TapMachine
+
+from .model import Violation
+from .tapped import play_tapped
+
+SEEDS = 10
+BUDGET = 40
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_without_faults(seed):
+    world, dropped = play_tapped(seed, faulty=False)
+    assert not dropped
+    kinds = {row.kind for row in world.order}
+    assert {"enqueue", "acquire", "accept", "own", "declare_queue", "connect"} <= kinds
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_with_faults_everywhere_and_a_tap_that_dies(seed):
+    _, dropped = play_tapped(seed, faulty=True)
+    assert not dropped
+
+
+def test_the_tap_died_and_brokers_saw_things():
+    deaths = 0
+    kinds: set[str] = set()
+    for seed in range(1, 9):
+        world, _ = play_tapped(seed, faulty=True)
+        deaths += world.tap_deaths
+        kinds |= {row.kind for row in world.order}
+    assert deaths > 10
+    assert {"connect", "disconnect", "hand_over", "redelivery", "evict", "rejoin", "credit_stall"} <= kinds
+
+
+# ---- planted bugs
+
+
+def overlap(patch: Any) -> None:
+    """The tap takes all that it is told."""
+
+    def told(self, peer, frame):
+        stream = self.streams[frame.stream]
+        for at, data in enumerate(frame.facts):
+            stream.have = frame.first + at
+            self.rows.append(tap.Rows(frame.stream, stream.have, tap._rows(frame, tap.decode_fact(data))))
+
+    patch.setattr(TapMachine, "_told", told)
+
+
+def silent_gap(patch: Any) -> None:
+    """What a new tap lacks is not noticed, and what is not safe is forgotten."""
+    patch.setattr(TapMachine, "_gap", lambda self, peer, frame, stream, upto: setattr(stream, "have", upto))
+    heard = Reporter.heard
+
+    def forget(self, frame):
+        heard(self, frame)
+        for stream, index in getattr(frame, "seen", {}).items():
+            for_all = self.journals.get(stream)
+            if for_all is not None:
+                self._forget(stream, index)
+
+    patch.setattr(Reporter, "heard", forget)
+
+
+def told_goes_on(patch: Any) -> None:
+    """A teller does not notice that the tap is another one."""
+
+    def up(self):
+        self._up = True
+        for stream, journal_ in self.journals.items():
+            self._offer(stream, journal_)
+
+    patch.setattr(Reporter, "up", up)
+    patch.setattr(Reporter, "down", lambda self: setattr(self, "_up", False))
+    patch.setattr(TapMachine, "_choose", _first_comes)
+
+
+def _first_comes(self: TapMachine, name: str, stream: Any) -> None:
+    if not stream.teller and stream.offers:
+        stream.teller = next(iter(stream.offers))
+        if not stream.have:
+            self._effects.append(tap.Send(stream.teller, tap.Tell(name, 0)))
+
+
+def nobody_else_is_asked(patch: Any) -> None:
+    """When the teller dies, no other keeper is asked."""
+    patch.setattr(TapMachine, "_peer_down", lambda self, peer: None)
+
+
+def no_new_journal(patch: Any) -> None:
+    """A replica that was brought up to date goes on in its journal as if nothing were between."""
+    patch.setattr(
+        reporting._Watcher,
+        "journal",
+        lambda self, stream, index, alternate="": (
+            self.reporter.journals.get(stream) or self.reporter.open(stream, 0, alternate)
+        ),
+    )
+
+
+def bytes_forgotten(patch: Any) -> None:
+    """The size of a run is that of the whole queue."""
+    note = Reporter.note
+
+    def noted(self, stream, journal_, fact):
+        note(self, stream, journal_, fact)
+        journal_.bytes = 0
+
+    patch.setattr(Reporter, "note", noted)
+
+
+def effect_forgotten(patch: Any) -> None:
+    """What was void is told as if it had been done."""
+    did = reporting.Did
+    patch.setattr(reporting, "Did", lambda seq, term, us, event, *_, **more: did(seq, term, us, event))
+
+
+def window_forgotten(patch: Any) -> None:
+    """What was beyond the window is never told."""
+    patch.setattr(journal, "WINDOW_FACTS", 3)
+
+    def kept(self, written):
+        self._effects += [tap.Send(peer, tap.Seen({}, {})) for peer in ()]
+
+    patch.setattr(TapMachine, "_kept", kept)
+
+
+PLANTED: list[Callable[[Any], None]] = [
+    overlap, silent_gap, told_goes_on, nobody_else_is_asked, no_new_journal, bytes_forgotten,
+    effect_forgotten, window_forgotten,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_bugs_are_found(plant, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises((Violation, AssertionError)):
+        for seed in range(1, BUDGET + 1):
+            _, dropped = play_tapped(seed, faulty=seed % 2 == 0 or plant is not bytes_forgotten)
+            assert not dropped

@@ -1,0 +1,164 @@
+"""A live cluster without Ray: its actors in one process and one loop, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mantamq.actors.broker_actor import BrokerNode
+from mantamq.actors.handshake import Credentials
+from mantamq.actors.ownership_actor import Ownership
+from mantamq.actors.replica_actor import QueueReplica
+from mantamq.actors.sequencer_actor import Sequencer
+from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
+from mantamq.protocol.frames import Frame
+from mantamq.protocol.framing import FrameBuffer, encode_frame
+
+LIMIT_S = 5.0
+
+
+def own(name: str, cluster: str = "toy", **more: Any) -> Credentials:
+    return Credentials(cluster, b"s" * 32, name, **more)
+
+
+async def until(true: Any) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+class Far:
+    """The far end of a connection, made of plain streams."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self._buffer, self._frames = FrameBuffer(), list[Frame]()
+
+    def say(self, *data: bytes | Frame) -> None:
+        self.writer.write(b"".join(one if isinstance(one, bytes) else encode_frame(one) for one in data))
+
+    async def hear(self, kind: type[Any]) -> Any:
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                while self._frames:
+                    if isinstance(frame := self._frames.pop(0), kind):
+                        return frame
+                data = await self.reader.read(1 << 16)
+                assert data, f"the end, and no {kind.__name__}"
+                self._frames += self._buffer.feed(data)
+
+
+@asynccontextmanager
+async def connection(address: str) -> AsyncIterator[Far]:
+    host, port = address.rsplit(":", 1)
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield Far(reader, writer)
+    finally:
+        writer.close()
+
+
+Via = Callable[[str, str, str], Awaitable[str]]
+"""(caller, callee, its address) -> the address the caller is given."""
+
+
+async def straight(caller: str, callee: str, address: str) -> str:
+    return address
+
+
+@asynccontextmanager
+async def cluster(mine: Callable[[str], Credentials] = own, via: Via = straight) -> AsyncIterator[dict[str, Any]]:
+    """Three brokers with a replica each, two sequencers, and Ownership, by name.
+
+    Args:
+        mine: an actor's credentials.
+        via: where each link is dialled.
+    """
+    members = ["b1", "b2", "b3"]
+    actors: dict[str, Any] = {}
+    listening: dict[str, str] = {}
+
+    async def peers(caller: str, *callees: str) -> dict[str, str]:
+        return {callee: await via(caller, callee, listening[callee]) for callee in callees}
+
+    def began(name: str, addresses: dict[str, str]) -> None:
+        listening[name] = addresses["peers"]
+
+    order = (SEQUENCER, SEQUENCER + "2")
+    here = "127.0.0.1"
+    try:
+        for uid, name in enumerate(order, 7):
+            actors[name] = Sequencer(name)
+            began(name, await actors[name].start(mine(name), here, uid, members, name == SEQUENCER))
+        actors[OWNERSHIP] = Ownership(OWNERSHIP)
+        dialled = await peers(OWNERSHIP, *order)
+        began(OWNERSHIP, await actors[OWNERSHIP].start(mine(OWNERSHIP), here, 1, members, 20, dialled))
+        fellows: list[str] = []
+        for broker in members:
+            node = actors[broker] = BrokerNode(broker)
+            dialled = await peers(broker, *order)
+            began(broker, await node.start(mine(broker), here, 0, 5, members, "", dialled, False, lambda broker: None))
+            name = f"{broker}.r0"
+            replica = actors[name] = QueueReplica(name)
+            dialled = await peers(name, *order, OWNERSHIP, broker, *fellows)
+            began(name, await replica.start(mine(name), here, broker, 6, dialled))
+            fellows.append(name)
+            assert await replica.until_linked(dialled, LIMIT_S) == []
+            assert await node.until_linked(order, LIMIT_S) == []
+        yield actors
+    finally:
+        for actor in reversed(actors.values()):
+            await actor.stop()
+
+
+class Silence:
+    """Proxies that can stop to carry anything, and break nothing: packets that vanish.
+
+    Attributes:
+        carries: cleared while nothing is carried between the two of `muted`.
+        muted: (caller, callee).
+    """
+
+    def __init__(self, muted: tuple[str, str]) -> None:
+        self.muted = muted
+        self.carries = asyncio.Event()
+        self.carries.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+
+    async def via(self, caller: str, callee: str, address: str) -> str:
+        if (caller, callee) != self.muted:
+            return address
+        host, port = address.rsplit(":", 1)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self.carries.wait()
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            for source, target in ((reader, far_writer), (far_reader, writer)):
+                task = asyncio.create_task(self._carry(source, target))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        self._servers.append(server)
+        return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(1 << 16):
+                await self.carries.wait()
+                target.write(data)
+            await self.carries.wait()
+        except OSError:
+            pass
+        target.transport.abort()
+
+    async def stop(self) -> None:
+        self.carries.set()
+        for server in self._servers:
+            server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.sleep(0)

@@ -1,0 +1,300 @@
+"""Flow control inside the cluster: a member that falls behind stops the publishers, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cluster_in_memory import Client, MemoryCluster
+from mantamq.protocol import flow
+from mantamq.protocol.effects import SEQUENCER, PauseClient, PeerDown
+from mantamq.protocol.events import Evict, FlowControl, Start
+from mantamq.protocol.flow import Lag
+from mantamq.protocol.flow_state import FlowState
+from mantamq.protocol.frames import (
+    ACCEPT,
+    Append,
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Completed,
+    Delivery,
+    Detach,
+    Detached,
+    Dispose,
+    Disposed,
+    Evicted,
+    Flow,
+    Frame,
+    Transfer,
+)
+from mantamq.protocol.limits import Limits
+from mantamq.protocol.ranges import pairs
+from mantamq.protocol.wiring import Wiring
+
+LIMIT = 100
+"""Entries; bytes do not count in most of these tests."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "LIMIT_ENTRIES", LIMIT)
+
+
+class SlowCluster(MemoryCluster):
+    """What is said to the peers in `stuck` waits until they are taken out again by `wake`."""
+
+    def __init__(self, **options: Any) -> None:
+        self.told: set[int] = set()
+        self.stuck: dict[str, list[tuple[str, Frame]]] = {}
+        self.unread: set[str] = set()
+        super().__init__(**options)
+
+    def post(self, source: str, target: str, frame: Frame) -> None:
+        if target in self.stuck:
+            self.stuck[target].append((source, frame))
+        else:
+            super().post(source, target, frame)
+
+    def wake(self, name: str) -> None:
+        for source, frame in self.stuck.pop(name):
+            self.post(source, name, frame)
+        self.settle()
+        self.pass_time(1000)
+
+    def _carry_out(self, name: str, effects: list[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, PauseClient):
+                (self.unread.add if effect.paused else self.unread.discard)(effect.peer)
+        super()._carry_out(name, effects)
+
+    @property
+    def sequencer(self) -> Any:
+        return self.machines[SEQUENCER]
+
+    def stopped(self) -> set[bool]:
+        return {self.machines[broker].wiring.flow.stopped for broker in self.members}
+
+    def entries_kept(self) -> int:
+        return sum(len(stream.log) for stream in self.sequencer.streams.values())
+
+
+def sender(cluster: SlowCluster, broker: str = "b1") -> Client:
+    client = cluster.client(broker)
+    if not cluster.machines[broker].wiring.queues():
+        assert client.command("declare_queue", name="q").code == ""
+    client.send(AttachSender(1, "", "q"))
+    client.take(Attached)
+    return client
+
+
+def send(cluster: SlowCluster, client: Client, count: int, first: int = 1, size: int = 1) -> set[int]:
+    """Transfers of one message each; the numbers that are complete."""
+    for number in range(first, first + count):
+        client.send(Transfer(1, number, [b"x" * size]))
+        cluster.pass_time(5)
+    return complete(client)
+
+
+def complete(client: Client) -> set[int]:
+    return {n for frame in client.take(Completed) for a, b in pairs(frame.ranges) for n in range(a, b + 1)}
+
+
+def behind(count: int = LIMIT, **options: Any) -> tuple[SlowCluster, Client]:
+    """A cluster in which b3's replica of the queue stands still, and is `count` entries behind."""
+    cluster = SlowCluster(replicas=1, **options)
+    client = sender(cluster)
+    cluster.stuck["b3.r0"] = []
+    cluster.told = send(cluster, client, count)
+    cluster.pass_time(100)
+    return cluster, client
+
+
+def test_on_is_strictly_above_and_off_strictly_below(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(flow, "LIMIT_BYTES", 1000)
+    assert not Lag(800, 80).above(flow.STOP)
+    assert Lag(801, 0).above(flow.STOP) and Lag(0, 81).above(flow.STOP)
+    assert Lag(699, 69).below(flow.RESUME) and not Lag(0, 70).below(flow.RESUME)
+    assert not Lag(700, 0).below(flow.RESUME), "both must be below"
+
+
+def test_who_is_behind_stops_the_transfers_of_all_and_nothing_else():
+    cluster, client = behind()
+    assert cluster.stopped() == {True}
+    assert 75 < max(cluster.told) < LIMIT, "some were complete before"
+    other = sender(cluster, "b2")
+    assert not send(cluster, other, 3)
+    receiver = cluster.client("b2")
+    receiver.send(AttachReceiver(1, "q"))
+    receiver.send(Flow(1, 10))
+    cluster.pass_time(50)
+    delivery = receiver.take(Delivery)[0]
+    receiver.send(Dispose(1, 1, ACCEPT, [delivery.acquisition, *delivery.ranges[:2]]))
+    cluster.pass_time(50)
+    assert receiver.take(Disposed), "an accept is complete all the same"
+    assert other.command("declare_exchange", name="other", type="fanout").code == ""
+    report = other.command("status").value
+    assert report["flowStopped"] and report["flowStoppedCount"] == 1
+    assert "b3 is" in report["flow"]["b3"] and "queue q" in report["flow"]["b3"]
+    assert cluster.sequencer.report()["flow"]["b3"]["reason"] == report["flow"]["b3"]
+
+
+def test_it_goes_off_when_the_member_has_caught_up_and_what_was_withheld_is_told():
+    cluster, client = behind()
+    cluster.wake("b3.r0")
+    assert cluster.stopped() == {False}
+    assert cluster.told | complete(client) == set(range(1, LIMIT + 1))
+    assert send(cluster, client, 3, LIMIT + 1) == {LIMIT + 1, LIMIT + 2, LIMIT + 3}
+    assert cluster.entries_kept() < 20, "and nothing is kept for it"
+    assert cluster.machines["b1"].wiring.flow.count == 1
+
+
+def test_bytes_count_as_well_as_entries(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(flow, "LIMIT_BYTES", 10_000)
+    cluster, client = behind(7)
+    assert cluster.stopped() == {False}
+    send(cluster, client, 10, 8, size=1000)
+    cluster.pass_time(100)
+    assert cluster.stopped() == {True}
+
+
+def test_the_death_of_the_member_lifts_it():
+    cluster, client = behind()
+    for name in ("b3", "b3.r0"):
+        cluster.stuck.setdefault(name, [])
+        cluster.down(SEQUENCER, name)
+    cluster.settle()
+    cluster.pass_time(1500)
+    assert "b3" in cluster.sequencer.absent and not cluster.sequencer.flow.on
+    assert {cluster.machines[b].wiring.flow.stopped for b in ("b1", "b2")} == {False}
+    assert max(complete(client)) == LIMIT
+    assert cluster.entries_kept() < 20
+
+
+def test_one_that_stays_behind_is_given_up_and_its_log_forgotten():
+    cluster, client = behind()
+    kept = cluster.entries_kept()
+    cluster.pass_time(flow.PATIENCE_MS - 1000)
+    assert cluster.stopped() == {True}
+    cluster.pass_time(1500)
+    assert cluster.stopped() == {False}
+    assert cluster.entries_kept() < 20 < kept
+    assert len(send(cluster, client, 3, LIMIT + 1)) >= 3
+    for broker in ("b1", "b2"):
+        (hosted,) = cluster.machines[f"{broker}.r0"].queues.values()
+        assert hosted.keeper.end - hosted.keeper.base < 20, "the keepers forget as well"
+    evicted = [frame for _, frame in cluster.stuck["b3.r0"] if isinstance(frame, Evicted)]
+    assert len(evicted) == 1 and "update" in evicted[0].reason
+
+
+def test_one_that_is_far_behind_is_given_up_at_once():
+    cluster, _ = behind(flow.GIVE_UP * LIMIT + 5)
+    cluster.pass_time(250)
+    assert cluster.stopped() == {False}
+    assert cluster.entries_kept() < 20
+
+
+def test_nobody_is_given_up_whom_the_majority_needs():
+    cluster, _ = behind()
+    cluster.down(SEQUENCER, "b2.r0")
+    cluster.settle()
+    cluster.pass_time(2 * flow.PATIENCE_MS)
+    assert not [frame for _, frame in cluster.stuck["b3.r0"] if isinstance(frame, Evicted)]
+    assert cluster.entries_kept() >= LIMIT
+
+
+def test_one_is_given_up_at_a_time():
+    """Its processes keep other queues too; two members less would be a majority of three lost."""
+    cluster, _ = behind()
+    able = cluster.sequencer.flow._can_spare
+    assert able("b2") and able("b3")
+    cluster.pass_time(flow.PATIENCE_MS + 500)
+    assert able("b3") and not able("b2") and not able("b1")
+
+
+def test_a_member_that_is_not_there_counts_as_behind():
+    cluster = SlowCluster(replicas=1)
+    client = sender(cluster)
+    cluster.stuck["b3.r0"] = []
+    cluster.down(SEQUENCER, "b3.r0")
+    send(cluster, client, LIMIT)
+    assert cluster.stopped() == {True}
+    cluster.pass_time(flow.PATIENCE_MS + 500)
+    assert cluster.stopped() == {False}
+
+
+def test_a_client_that_sends_on_is_not_read_until_it_is_off():
+    cluster, client = behind(limits=Limits(uncommitted_bytes=3000))
+    other = sender(cluster, "b1")
+    send(cluster, client, 4, LIMIT + 1, size=1000)
+    assert cluster.unread == {client.name}, "and only it"
+    assert other.command("declare_exchange", name="other", type="fanout").code == ""
+    cluster.wake("b3.r0")
+    assert not cluster.unread
+    assert max(complete(client)) == LIMIT + 4
+    assert cluster.machines["b1"].transfers.withheld_bytes == 0
+
+
+def test_a_sender_that_leaves_hears_so_when_its_transfers_are_complete():
+    cluster, client = behind()
+    client.send(Detach(1))
+    cluster.pass_time(100)
+    assert not client.take(Detached) and not complete(client)
+    cluster.wake("b3.r0")
+    frames = [type(frame) for frame in client.got if isinstance(frame, Completed | Detached)]
+    assert frames[-1] is Detached and frames.count(Detached) == 1
+    assert max(complete(client)) == LIMIT
+
+
+def test_a_client_that_leaves_is_told_nothing():
+    cluster, client = behind()
+    client.send(Detach(1))
+    client.vanish()
+    client.got.clear()
+    cluster.wake("b3.r0")
+    assert not client.got
+
+
+def test_a_new_sequencer_begins_with_it_off_and_judges_for_itself():
+    cluster, client = behind()
+    state = FlowState.restore(cluster.machines["b1"].wiring.flow.snapshot())
+    assert state.stopped
+    state.apply(Start((2, 9)))
+    assert not state.stopped and state.count == 1
+
+
+def test_the_state_is_a_function_of_the_cluster_stream():
+    state = FlowState()
+    for event in (FlowControl("b1", True, "one"), FlowControl("b2", True, "two"), FlowControl("b1", False)):
+        state.apply(event)
+    assert (state.stopped, state.count, state.members) == (True, 1, {"b2": "two"})
+    state.apply(Evict("b3", 1))
+    assert state.stopped
+    state.apply(Evict("b2", 1))
+    state.apply(FlowControl("b2", False))
+    assert not state.stopped
+    state.apply(FlowControl("b2", True))
+    assert state.count == 2
+
+
+def test_a_broker_that_joins_is_told_and_one_of_an_older_version_tells_nothing():
+    wiring = Wiring()
+    wiring.apply(FlowControl("b2", True, "behind"), 1)
+    again = Wiring.restore(wiring.snapshot())
+    assert again.flow.members == {"b2": "behind"} and again.digest() == wiring.digest() != Wiring().digest()
+    assert not Wiring.restore(wiring.snapshot()[:3]).flow.stopped
+
+
+def test_a_healthy_cluster_pays_nothing():
+    cluster = SlowCluster(replicas=1)
+    client = sender(cluster)
+    send(cluster, client, 3 * LIMIT)
+    assert cluster.sequencer.flow.count == 0
+    assert not [f for _, _, f in cluster.traffic if isinstance(f, Append) and f.stream == "cluster" and f.previous > 6]
+
+
+def test_a_link_that_breaks_is_no_matter():
+    """`PeerDown` of one that is given up already."""
+    cluster, _ = behind()
+    cluster.pass_time(flow.PATIENCE_MS + 500)
+    assert cluster.sequencer.step(PeerDown("b3.r0")) == []

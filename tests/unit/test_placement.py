@@ -1,0 +1,25 @@
+"""How many queue replica processes a broker is given."""
+
+from __future__ import annotations
+
+import pytest
+from mantamq.actors.placement import BROKER_RESOURCE, Node, queue_actors
+
+
+def node(cores: float, brokers: bool = False) -> Node:
+    return Node(f"n{cores}", "host", {"CPU": cores} | ({BROKER_RESOURCE: 1.0} if brokers else {}))
+
+
+@pytest.mark.parametrize(
+    "brokers, nodes, most",
+    [
+        (3, [node(2)], 2),  # three brokers share two cores: never fewer than two processes
+        (3, [node(16)], 10),
+        (3, [node(8), node(8), node(8)], 16),
+        (4, [node(8), node(4), node(8)], 4),  # two on one node, perhaps the small one
+        (3, [node(64), node(8, True), node(8, True), node(8, True)], 16),  # the head carries none
+        (1, [], 2),
+    ],
+)
+def test_twice_the_cores_a_broker_has_to_itself(brokers: int, nodes: list[Node], most: int) -> None:
+    assert queue_actors(brokers, nodes) == most
