@@ -19,15 +19,21 @@ Patch = pytest.MonkeyPatch
 
 
 def joiner_counts_before_it_is_up_to_date(patch: Patch) -> None:
-    """Who is let in counts as if it held all there is."""
-    admit = Membership.admit
+    """Who has joined counts as if it held all there is."""
+    held = SequencerMachine._held
 
-    def rash(self: Any, stream: Any, voter: str, keeper: Any) -> None:
-        admit(self, stream, voter, keeper)
-        if keeper.rejoin:
-            keeper.voting, keeper.match = True, stream.end + 20
+    def rash(self: Any, stream: Any) -> int:
+        joined = [keeper for keeper in stream.keepers.values() if keeper.rejoin]
+        before = [(keeper.match, keeper.voting) for keeper in joined]
+        for keeper in joined:
+            keeper.match, keeper.voting = stream.end, True
+        try:
+            return held(self, stream)
+        finally:
+            for keeper, (match, voting) in zip(joined, before, strict=True):
+                keeper.match, keeper.voting = match, voting
 
-    patch.setattr(Membership, "admit", rash)
+    patch.setattr(SequencerMachine, "_held", rash)
 
 
 def old_voters_commit_what_is_behind_a_change(patch: Patch) -> None:
@@ -76,19 +82,6 @@ def leaver_keeps_its_locks(patch: Patch) -> None:
 def leaver_gives_nothing_back(patch: Patch) -> None:
     """What it holds is taken from it, as if it had died."""
     patch.setattr(Grants, "_holds", lambda self, hosted: False)
-
-
-def leaver_still_has_a_say(patch: Patch) -> None:
-    member = QueueState._member
-
-    def lenient(self: Any, event: Any) -> Any:
-        evicted = dict(self.evicted)
-        done = member(self, event)
-        self.evicted = evicted
-        return done
-
-    patch.setattr(QueueState, "_member", lenient)
-    _rebound(patch)
 
 
 def leaves_the_cluster_before_its_queues(patch: Patch) -> None:
