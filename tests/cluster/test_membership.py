@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +15,11 @@ from mantamq.actors.local_ray import wait_gone
 from mantamq.actors.placement import Placement
 from mantamq.client import Connection, connect
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.frames import MembersChanged, Refused
 
 from tests.cluster.conftest import GONE_S, ray_children
 from tests.cluster.test_reconnect import Consumer, Producer, wait_until
+from tests.cluster.wire import RawClient
 
 DEPTH = 3000
 WHOLE_S = 30.0
@@ -117,13 +118,10 @@ def test_a_broker_joins_and_another_leaves_under_load() -> None:
                 wait_until(lambda: len(consumer.accepted) > 1000, "messages are accepted")
                 assert owner(cluster) == "b4"
                 gone = [pid for name, pid in cluster.actor_pids().items() if name.split(".")[0] == "b4"]
-                asked = threading.Thread(target=cluster.remove_broker, args=("b4",))
-                asked.start()
-                wait_until(lambda: cluster.status()["change"] or not asked.is_alive(), "the change begins")
-                if cluster.status()["change"]:
-                    with pytest.raises(LocalError, match="one at a time"):
-                        cluster.add_broker()
-                asked.join(WHOLE_S)
+                with RawClient(cluster.addresses["b4"]) as idle:
+                    cluster.remove_broker("b4")
+                    assert "b4" not in idle.hear(MembersChanged).members
+                    assert "leaves the cluster" in idle.hear(Refused).text
                 assert sorted(cluster.addresses) == ["b1", "b2", "b3"]
                 assert wait_gone(gone, GONE_S) == []
                 more = len(consumer.accepted) + 1000
@@ -153,7 +151,16 @@ def test_what_may_not_be_is_refused_and_why() -> None:
         with connect(cluster.nearest()) as connection:  # one alone goes on
             connection.declare_queue("q")
             connection.session().sender("q").send(b"x")
-        assert cluster.add_broker() == "b3"  # a name is never used twice
+
+        def one_at_a_time(now: dict[str, Any]) -> None:
+            if not refused:
+                with pytest.raises(LocalError, match="members change one at a time"):
+                    cluster.remove_broker("b2")
+                refused.append(now["stage"])
+
+        refused: list[str] = []
+        assert cluster.add_broker(progress=one_at_a_time) == "b3"  # a name is never used twice
+        assert refused
         assert sorted(cluster.addresses) == ["b2", "b3"] and whole(cluster) == []
 
 
