@@ -349,10 +349,6 @@ class BrokerMachine(Follower):
             # An earlier incarnation may have kept it (K4).
             self.hosts.assign(definition, not self.standing.returned)
 
-    def _hosted(self, peer: str, frame: Hosted) -> None:
-        if self.hosts.started(frame.queue):
-            self.needs_ack = True
-
     def _undeclared(self, definition: QueueDefinition) -> None:
         id = definition.id
         self._detach_receivers(id, DELETED, f"queue {definition.name!r} was deleted")
@@ -515,7 +511,7 @@ class BrokerMachine(Follower):
 _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Append: BrokerMachine._append,
     Results: BrokerMachine._results,
-    Hosted: BrokerMachine._hosted,
+    Hosted: lambda machine, peer, frame: machine.hosts.started(frame.queue),
     Cancelled: BrokerMachine._cancelled,
     Deliver: BrokerMachine._deliver,
     Settled: BrokerMachine._settled,

@@ -88,9 +88,10 @@ class Hosts:
         host = Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters)
         broker.send(name, host)
 
-    def started(self, id: str) -> bool:
-        """A replica keeps the queue now; whether somebody waited for it."""
-        return self.starting.pop(id, None) is not None
+    def started(self, id: str) -> None:
+        """A replica keeps the queue now; somebody may have waited for it."""
+        if self.starting.pop(id, None) is not None:
+            self._broker.needs_ack = True
 
     def forget(self, id: str) -> None:
         """The queue is deleted."""

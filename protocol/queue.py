@@ -307,6 +307,10 @@ class QueueState:
 
     def _member(self, event: Member) -> Applied:
         """Who leaves the voters has no say any more; who joins them is a new incarnation."""
+        if not event.present and self.owner == event.broker and not self.is_evicted(event.broker, event.inc):
+            # A grant that crossed its leaving: it had no consumers any more, so nobody has seen what is available.
+            self.owner = ""
+            self.grant += 1
         done = self._evict(Evict(event.broker, event.inc - event.present))
         if event.present and not self.is_evicted(event.broker, event.inc):
             self.absent.discard(event.broker)

@@ -452,8 +452,11 @@ class SequencerMachine:
         for voter, keeper in keepers.items():
             if keeper.rejoin and not keeper.voting and keeper.match >= keeper.rejoin:
                 self.rejoining.vote(stream, voter, keeper)
-        while (index := self._held(stream)) > stream.commit:
+        index = self._held(stream)
+        while index > stream.commit:
+            changes = stream.change
             self._commit(stream, index)
+            index = self._held(stream) if changes else 0  # what is behind a change is for the voters after it
         self.flow.trim(stream)
 
     def _held(self, stream: StreamView) -> int:

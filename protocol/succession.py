@@ -100,8 +100,8 @@ class Succession:
         stream.ready = True
         self.machine.append(stream, encode_event(Start(self.machine.ballot)))
         stream.start = stream.waiting_from = stream.end
-        for broker, inc in self.machine.out.items():
-            self.machine.append(stream, encode_event(Evict(broker, inc)))
+        for broker in sorted(self.machine.absent):  # who is back says so itself, where an older one of it had a say
+            self.machine.append(stream, encode_event(Evict(broker, self.machine.out[broker])))
         voices, stream.voices = stream.voices, {}
         for peer, frame in voices.values():
             self.machine.enrol(stream, peer, frame)

@@ -155,7 +155,9 @@ def random_history(seed: int, steps: int = 400, queues: int = 3) -> History:
                 broker = chance.choice([*incs])
                 rejoins = chance.random() < 0.3  # without a word of its end
                 for name in names:
-                    history.do(name, Rejoin(broker, incs[broker] + 1) if rejoins else Evict(broker, incs[broker]))
+                    if not rejoins:
+                        history.do(name, Evict(broker, incs[broker]))
+                    history.do(name, Rejoin(broker, incs[broker] + 1))
                 incs[broker] += 1
                 history.member(broker, True, incs[broker])
                 continue
@@ -202,6 +204,8 @@ def busy_history(minutes: int = 20, seed: int = 1) -> History:
         if second == minutes * 36 + 45:
             incs["b2"] = 2
             history.member("b2", inc=2)
+            for id in weights:
+                history.do(id, Rejoin("b2", 2))
             alive.append("b2")
         wave = 1 + 0.8 * (second % 400 < 120)
         for id, weight in weights.items():

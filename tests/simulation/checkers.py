@@ -117,8 +117,8 @@ class Watcher:
 
     def _owns(self, source: str, target: str, frame: Deliver) -> None:
         hosted = self.world.machines[source].queues.get(frame.queue)
-        if hosted is not None and hosted.update is not None:
-            raise Violation(f"I19: {source} delivers from {frame.queue} before its update is done")
+        if hosted is not None and (hosted.update is not None or (frame.acquisition and not hosted.joined)):
+            raise Violation(f"I19: {source} delivers from {frame.queue} before it is up to date and a voter")
 
     # ---- requests: I7, I8
 

@@ -90,6 +90,8 @@ class ModelQueue:
             case events.Evict():
                 return self._evict(event)
             case events.Member():
+                if not event.present and self.owner == event.broker and event.inc > self.out.get(event.broker, -1):
+                    self.owner, self.grant = "", self.grant + 1  # it has delivered nothing since it gave all back
                 done = self._evict(events.Evict(event.broker, event.inc - event.present))
                 if event.present and event.inc > self.out.get(event.broker, -1):
                     self.absent.discard(event.broker)

@@ -4,8 +4,11 @@ own, so that the rest of a story is the same with and without them."""
 from __future__ import annotations
 
 import random
+from typing import Any
 
-from .model import Violation
+from mantamq.protocol import events
+
+from .model import ModelQueue, Violation
 from .world import World
 
 SHARE = 0.5
@@ -40,6 +43,14 @@ class Moves:
             broker = self.rng.choice(staying)
             self.left.add(broker)
             world.remove_broker(broker)
+
+    def before(self, stream: str, event: Any, model: ModelQueue) -> None:
+        """Where nothing breaks, who leaves a queue has given back all it held there."""
+        if self.world.standby or not isinstance(event, events.Member) or event.present:
+            return
+        held = [position for position, place in model.place.items() if place[:2] == ("held", event.broker)]
+        if held:
+            raise Violation(f"{event.broker} leaves {stream} with {held}")
 
     def _count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1

@@ -70,6 +70,7 @@ class Story:
         self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
         self.moves = Moves(self.world, seed)
+        self.watch.before_commit.append(self.moves.before)
         if self.faults is not None:
             self.faults.voters = self.watch.voters
         self.deliveries = Deliveries(self.world, self.watch)

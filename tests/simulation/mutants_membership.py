@@ -1,0 +1,145 @@
+"""Bugs of joining and leaving planted on purpose, as in `mutants.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol import events, membership, sequencer
+from mantamq.protocol.grants import Grants
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.membership import Membership
+from mantamq.protocol.queue import Applied, QueueState
+from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.standing import Standing
+from mantamq.protocol.voters import change, held_by_majority
+
+Patch = pytest.MonkeyPatch
+
+
+def joiner_counts_before_it_is_up_to_date(patch: Patch) -> None:
+    """Who has joined counts as if it held all there is."""
+    held = SequencerMachine._held
+
+    def rash(self: Any, stream: Any) -> int:
+        joined = [keeper for keeper in stream.keepers.values() if keeper.rejoin]
+        before = [(keeper.match, keeper.voting) for keeper in joined]
+        for keeper in joined:
+            keeper.match, keeper.voting = stream.end, True
+        try:
+            return held(self, stream)
+        finally:
+            for keeper, (match, voting) in zip(joined, before, strict=True):
+                keeper.match, keeper.voting = match, voting
+
+    patch.setattr(SequencerMachine, "_held", rash)
+
+
+def old_voters_commit_what_is_behind_a_change(patch: Patch) -> None:
+    def held(self: Any, stream: Any) -> int:
+        index = held_by_majority(stream.voters, {v: k.match for v, k in stream.keepers.items() if k.voting})
+        return index if index >= stream.start else 0
+
+    patch.setattr(SequencerMachine, "_held", held)
+
+
+def new_voters_commit_the_change(patch: Patch) -> None:
+    """A change counts from its place in the log on, committed or not."""
+    begin = Membership._begin
+
+    def at_once(self: Any, stream: Any, event: Any) -> bool:
+        began = begin(self, stream, event)
+        if began:
+            self.done(stream)
+        return began
+
+    patch.setattr(Membership, "_begin", at_once)
+
+
+def two_changes_at_once(patch: Patch) -> None:
+    def begin(self: Any, stream: Any, event: Any) -> bool:
+        if not stream.ready or not stream.voters or stream.commit < stream.start:
+            return False
+        self.machine.append(stream, events.encode_event(event))
+        voters = stream.changed if stream.change else stream.voters
+        stream.change, stream.changed = stream.end, list(voters)
+        change(stream.changed, event)
+        return True
+
+    patch.setattr(Membership, "_begin", begin)
+
+
+def leaver_keeps_its_locks(patch: Patch) -> None:
+    """It says at once that it has given all up, and nothing is taken from it."""
+    patch.setattr(Grants, "_holds", lambda self, hosted: False)
+    member = QueueState._member
+    kept = lambda self, event: member(self, event) if event.present else Applied()  # noqa: E731
+    patch.setattr(QueueState, "_member", kept)
+    _rebound(patch)
+
+
+def leaver_gives_nothing_back(patch: Patch) -> None:
+    """What it holds is taken from it, as if it had died."""
+    patch.setattr(Grants, "_holds", lambda self, hosted: False)
+
+
+def leaves_the_cluster_before_its_queues(patch: Patch) -> None:
+    patch.setattr(Membership, "_kept", lambda self, broker: False)
+
+
+def queues_declared_meanwhile_are_forgotten(patch: Patch) -> None:
+    """The sequencer takes the leaver's word on which queues there are, however old it is."""
+    leave = Standing._leave
+
+    def boasting(self: Any, broker: str, inc: int) -> Any:
+        frame = leave(self, broker, inc)
+        return frame.__class__(frame.broker, frame.inc, frame.hosting[:1], 1 << 30)
+
+    patch.setattr(Standing, "_leave", boasting)
+
+
+def leave_is_told_too_early(patch: Patch) -> None:
+    """Whoever asks to leave is told that it has."""
+    leave = Membership.leave
+
+    def hasty(self: Any, peer: str, frame: Any) -> None:
+        leave(self, peer, frame)
+        self.machine.send(peer, membership.Left(frame.broker))
+
+    patch.setattr(Membership, "leave", hasty)
+    patch.setitem(
+        sequencer._RULES, membership.Leave, lambda machine, peer, frame: machine.membership.leave(peer, frame)
+    )
+
+
+def learner_knows_of_no_change(patch: Patch) -> None:
+    """It counts the voters there were, while they change."""
+    learned = Keeper._learned
+
+    def blind(self: Any) -> int:
+        change_at, self._change = self._change, 0
+        try:
+            return learned(self)
+        finally:
+            self._change = change_at
+
+    patch.setattr(Keeper, "_learned", blind)
+
+
+def _rebound(patch: Patch) -> None:
+    """A queue's rules are bound in a table."""
+    born = QueueState.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        born(self, *arguments, **named)
+        self._apply[events.Member] = self._member
+
+    patch.setattr(QueueState, "__init__", init)
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}
