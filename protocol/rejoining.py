@@ -36,14 +36,17 @@ class Rejoining:
         able = [other.peer for other in sorted(knowing, key=patience, reverse=True)]
         keeper.remind_ms = self.machine.now_ms + (RETRY_MS if able else 0)
         if able:
-            self.machine.send(able[stream.updater % len(able)], Update(stream.name, keeper.peer))
+            keeper.updater = able[stream.updater % len(able)]
+            self.machine.send(keeper.updater, Update(stream.name, keeper.peer))
             stream.updater += 1
 
     def remind(self) -> None:
-        """Updates of which nothing is seen: nobody could give one, or its first word was lost with a link."""
+        """Updates of which nothing is seen: nobody could give one, its first word was lost with a link, or whoever was
+        to give it is gone."""
         for stream in self.machine.streams.values():
-            for keeper in stream.keepers.values():
-                if keeper.updating and self.machine.now_ms >= keeper.remind_ms:
+            for keeper in [one for one in stream.keepers.values() if one.updating]:
+                here = any(other.peer == keeper.updater for other in stream.keepers.values())
+                if not here or self.machine.now_ms >= keeper.remind_ms:
                     self.update(stream, keeper)
 
     def propose(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:

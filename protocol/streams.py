@@ -42,7 +42,7 @@ class KeeperView:
         next, match, applied: the entry to send next; what it holds; what it has applied.
         voting: False while it is blank: it is sent entries but does not count (K4).
         goal: what was committed when it first acknowledged anything: it may vote when it holds that; -1: not yet.
-        updating: it lacks what came before the log: somebody brings it up to date; another one from `remind_ms` on.
+        updating: it lacks what came before the log: `updater` brings it up to date; another one from `remind_ms` on.
         rejoin: index of the entry that will give it its vote back, 0 for none.
     """
 
@@ -57,6 +57,7 @@ class KeeperView:
         "rejoin",
         "remind_ms",
         "sent_commit",
+        "updater",
         "updating",
         "voting",
     )
@@ -71,6 +72,7 @@ class KeeperView:
         self.sent_commit = -1
         self.voting = voting
         self.updating = False
+        self.updater = ""
         self.remind_ms = 0
         self.rejoin = 0
         self.goal = -1

@@ -987,3 +987,19 @@ def test_an_updater_knows_that_what_the_log_no_longer_has_is_committed():
     stream.keepers["b2"].sent_commit = 1
     machine.rejoining.remind()  # at the next beat
     assert machine.effects == [Send("b2", Update("q#1", "b3"))]
+
+
+def test_an_updater_that_is_gone_is_replaced_at_once():
+    machine = SequencerMachine(7, MEMBERS)
+    for name in MEMBERS:
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    stream = machine.streams["q#1"]
+    stream.base = stream.commit = stream.keepers["b1"].sent_commit = stream.keepers["b2"].sent_commit = 1
+    effects = machine.step(Received("b3", Subscribe("q#1", "b3", 0, ZERO, inc=2, blank=True)))
+    (first,) = [effect.peer for effect in effects if isinstance(effect, Send) and isinstance(effect.frame, Update)]
+    machine.rejoining.remind()
+    assert machine.effects == []
+    machine.step(PeerDown(first))
+    machine.rejoining.remind()
+    (second,) = [effect.peer for effect in machine.effects if isinstance(effect, Send)]
+    assert {first, second} == {"b1", "b2"}
