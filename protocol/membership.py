@@ -52,6 +52,15 @@ class Membership:
         change(stream.changed, event)
         return True
 
+    def deciding(self, stream: StreamView) -> list[str]:
+        """Whose majority commits. While a change is under way that is the voters before it; but who has left the
+        cluster had left all queues before, so such a change of a queue's was committed, and only nobody was told."""
+        if stream.change and stream.name != CLUSTER:
+            cluster, gone = self.machine.streams.get(CLUSTER), set(stream.voters).difference(stream.changed)
+            if cluster is not None and cluster.ready and gone.isdisjoint(self._members()) and gone:
+                return stream.changed
+        return stream.voters
+
     def done(self, stream: StreamView) -> None:
         """A change of the voters is committed."""
         left = [voter for voter in stream.voters if voter not in stream.changed]
@@ -92,8 +101,11 @@ class Membership:
 
     def remind(self) -> None:
         """Every beat: what could not be done before, because a stream was not ready, say."""
-        for stream in list(self.machine.streams.values()) if self.leaving else ():
-            self._see_off(stream)
+        for stream in list(self.machine.streams.values()):
+            if stream.change:
+                self.machine.advance(stream)
+            if self.leaving:
+                self._see_off(stream)
 
     def leave(self, peer: str, frame: Leave) -> None:
         machine, broker = self.machine, frame.broker

@@ -236,7 +236,7 @@ class SequencerMachine:
             stream.away.add(broker)
             if stream.ready:
                 self.append(stream, encode_event(Evict(broker, inc)))
-                self._advance(stream)
+                self.advance(stream)
         for stream in list(self.streams.values()):
             self.drop_if_gone(stream)
 
@@ -381,7 +381,7 @@ class SequencerMachine:
         self.dirty[stream.name] = None
         if keeper.updating:
             self.rejoining.update(stream, keeper)
-        self._advance(stream)  # its acknowledgement may have been lost with the link
+        self.advance(stream)  # its acknowledgement may have been lost with the link
 
     def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
         if frame.stream in self.dropped or self.reign.role != LEADING:
@@ -427,7 +427,7 @@ class SequencerMachine:
         if ack.match > keeper.match:
             keeper.match = min(ack.match, stream.end)
             keeper.next = max(keeper.next, keeper.match + 1)
-            self._advance(stream)
+            self.advance(stream)
         if not keeper.voting:
             keeper.goal = keeper.goal if keeper.goal >= 0 else stream.commit
             self.rejoining.propose(stream, ack.voter, keeper)
@@ -446,7 +446,7 @@ class SequencerMachine:
 
     # ---- commit
 
-    def _advance(self, stream: StreamView) -> None:
+    def advance(self, stream: StreamView) -> None:
         """Commit the largest index a majority holds, of this term (S4)."""
         keepers = stream.keepers
         for voter, keeper in keepers.items():
@@ -462,7 +462,7 @@ class SequencerMachine:
     def _held(self, stream: StreamView) -> int:
         """Up to where it is committed by what is held: by the voters before a change no further than the change."""
         held = {voter: keeper.match for voter, keeper in stream.keepers.items() if keeper.voting}
-        index = held_by_majority(stream.voters, held)
+        index = held_by_majority(self.membership.deciding(stream), held)
         if index < stream.start:
             return 0
         return min(index, stream.change) if stream.change else index

@@ -292,6 +292,21 @@ def test_who_leaves_names_all_queues_first():
     assert [event.broker for event in cluster.events()] == ["b3"]
 
 
+@pytest.mark.parametrize("out", [True, False])
+def test_who_has_left_the_cluster_is_not_waited_for_in_a_queue(out):
+    """The sequencer that took b3 out has died, and b1 and b2 were not told that it is out of the queue too."""
+    cluster = Cluster(["b1", "b2", "b3"])
+    stream = cluster.of("q#1")
+    stream.voters, stream.changed = ["b1", "b3"], ["b1"]
+    cluster.machine.append(stream, encode_event(Member("b3", 1, False)))
+    stream.change = stream.end
+    if out:
+        cluster.machine.members = cluster.of().voters = ["b1", "b2"]
+    cluster.hold(["b1"], stream.end, ("q#1",))
+    assert stream.voters == (["b1"] if out else ["b1", "b3"])
+    assert stream.commit == stream.end - (not out)
+
+
 def test_nobody_leaves_a_stream_that_the_others_cannot_keep_up():
     cluster = Cluster(THREE)
     del cluster.of("q#1").keepers["b2"]
