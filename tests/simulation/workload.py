@@ -27,6 +27,7 @@ CAPACITY = 200
 REST_US = 20_000_000
 HEAL_US = 60_000_000
 QUIET_US = 1_000_000
+CLIENTS = 2_000
 TAIL = 25
 """Frames shown before a violation."""
 CODES = ("", "exists", "not-found", "unavailable")
@@ -176,7 +177,12 @@ class Story:
         rng, world = self.rng, self.world
         batch = rng.choice([1, 4, 64])
         pace_us = rng.choice([1000, 4000, 4000] if self.faults is not None else [200, 1000, 4000])
+        done, since_us = self.operations, world.now_us
         while self.operations < OPERATIONS:
+            if self.operations > done:
+                done, since_us = self.operations, world.now_us
+            elif world.now_us - since_us > HEAL_US:
+                raise Violation(f"I17: nobody was served for {HEAL_US / 1e6:g} simulated seconds")
             world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):
                 self._act(batch)
@@ -192,9 +198,9 @@ class Story:
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
 
     def _replace_the_cut_off(self) -> None:
-        """For each client that lost its broker another comes, at another member."""
+        """For each client that lost its broker another comes, at another member; not without end while none serves."""
         for client in self.clients:
-            if not client.replaced and not client.alive:
+            if not client.replaced and not client.alive and len(self.clients) < CLIENTS:
                 client.replaced = True
                 senders = any(not link.mode for link in client.links.values())
                 (self._new_sender if senders else self._new_receivers)()
