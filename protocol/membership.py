@@ -37,7 +37,7 @@ class Membership:
     def admit(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """A blank keeper that is no voter of the stream holds what it needs: order that it becomes one, if that can be
         done now. Otherwise it is tried again when the change before it is committed."""
-        known = stream.name == CLUSTER or voter in self._members()
+        known = stream.name == CLUSTER or self._stays(voter)
         if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
             keeper.rejoin = stream.end
             stream.returned[voter] = keeper.inc, stream.end
@@ -133,6 +133,12 @@ class Membership:
         """Voters of the cluster stream, and who is about to join them."""
         cluster = self.machine.streams.get(CLUSTER)
         return {*self.machine.members, *cluster.changed} if cluster is not None else set(self.machine.members)
+
+    def _stays(self, voter: str) -> bool:
+        """Whether it is a member for certain: who gets into a queue has left it before it leaves the cluster."""
+        cluster = self.machine.streams.get(CLUSTER)
+        leaves = cluster is not None and cluster.change and voter not in cluster.changed
+        return voter in self.machine.members and not leaves
 
     def _see_off(self, stream: StreamView) -> None:
         """Take out of the voters who is to leave, or is no member of the cluster any more: a queue that was declared

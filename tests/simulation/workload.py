@@ -369,7 +369,10 @@ class Story:
             for handle, link in drainer.links.items():
                 if link.open:
                     drainer.flow(handle, 100_000)
-        self.until(lambda: self._accept_all(alive) and self._drained(), "queues are drained")
+        self.until(
+            lambda: self._nobody_is_left(served, alive) and self._accept_all(alive) and self._drained(),
+            "queues are drained",
+        )
         links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
         self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
         self.until(lambda: all(link.ended for _, _, link in links if link.closing), "detaches")
@@ -378,6 +381,16 @@ class Story:
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
         self._finish(alive)
+
+    def _nobody_is_left(self, served: set[str], alive: list[Client]) -> bool:
+        """Those who were to manage alone may have lost their replica: others take their place."""
+        for name in sorted(served):
+            links = [link for client in alive if client.alive for link in client.links.values() if link.target == name]
+            if all(link.ended or link.closing for link in links if link.mode == "consume"):
+                served.discard(name)
+                drainer = alive[-1]
+                drainer.flow(drainer.attach_receiver(name), 100_000)
+        return True
 
     def _accept_all(self, alive: list[Client]) -> bool:
         busy = False

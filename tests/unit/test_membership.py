@@ -212,6 +212,8 @@ def test_a_broker_joins_the_cluster_then_its_queues():
     assert cluster.events() == [Member("b4", 5, True)]
     cluster.hold(["b4", "b1"], 2, (CLUSTER,))
     assert cluster.of().commit == 1, "two of those who vote before must hold it"
+    cluster.hold(["b4"], 1, ("q#1",))
+    assert cluster.events("q#1") == [], "it may never be one"
     cluster.hold(["b2"], 2, (CLUSTER,))
     assert (cluster.of().commit, cluster.of().voters) == (2, [*THREE, "b4"])
     assert cluster.machine.members == cluster.machine.pulse.members == [*THREE, "b4"]
@@ -290,6 +292,16 @@ def test_who_leaves_names_all_queues_first():
     cluster.tell("b3", Leave("b3", 1, ["q#1"], 2))
     cluster.hold(["b1", "b2"], 2, ("q#1",))
     assert [event.broker for event in cluster.events()] == ["b3"]
+
+
+def test_who_is_leaving_the_cluster_does_not_get_into_a_queue():
+    cluster = Cluster(THREE)
+    cluster.of("q#1").voters = ["b1", "b2"]
+    cluster.machine.append(cluster.of(), encode_event(Member("b3", 1, False)))
+    cluster.of().change, cluster.of().changed = 2, ["b1", "b2"]  # an earlier sequencer began it
+    cluster.subscribe("b3", "q#1", 2, blank=True)
+    cluster.hold(["b3"], 1, ("q#1",))
+    assert cluster.events("q#1") == []
 
 
 @pytest.mark.parametrize("out", [True, False])
