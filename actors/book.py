@@ -21,7 +21,7 @@ class Plan:
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue.
         spares: warm queue replicas per broker at the start.
-        queue_actors_max: most queue replicas per broker.
+        queue_actors_max: so many queue replicas per broker keep queues; if there are more, they are warm.
         client_port: brokers' client ports count up from here; 0 for any port.
         bind: host every listener binds; "" for the address Ray knows the node by.
         members: the brokers' ids; b1 .. bn at the start.
@@ -44,10 +44,10 @@ class Plan:
     def __post_init__(self) -> None:
         if self.brokers < 1:
             raise LocalError(f"a cluster has at least one broker, not {self.brokers}")
-        if not 1 <= self.spares <= self.queue_actors_max:
+        if self.spares < 1 or self.queue_actors_max < 1:
             raise LocalError(
-                f"warm queue replicas per broker must be 1 to {self.queue_actors_max} (queue_actors_max), "
-                f"not {self.spares}"
+                f"a broker has at least one warm queue replica (spares) and one that keeps queues (queue_actors_max), "
+                f"not {self.spares} and {self.queue_actors_max}"
             )
         if not self.members:
             object.__setattr__(self, "members", tuple(f"b{number}" for number in range(1, self.brokers + 1)))

@@ -28,6 +28,7 @@ class BrokerNode(Member):
         blank: bool,
         want_spare: Callable[[str], None],
         events: bool = False,
+        replicas_max: int = 0,
     ) -> dict[str, str]:
         """Start listening and dial the sequencers, and the tap if there is one.
 
@@ -37,6 +38,7 @@ class BrokerNode(Member):
             blank: an earlier incarnation of this broker was there before.
             want_spare: called with this broker's id when a warm queue replica has been used up.
             events: whether the cluster keeps events.
+            replicas_max: most replicas that keep queues; 0: all that there are.
 
         Returns:
             The addresses: "peers" and "clients".
@@ -44,7 +46,7 @@ class BrokerNode(Member):
         mine = self.name + "."
         machine = ReportingBroker if events else BrokerMachine
         shell = self._run(
-            machine(self.name, inc, members, token, blank=blank),
+            machine(self.name, inc, members, token, blank=blank, replicas_max=replicas_max),
             own,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),

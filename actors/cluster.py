@@ -229,8 +229,8 @@ def start_cluster(
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue, in milliseconds.
         spares: warm queue replicas per broker.
-        queue_actors_max: most queue replicas per broker (processes of 40 MB); further queues share them. None: twice
-            the cores that a broker has to itself, and no less than `spares`.
+        queue_actors_max: so many queue replicas per broker (processes of 40 MB) keep queues; further queues share them.
+            None: twice the cores that a broker has to itself.
         client_port: brokers' client ports count up from here; None for any free ports.
         num_cpus: of a fresh local Ray; None for all.
         bind: host that all listeners bind; None for loopback with a fresh local Ray, else each node's own address.
@@ -244,7 +244,7 @@ def start_cluster(
     """
     events = _directory(events)
     plan = Plan(
-        brokers, token, slice_ms, spares, queue_actors_max or spares, client_port or 0, bind or "", events=events,
+        brokers, token, slice_ms, spares, queue_actors_max or 1, client_port or 0, bind or "", events=events,
         events_keep_s=events_keep_days * 86400, events_keep_bytes=int(events_keep_gb * 1024**3),
     )  # fmt: skip
     say = progress or (lambda text: None)
@@ -259,7 +259,7 @@ def start_cluster(
     if bind is None and owns_ray:
         plan = replace(plan, bind="127.0.0.1")
     if queue_actors_max is None:
-        plan = replace(plan, queue_actors_max=max(spares, queue_actors(brokers, alive_nodes())))
+        plan = replace(plan, queue_actors_max=queue_actors(brokers, alive_nodes()))
     try:
         supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
         try:

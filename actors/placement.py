@@ -52,14 +52,14 @@ def broker_nodes(nodes: list[Node]) -> list[Node]:
 
 
 def queue_actors(brokers: int, nodes: list[Node]) -> int:
-    """How many queue replica processes a broker may well have: twice the cores it has to itself, and at least two.
+    """How many of a broker's processes may well keep queues: twice the cores it has to itself, and at least one.
 
-    More processes than that keep each other from the cores, and each of them finds smaller batches.
+    More than that keep each other from the cores, and each of them finds smaller batches.
     """
     carrying = broker_nodes(nodes)
     cores = min((node.resources.get("CPU", 1.0) for node in carrying), default=1.0)
     together = -(-brokers // max(1, len(carrying)))
-    return max(2, int(2 * cores / together))
+    return max(1, int(2 * cores / together))
 
 
 def current_place() -> dict[str, Any]:

@@ -174,6 +174,7 @@ class Supervisor:
         plan = self.plan
         await self.start_actor(
             broker, port, fresh(), list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
+            plan.queue_actors_max,
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
@@ -210,7 +211,7 @@ class Supervisor:
         """Start another warm queue replica for `broker` if the limit allows; whether one was started."""
         async with self.starting:
             mine = self.book.replicas(broker)
-            full = len(mine) >= self.plan.queue_actors_max
+            full = len(mine) >= max(self.plan.spares, self.plan.queue_actors_max)
             if self.stage_now != "running" or full or broker not in self.book:
                 return False
             return await self.add_replica(broker)

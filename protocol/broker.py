@@ -102,6 +102,7 @@ class BrokerMachine(Follower):
         token: what clients must present; "" admits everybody.
         limits: bounds of a client connection.
         blank: an earlier incarnation may have kept the wiring: no vote and no clients until it has rejoined (K4).
+        replicas_max: so many of its replicas keep queues, while any others are spares; 0: all.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class BrokerMachine(Follower):
         token: str = "",
         limits: Limits = DEFAULT,
         blank: bool = False,
+        replicas_max: int = 0,
     ) -> None:
         super().__init__()
         self.broker = broker
@@ -125,7 +127,7 @@ class BrokerMachine(Follower):
         self._clients: dict[str, Session] = {}
         self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=members)
         self.lease = Lease()
-        self.hosts = Hosts(self)
+        self.hosts = Hosts(self, replicas_max)
         self.standing = Standing(self, not blank)
         self.transfers = Transfers(self)
         self._token = token.encode()

@@ -1,7 +1,8 @@
 """Which of a broker's queue replicas keeps which queue.
 
-A new queue goes to a warm spare replica, or is hashed onto those that are there (`design.md` section 12). What a dead
-replica kept goes to others, blank and under a new incarnation: they may not vote with a log they do not have (K4).
+A new queue goes to a warm spare replica, or, when as many keep queues as the machine makes use of, is hashed onto those
+(`design.md` section 12). What a dead replica kept goes to others, blank and under a new incarnation: they may not vote
+with a log they do not have (K4).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Hosts:
     voters: queue id -> the members when it was declared.
     """
 
-    def __init__(self, broker: BrokerMachine) -> None:
+    def __init__(self, broker: BrokerMachine, most: int = 0) -> None:
         self.replicas: dict[str, set[str]] = {}
         self.of: dict[str, str] = {}
         self.starting: dict[str, int] = {}
@@ -44,6 +45,7 @@ class Hosts:
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
         self._broker = broker
+        self._most = most
         self._losses = 0
 
     def up(self, replica: str) -> None:
@@ -75,12 +77,12 @@ class Hosts:
             self.homeless[definition.id] = blank
             return
         spares = [name for name, queues in self.replicas.items() if not queues]
-        if spares:
+        keeping = sorted(name for name, queues in self.replicas.items() if queues)
+        if spares and (not self._most or len(keeping) < self._most):
             name = spares[0]
             broker.effects.append(WantSpare())
         else:
-            names = sorted(self.replicas)
-            name = names[zlib.crc32(definition.name.encode()) % len(names)]
+            name = keeping[zlib.crc32(definition.name.encode()) % len(keeping)]
         self.replicas[name].add(definition.id)
         self.of[definition.id] = name
         inc = self.incs[definition.id] = broker.inc + self._losses

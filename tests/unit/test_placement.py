@@ -1,4 +1,4 @@
-"""How many queue replica processes a broker is given."""
+"""How many of a broker's queue replica processes keep queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def node(cores: float, brokers: bool = False) -> Node:
 @pytest.mark.parametrize(
     "brokers, nodes, most",
     [
-        (3, [node(2)], 2),  # three brokers share two cores: never fewer than two processes
+        (3, [node(2)], 1),  # three brokers share two cores
+        (3, [node(1)], 1),
         (3, [node(16)], 10),
         (3, [node(8), node(8), node(8)], 16),
         (4, [node(8), node(4), node(8)], 4),  # two on one node, perhaps the small one

@@ -74,6 +74,7 @@ from mantamq.protocol.saying import LAZY_MS
 from mantamq.protocol.sequencer import SequencerMachine
 from mantamq.protocol.streams import KeeperView, StreamView
 from mantamq.protocol.updating import RETRY_MS
+from mantamq.protocol.wiring import QueueDefinition
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -1003,3 +1004,18 @@ def test_an_updater_that_is_gone_is_replaced_at_once():
     machine.rejoining.remind()
     (second,) = [effect.peer for effect in machine.effects if isinstance(effect, Send)]
     assert {first, second} == {"b1", "b2"}
+
+
+@pytest.mark.parametrize(("most", "keeping"), [(0, 3), (1, 1), (2, 2)])
+def test_so_many_replicas_keep_queues_and_the_others_stay_warm(most, keeping):
+    broker = BrokerMachine("b1", 1, ["b1"], replicas_max=most)
+    for number in range(3):
+        broker.step(PeerUp(f"b1.r{number}"))
+    for number in range(6):
+        broker.hosts.assign(QueueDefinition(f"q{number}#{number}", f"q{number}", {}), False)
+    assert sum(map(bool, broker.hosts.replicas.values())) == keeping
+    (first, *_) = broker.hosts.replicas
+    lost = broker.hosts.lost(first)
+    for id, _ in lost:
+        broker.hosts.assign(QueueDefinition(id, id.partition("#")[0], {}), True)
+    assert sum(map(len, broker.hosts.replicas.values())) == 6
