@@ -215,9 +215,16 @@ class ReportingBroker(BrokerMachine):
     """A broker that tells. Arguments as `BrokerMachine`."""
 
     def __init__(
-        self, broker: str, inc: int, members: list[str], token: str = "", limits: Limits = DEFAULT, blank: bool = False
+        self,
+        broker: str,
+        inc: int,
+        members: list[str],
+        token: str = "",
+        limits: Limits = DEFAULT,
+        blank: bool = False,
+        replicas_max: int = 0,
     ) -> None:
-        super().__init__(broker, inc, members, token, limits, blank)
+        super().__init__(broker, inc, members, token, limits, blank, replicas_max)
         self.watcher = _Watcher(broker, broker, inc)
         self._held_since_us = 0
 
