@@ -208,9 +208,9 @@ class Workloads:
         time.sleep(2.0)
         pids = list(self._cluster.actor_pids().values())
         daemons = [p.pid for p in psutil.Process().children(recursive=True) if p.pid not in pids]
-        before = sum(_cpu_s(pid) for pid in pids)
+        before = sum(cpu_s(pid) for pid in pids)
         time.sleep(IDLE_S)
-        used = sum(_cpu_s(pid) for pid in pids) - before
+        used = sum(cpu_s(pid) for pid in pids) - before
         found = {
             "actors_pss_mb": sum(map(_pss_mb, pids)),
             "ray_pss_mb": sum(map(_pss_mb, daemons)),
@@ -231,7 +231,8 @@ def _pss_mb(pid: int) -> float:
     return 0.0
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far, in seconds; 0 if it is gone."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.Error:
