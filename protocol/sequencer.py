@@ -367,6 +367,7 @@ class SequencerMachine:
         if have < stream.base:
             if keeper.voting:
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
+                self.flow.ends(peer)
                 return
             keeper.updating = True
         stream.keepers[voter] = keeper
