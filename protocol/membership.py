@@ -36,8 +36,9 @@ class Membership:
 
     def admit(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """A blank keeper that is no voter of the stream holds what it needs: order that it becomes one, if that can be
-        done now. Otherwise it is tried again when the change before it is committed."""
-        known = stream.name == CLUSTER or voter in self._members()
+        done now. Otherwise it is tried again when the change before it is committed; a queue's when the cluster's is, which
+        another sequencer might not find: it would see a stranger off that joins the cluster all the same."""
+        known = stream.name == CLUSTER or voter in self.machine.members
         if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
             keeper.rejoin = stream.end
             stream.returned[voter] = keeper.inc, stream.end

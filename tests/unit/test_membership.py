@@ -210,6 +210,8 @@ def test_a_broker_joins_the_cluster_then_its_queues():
     assert cluster.events("q#1") == [], "it is no member yet"
     cluster.hold(["b4"], 1, (CLUSTER,))
     assert cluster.events() == [Member("b4", 5, True)]
+    cluster.hold(["b4"], 1, ("q#1",))
+    assert cluster.events("q#1") == [], "another sequencer may not find it, and would see it off again"
     cluster.hold(["b4", "b1"], 2, (CLUSTER,))
     assert cluster.of().commit == 1, "two of those who vote before must hold it"
     cluster.hold(["b2"], 2, (CLUSTER,))
