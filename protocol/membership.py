@@ -36,8 +36,8 @@ class Membership:
 
     def admit(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """A blank keeper that is no voter of the stream holds what it needs: order that it becomes one, if that can be
-        done now. Otherwise it is tried again when the change before it is committed; a queue's when the cluster's is, which
-        another sequencer might not find: it would see a stranger off that joins the cluster all the same."""
+        done now. Otherwise it is tried again when the change before it is committed. A queue's waits for the cluster's
+        as well: another sequencer might not find that, and would see off a stranger who joins the cluster later."""
         known = stream.name == CLUSTER or voter in self.machine.members
         if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
             keeper.rejoin = stream.end
