@@ -125,6 +125,7 @@ class Reign:
         else:
             quorums = [(voters, recovery_quorum(voters)) for voters in _last_voters(stream, best, members)]
         known = {voter: logs[voter].inc for voter in logs} | {voter: self.markers[voter].inc for voter in empty}
+        known |= _entering(stream, best)
         if any(sum(v in known for v in voters) < needed for voters, needed in quorums):
             self._quorum_ms.pop(stream.name, None)
             return None
@@ -165,6 +166,17 @@ def _last_voters(stream: StreamView, best: Subscribe, members: list[str]) -> lis
     if not best.change:
         return [before]
     return [best.changed] if committed(stream) >= best.change else [before, best.changed]
+
+
+def _entering(stream: StreamView, best: Subscribe | None) -> dict[str, int]:
+    """Who joins by the best log's last change, and is still the incarnation that joins: it has lost nothing, so what it
+    does not hold it has never acknowledged, though its own log does not yet say that it votes."""
+    entering = set(best.changed).difference(best.voters) if best is not None else set()
+    return {
+        voter: voice.inc
+        for voter, (_, voice) in stream.voices.items()
+        if best is not None and voter in entering and voice.inc == best.rising.get(voter)
+    }
 
 
 def adopt(stream: StreamView, best: Subscribe | None, fetched: Fetched | None) -> None:

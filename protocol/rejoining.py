@@ -30,9 +30,11 @@ class Rejoining:
         self.machine = machine
 
     def update(self, stream: StreamView, keeper: KeeperView) -> None:
-        """Name an updater, each time another: the one before may have died."""
-        keeper.remind_ms = self.machine.now_ms + RETRY_MS
-        able = [other.peer for other in sorted(stream.voting(), key=patience, reverse=True)]
+        """Name an updater, each time another: the one before may have died. It must know that all is committed which is
+        not in the log any more; if nobody does, somebody will at the next beat."""
+        knowing = [other for other in stream.voting() if other.sent_commit >= stream.base]
+        able = [other.peer for other in sorted(knowing, key=patience, reverse=True)]
+        keeper.remind_ms = self.machine.now_ms + (RETRY_MS if able else 0)
         if able:
             self.machine.send(able[stream.updater % len(able)], Update(stream.name, keeper.peer))
             stream.updater += 1

@@ -365,6 +365,18 @@ def test_a_change_under_way_needs_a_quorum_of_both():
     assert adopted(one | {"b2": voice("b2", 8, voters=THREE)}) == "b1.r0"
 
 
+@pytest.mark.parametrize(("inc", "counts"), [(1, True), (2, False)])
+def test_who_joins_counts_before_it_knows_that_it_does(inc, counts):
+    """Two vote, the third joins; the other voter has died, and the joiner was not told of its own joining."""
+    two = ["b1", "b2"]
+    voices = {
+        "b1": voice("b1", 9, voters=two, change=9, changed=THREE, rising={"b3": 1}),
+        "b2": voice("b2", 0, blank=True, inc=2, voters=two),
+        "b3": voice("b3", 8, blank=True, inc=inc, voters=two),
+    }
+    assert adopted(voices) == ("b1.r0" if counts else None), "another incarnation may have held what it does not now"
+
+
 def test_a_change_that_anybody_knows_as_committed_needs_the_voters_after_it():
     four = [*THREE, "b4"]
     one = {"b1": voice("b1", 9, voters=THREE, change=9, changed=four)}

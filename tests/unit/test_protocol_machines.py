@@ -964,6 +964,7 @@ def test_an_update_of_which_nothing_is_seen_is_ordered_again():
     for name in ("b1", "b2"):
         machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
     machine.streams["q#1"].base = 1  # all hold it, so it is forgotten
+    machine.streams["q#1"].keepers["b1"].sent_commit = 1
     back = Subscribe("q#1", "b2", 0, ZERO, inc=2, blank=True)
     updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
     assert updates == [Update("q#1", "b2")]
@@ -973,3 +974,16 @@ def test_an_update_of_which_nothing_is_seen_is_ordered_again():
     machine.step(Tick(RETRY_MS))
     machine.rejoining.remind()
     assert machine.effects == [Send("b1", Update("q#1", "b2"))]
+
+
+def test_an_updater_knows_that_what_the_log_no_longer_has_is_committed():
+    machine = SequencerMachine(7, MEMBERS)
+    for name in MEMBERS:
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    stream = machine.streams["q#1"]
+    stream.base = stream.commit = 1
+    machine.step(Received("b3", Subscribe("q#1", "b3", 0, ZERO, inc=2, blank=True)))
+    assert machine.effects == [], "its sync point would be too early to go on from"
+    stream.keepers["b2"].sent_commit = 1
+    machine.rejoining.remind()  # at the next beat
+    assert machine.effects == [Send("b2", Update("q#1", "b3"))]
