@@ -11,6 +11,7 @@ from typing import Any
 from mantamq.protocol.effects import OWNERSHIP, Received
 from mantamq.protocol.events import CLUSTER
 from mantamq.protocol.frames import Append, Bury, Suspect
+from mantamq.protocol.voters import majority
 
 from .world import World
 
@@ -36,6 +37,7 @@ class Faults:
         self._doomed = ""  # a sequencer that is to die in the midst of its work
         self._burier = False  # whether the next broker that buries is to die
         world.taps.append(self._sent)
+        world.spares = self._spares
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
         self._until_us = 0  # when the longest pause or cut will be over
 
@@ -177,6 +179,18 @@ class Faults:
             if missing >= (len(voters) - 1) // 2 and not (len(voters) == 2 and not missing):
                 return False
         return True
+
+    def _spares(self, broker: str) -> bool:
+        """Whether the others make a majority in every stream, before and after a change that is under way: who is gone
+        for good takes a vote with it that nobody gives back, where one that comes back votes again."""
+        counts = list(self.voters.items())
+        for name in self.world.sequencers():
+            counts += [(s.name, s.changed) for s in self.world.machines[name].streams.values() if s.change]
+        return all(
+            sum(self._keeps(voter, stream) for voter in voters if voter != broker) >= majority(voters)
+            for stream, voters in counts
+            if broker in voters
+        )
 
     def _keeps(self, broker: str, stream: str) -> bool:
         """Whether its copy of the stream counts."""
