@@ -39,6 +39,7 @@ class Faults:
         world.taps.append(self._sent)
         world.spares = self._spares
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
+        self.deleted: set[str] = set()  # queues that are not there any more
         self._until_us = 0  # when the longest pause or cut will be over
 
     def maybe(self, rng: random.Random) -> None:
@@ -174,7 +175,7 @@ class Faults:
         world = self.world
         if world.now_us < self._until_us + 1_000_000:
             return False
-        for stream, voters in self.voters.items():
+        for stream, voters in self._votes():
             missing = sum(not self._keeps(voter, stream) for voter in voters)
             if missing >= (len(voters) - 1) // 2 and not (len(voters) == 2 and not missing):
                 return False
@@ -183,7 +184,7 @@ class Faults:
     def _spares(self, broker: str) -> bool:
         """Whether the others make a majority in every stream, before and after a change that is under way: who is gone
         for good takes a vote with it that nobody gives back, where one that comes back votes again."""
-        counts = list(self.voters.items())
+        counts = self._votes()
         for name in self.world.sequencers():
             counts += [(s.name, s.changed) for s in self.world.machines[name].streams.values() if s.change]
         return all(
@@ -191,6 +192,9 @@ class Faults:
             for stream, voters in counts
             if broker in voters
         )
+
+    def _votes(self) -> list[tuple[str, list[str]]]:
+        return [(stream, voters) for stream, voters in self.voters.items() if stream not in self.deleted]
 
     def _keeps(self, broker: str, stream: str) -> bool:
         """Whether its copy of the stream counts."""
