@@ -38,7 +38,6 @@ from .frames import (
     Frame,
     Gap,
     Leave,
-    Left,
     Nack,
     Orphaned,
     Prepare,
@@ -349,7 +348,7 @@ class SequencerMachine:
         newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
         if self.membership.turns_away(stream, frame, newest):
             if stream.name == CLUSTER:
-                self.send(peer, Left(voter))
+                self.membership.tell_left(peer, voter)
             return
         if self._is_out(voter, frame.inc) or frame.inc < newest:
             self.send(peer, Evicted(f"incarnation {frame.inc} of {voter} is over: a newer one keeps {stream.name}"))
@@ -423,6 +422,8 @@ class SequencerMachine:
             keeper.sent_commit = max(keeper.sent_commit, ack.applied)
             if ack.applied > stream.commit:  # a learner was told of a majority before us
                 self._commit(stream, ack.applied)
+            if stream.name in self.membership.untold:
+                self.membership.heard(stream)
         if ack.eager and keeper.sent_commit < stream.commit:
             self.dirty[stream.name] = None
         if ack.match > keeper.match:
