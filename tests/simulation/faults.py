@@ -61,10 +61,15 @@ class Faults:
     def _sent(self, source: str, target: str, frame: object) -> None:
         if self._burier and isinstance(frame, Bury) and self._may_lose():
             self._burier = False
-            self.world.after(self.world.rng.randrange(1, 2_000), lambda: self.world.crash(target))
+            self.world.after(self.world.rng.randrange(1, 2_000), lambda: self._crash_if_spared(target))
         if source == self._doomed and isinstance(frame, Append) and frame.entries and self.world.rng.random() < 0.2:
             self._doomed = ""
             self.world.doomed.add(source)
+
+    def _crash_if_spared(self, broker: str) -> None:
+        """Another may have been lost since this was decided."""
+        if self._may_lose():
+            self.world.crash(broker)
 
     def _ownership(self, rng: random.Random) -> None:
         self.world.crash(OWNERSHIP)
