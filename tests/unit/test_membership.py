@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from cluster_in_memory import MemoryCluster
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.effects import (
     Close,
@@ -286,6 +287,17 @@ def test_a_broker_leaves_its_queues_then_the_cluster():
     assert cluster.left() == ["b3"]
     cluster.tell("b1", leave)
     assert cluster.left() == ["b3", "b1"], "whoever asks is told"
+
+
+def test_all_replicas_say_that_they_know_a_change_as_committed_though_nothing_follows():
+    cluster = MemoryCluster(replicas=1)
+    assert cluster.client("b1").command("declare_queue", name="q").code == ""
+    (stream,) = [s for s in cluster.machines["sequencer"].streams.values() if s.name != CLUSTER]
+    cluster.pass_time(100)
+    assert [keeper.applied for keeper in stream.keepers.values()] == [stream.start] * 3
+    cluster.machines["sequencer"].append(stream, encode_event(Member("b4", 1, False)))
+    cluster.pass_time(300)
+    assert [keeper.applied for keeper in stream.keepers.values()] == [stream.start + 1] * 3
 
 
 def test_who_leaves_names_all_queues_first():
