@@ -182,24 +182,33 @@ class Faults:
             return False
         for stream, voters in self._votes():
             missing = sum(not self._keeps(voter, stream) for voter in voters)
-            if missing >= (len(voters) - 1) // 2 and not (len(voters) == 2 and not missing):
+            # One of two comes back by the other's log, if that one stays: a leave under way would make it the only voter.
+            pair = len(voters) == 2 and not missing and not world.leaving.intersection(voters)
+            if missing >= (len(voters) - 1) // 2 and not pair:
                 return False
         return True
 
     def _spares(self, broker: str) -> bool:
         """Whether the others make a majority in every stream, before and after a change that is under way: who is gone
         for good takes a vote with it that nobody gives back, where one that comes back votes again."""
-        counts = self._votes()
-        for name in self.world.sequencers():
-            counts += [(s.name, s.changed) for s in self.world.machines[name].streams.values() if s.change]
         return all(
             sum(self._keeps(voter, stream) for voter in voters if voter != broker) >= majority(voters)
-            for stream, voters in counts
+            for stream, voters in self._votes()
             if broker in voters
         )
 
     def _votes(self) -> list[tuple[str, list[str]]]:
-        return [(stream, voters) for stream, voters in self.voters.items() if stream not in self.deleted]
+        """Stream -> who votes, and who will when a change that is under way is committed."""
+        counts = [(stream, voters) for stream, voters in self.voters.items() if stream not in self.deleted]
+        for name, machine in self.world.machines.items():
+            if name in self.world.sequencers():
+                counts += [(s.name, s.changed) for s in machine.streams.values() if s.change]
+                continue
+            keepers = [machine.keeper] if name in self.world.brokers else []
+            keepers += [hosted.keeper for hosted in machine.queues.values()] if "." in name else []
+            said = [keeper.subscribe() for keeper in keepers]
+            counts += [(frame.stream, frame.changed) for frame in said if frame.change]
+        return counts
 
     def _keeps(self, broker: str, stream: str) -> bool:
         """Whether its copy of the stream counts."""
