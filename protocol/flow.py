@@ -175,7 +175,17 @@ class Flow:
         if keeper is not None:
             reason = f"{member} is too far behind in {stream.name}: come back through an update (S8)"
             self.machine.send(keeper.peer, Evicted(reason))
+            self.ends(keeper.peer)
         self.trim(stream)
+
+    def ends(self, peer: str) -> None:
+        """A process has been told to end, and a broker takes its replicas with it. What else they keep does not count
+        from now on, not only from when their links break: another member may be given up before that."""
+        for stream in self.machine.streams.values():
+            for voter, keeper in list(stream.keepers.items()):
+                if keeper.peer == peer or keeper.peer.startswith(f"{peer}."):
+                    del stream.keepers[voter]
+                    stream.away.add(voter)
 
     def enrolled(self, stream: StreamView, voter: str) -> None:
         self.passed.discard((stream.name, voter))

@@ -24,19 +24,24 @@ class Membership:
 
     Attributes:
         leaving: brokers that are to leave -> their incarnations, 0 for one that is out and is not to come back.
+        untold: streams that somebody has left, and too few of the others know that as committed.
+        _parted: (peer, broker) to be told then that the broker has left the cluster.
         _hosting: such a broker -> the queues there are, by the cluster stream up to that index.
     """
 
     def __init__(self, machine: SequencerMachine) -> None:
         self.machine = machine
         self.leaving: dict[str, int] = {}
+        self.untold: set[str] = set()
+        self._parted: set[tuple[str, str]] = set()
         self._hosting: dict[str, tuple[int, list[str]]] = {}
 
     # ---- changes of one stream's voters
 
     def admit(self, stream: StreamView, voter: str, keeper: KeeperView) -> None:
         """A blank keeper that is no voter of the stream holds what it needs: order that it becomes one, if that can be
-        done now. Otherwise it is tried again when the change before it is committed."""
+        done now. Otherwise it is tried again when the change before it is committed. A queue's waits for the cluster's
+        as well: another sequencer might not find that, and would see off a stranger who joins the cluster later."""
         known = stream.name == CLUSTER or self._stays(voter)
         if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
             keeper.rejoin = stream.end
@@ -52,26 +57,20 @@ class Membership:
         change(stream.changed, event)
         return True
 
-    def deciding(self, stream: StreamView) -> list[str]:
-        """Whose majority commits. While a change is under way that is the voters before it; but who has left the
-        cluster had left all queues before, so such a change of a queue's was committed, and only nobody was told."""
-        if stream.change and stream.name != CLUSTER:
-            cluster, gone = self.machine.streams.get(CLUSTER), set(stream.voters).difference(stream.changed)
-            if cluster is not None and cluster.ready and gone.isdisjoint(self._members()) and gone:
-                return stream.changed
-        return stream.voters
-
     def done(self, stream: StreamView) -> None:
         """A change of the voters is committed."""
         left = [voter for voter in stream.voters if voter not in stream.changed]
+        stream.settled = stream.change
         stream.voters, stream.changed, stream.change = stream.changed, [], 0
+        if left:
+            self.untold.add(stream.name)
         for voter in left:
             keeper = stream.keepers.pop(voter, None)
             stream.away.discard(voter)
             if stream.name == CLUSTER:
                 self.machine.absent.discard(voter)
                 if keeper is not None:
-                    self.machine.send(keeper.peer, Left(voter))
+                    self.tell_left(keeper.peer, voter)
         if stream.name == CLUSTER:
             machine = self.machine
             machine.members = machine.pulse.members = machine.reign.members = stream.voters
@@ -81,6 +80,36 @@ class Membership:
             self.resume(stream)
             if left and CLUSTER in self.machine.streams:
                 self._see_off(self.machine.streams[CLUSTER])
+
+    def tell_left(self, peer: str, broker: str) -> None:
+        """The broker has left the cluster, and may end once that is known."""
+        self._parted.add((peer, broker))
+        self.untold.add(CLUSTER)
+        self.heard(self.machine.streams[CLUSTER])
+
+    def heard(self, stream: StreamView) -> None:
+        """A voter has applied more of a stream that somebody has left."""
+        if not self._known(stream):
+            return
+        self.untold.discard(stream.name)
+        if stream.name != CLUSTER:
+            self._see_off(self.machine.streams[CLUSTER])
+            return
+        members = self._members()
+        for peer, broker in sorted(self._parted):
+            if broker not in members:
+                self.machine.send(peer, Left(broker))
+        self._parted = {item for item in self._parted if item[1] in members}
+
+    @staticmethod
+    def _known(stream: StreamView) -> bool:
+        """Whether so many voters know the last change as committed that each recovery quorum of them has one. Until
+        then another sequencer may have to commit it anew, and that takes those who voted before."""
+        since = max(stream.start, stream.settled)
+        know = sum(
+            keeper.voting and v in stream.voters and keeper.applied >= since for v, keeper in stream.keepers.items()
+        )
+        return stream.ready and bool(stream.voters) and know >= majority(stream.voters)
 
     def resume(self, stream: StreamView) -> None:
         """What waited for the change before, or for the term's first commit."""
@@ -101,11 +130,8 @@ class Membership:
 
     def remind(self) -> None:
         """Every beat: what could not be done before, because a stream was not ready, say."""
-        for stream in list(self.machine.streams.values()):
-            if stream.change:
-                self.machine.advance(stream)
-            if self.leaving:
-                self._see_off(stream)
+        for stream in list(self.machine.streams.values()) if self.leaving else ():
+            self._see_off(stream)
 
     def leave(self, peer: str, frame: Leave) -> None:
         machine, broker = self.machine, frame.broker
@@ -115,8 +141,8 @@ class Membership:
         self.leaving[broker] = frame.inc
         self._hosting[broker] = frame.index, frame.hosting
         if broker not in self._members():
-            if cluster is not None and cluster.ready and cluster.commit >= cluster.start:
-                machine.send(peer, Left(broker))
+            if cluster is not None and cluster.ready:
+                self.tell_left(peer, broker)
             return
         for name in frame.hosting:
             if name not in machine.dropped:
@@ -169,8 +195,6 @@ class Membership:
             return True  # it is said anew when the rest has been applied
         for name in hosting:
             stream = streams.get(name)
-            if stream is not None and not (stream.ready and stream.voters):
-                return True
-            if stream is not None and (broker in stream.voters or broker in stream.changed):
+            if stream is not None and (broker in stream.voters or broker in stream.changed or not self._known(stream)):
                 return True
         return False

@@ -37,6 +37,7 @@ from .events import (
     Purge,
     Reject,
     Release,
+    Start,
     decode_event,
     encode_event,
 )
@@ -306,6 +307,9 @@ class ReplicaMachine(Follower):
             hosted.dispatcher.returned(done.positions)
         elif kind in EXPELS:
             self.grants.expelled(hosted, event, done)
+            hosted.needs_ack = True  # who leaves waits until others know that it is committed
+        elif kind is Start:
+            hosted.needs_ack = True
         elif kind is Expire:
             for first, last in pairs(event.ranges):  # type: ignore[union-attr]
                 hosted.dispatcher.expiring.remove(first, last)

@@ -38,7 +38,6 @@ from .frames import (
     Frame,
     Gap,
     Leave,
-    Left,
     Nack,
     Orphaned,
     Prepare,
@@ -236,7 +235,7 @@ class SequencerMachine:
             stream.away.add(broker)
             if stream.ready:
                 self.append(stream, encode_event(Evict(broker, inc)))
-                self.advance(stream)
+                self._advance(stream)
         for stream in list(self.streams.values()):
             self.drop_if_gone(stream)
 
@@ -349,7 +348,7 @@ class SequencerMachine:
         newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
         if self.membership.turns_away(stream, frame, newest):
             if stream.name == CLUSTER:
-                self.send(peer, Left(voter))
+                self.membership.tell_left(peer, voter)
             return
         if self._is_out(voter, frame.inc) or frame.inc < newest:
             self.send(peer, Evicted(f"incarnation {frame.inc} of {voter} is over: a newer one keeps {stream.name}"))
@@ -367,6 +366,7 @@ class SequencerMachine:
         if have < stream.base:
             if keeper.voting:
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
+                self.flow.ends(peer)
                 return
             keeper.updating = True
         stream.keepers[voter] = keeper
@@ -381,7 +381,7 @@ class SequencerMachine:
         self.dirty[stream.name] = None
         if keeper.updating:
             self.rejoining.update(stream, keeper)
-        self.advance(stream)  # its acknowledgement may have been lost with the link
+        self._advance(stream)  # its acknowledgement may have been lost with the link
 
     def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
         if frame.stream in self.dropped or self.reign.role != LEADING:
@@ -422,12 +422,14 @@ class SequencerMachine:
             keeper.sent_commit = max(keeper.sent_commit, ack.applied)
             if ack.applied > stream.commit:  # a learner was told of a majority before us
                 self._commit(stream, ack.applied)
+            if stream.name in self.membership.untold:
+                self.membership.heard(stream)
         if ack.eager and keeper.sent_commit < stream.commit:
             self.dirty[stream.name] = None
         if ack.match > keeper.match:
             keeper.match = min(ack.match, stream.end)
             keeper.next = max(keeper.next, keeper.match + 1)
-            self.advance(stream)
+            self._advance(stream)
         if not keeper.voting:
             keeper.goal = keeper.goal if keeper.goal >= 0 else stream.commit
             self.rejoining.propose(stream, ack.voter, keeper)
@@ -446,7 +448,7 @@ class SequencerMachine:
 
     # ---- commit
 
-    def advance(self, stream: StreamView) -> None:
+    def _advance(self, stream: StreamView) -> None:
         """Commit the largest index a majority holds, of this term (S4)."""
         keepers = stream.keepers
         for voter, keeper in keepers.items():
@@ -462,7 +464,7 @@ class SequencerMachine:
     def _held(self, stream: StreamView) -> int:
         """Up to where it is committed by what is held: by the voters before a change no further than the change."""
         held = {voter: keeper.match for voter, keeper in stream.keepers.items() if keeper.voting}
-        index = held_by_majority(self.membership.deciding(stream), held)
+        index = held_by_majority(stream.voters, held)
         if index < stream.start:
             return 0
         return min(index, stream.change) if stream.change else index

@@ -88,6 +88,7 @@ class StreamView:
         voters: whose logs count, as committed; empty as long as nobody has said.
         change, changed: index of a change of the voters that is not committed (0: none is under way), and the voters
             behind it.
+        settled: index of the last change that was committed in this term.
         returned: voter -> (incarnation, index of the entry by which it joins or rejoins, 0 for long ago).
         pledged: voter -> the incarnation whose promise counted when the log was adopted.
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
@@ -95,8 +96,8 @@ class StreamView:
 
     __slots__ = (
         "asked", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "incs", "keepers", "log",
-        "name", "numbers", "pledged", "ready", "repeats", "returned", "size", "start", "total", "updater", "voices",
-        "voters", "waiting", "waiting_from",
+        "name", "numbers", "pledged", "ready", "repeats", "returned", "settled", "size", "start", "total", "updater",
+        "voices", "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
     def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
@@ -104,6 +105,7 @@ class StreamView:
         self.voters = list(voters)
         self.change = 0
         self.changed: list[str] = []
+        self.settled = 0
         self.returned: dict[str, tuple[int, int]] = {}
         self.pledged: dict[str, int] = {}
         self.ready = False

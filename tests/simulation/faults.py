@@ -11,6 +11,7 @@ from typing import Any
 from mantamq.protocol.effects import OWNERSHIP, Received
 from mantamq.protocol.events import CLUSTER
 from mantamq.protocol.frames import Append, Bury, Suspect
+from mantamq.protocol.voters import majority
 
 from .world import World
 
@@ -36,7 +37,9 @@ class Faults:
         self._doomed = ""  # a sequencer that is to die in the midst of its work
         self._burier = False  # whether the next broker that buries is to die
         world.taps.append(self._sent)
+        world.spares = self._spares
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
+        self.deleted: set[str] = set()  # queues that are not there any more
         self._until_us = 0  # when the longest pause or cut will be over
 
     def maybe(self, rng: random.Random) -> None:
@@ -58,10 +61,15 @@ class Faults:
     def _sent(self, source: str, target: str, frame: object) -> None:
         if self._burier and isinstance(frame, Bury) and self._may_lose():
             self._burier = False
-            self.world.after(self.world.rng.randrange(1, 2_000), lambda: self.world.crash(target))
+            self.world.after(self.world.rng.randrange(1, 2_000), lambda: self._crash_if_spared(target))
         if source == self._doomed and isinstance(frame, Append) and frame.entries and self.world.rng.random() < 0.2:
             self._doomed = ""
             self.world.doomed.add(source)
+
+    def _crash_if_spared(self, broker: str) -> None:
+        """Another may have been lost since this was decided."""
+        if self._may_lose():
+            self.world.crash(broker)
 
     def _ownership(self, rng: random.Random) -> None:
         self.world.crash(OWNERSHIP)
@@ -172,11 +180,35 @@ class Faults:
         world = self.world
         if world.now_us < self._until_us + 1_000_000:
             return False
-        for stream, voters in self.voters.items():
+        for stream, voters in self._votes():
             missing = sum(not self._keeps(voter, stream) for voter in voters)
-            if missing >= (len(voters) - 1) // 2 and not (len(voters) == 2 and not missing):
+            # One of two comes back by the other's log, if that one stays: a leave under way would make it the only voter.
+            pair = len(voters) == 2 and not missing and not world.leaving.intersection(voters)
+            if missing >= (len(voters) - 1) // 2 and not pair:
                 return False
         return True
+
+    def _spares(self, broker: str) -> bool:
+        """Whether the others make a majority in every stream, before and after a change that is under way: who is gone
+        for good takes a vote with it that nobody gives back, where one that comes back votes again."""
+        return all(
+            sum(self._keeps(voter, stream) for voter in voters if voter != broker) >= majority(voters)
+            for stream, voters in self._votes()
+            if broker in voters
+        )
+
+    def _votes(self) -> list[tuple[str, list[str]]]:
+        """Stream -> who votes, and who will when a change that is under way is committed."""
+        counts = [(stream, voters) for stream, voters in self.voters.items() if stream not in self.deleted]
+        for name, machine in self.world.machines.items():
+            if name in self.world.sequencers():
+                counts += [(s.name, s.changed) for s in machine.streams.values() if s.change]
+                continue
+            keepers = [machine.keeper] if name in self.world.brokers else []
+            keepers += [hosted.keeper for hosted in machine.queues.values()] if "." in name else []
+            said = [keeper.subscribe() for keeper in keepers]
+            counts += [(frame.stream, frame.changed) for frame in said if frame.change]
+        return counts
 
     def _keeps(self, broker: str, stream: str) -> bool:
         """Whether its copy of the stream counts."""

@@ -73,7 +73,7 @@ class Story:
         self.moves = Moves(self.world, seed)
         self.watch.before_commit.append(self.moves.before)
         if self.faults is not None:
-            self.faults.voters = self.watch.voters
+            self.faults.voters, self.faults.deleted = self.watch.voters, self.watch.gone
         self.deliveries = Deliveries(self.world, self.watch)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)

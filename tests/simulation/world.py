@@ -76,6 +76,7 @@ class World:
         posted: how many frames were sent, heartbeats apart.
         crashes: how many processes have died.
         deaths: called with (name, machine) when a process dies.
+        spares: whether every stream has its majority without that broker, so that it may be gone for good.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class World:
         self.standby = standby
         self.crashes = 0
         self.deaths: list[Callable[[str, Any], None]] = []
+        self.spares: Callable[[str], bool] = lambda broker: True
         self._incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
@@ -277,7 +279,7 @@ class World:
             self._gone.add(name)
             for replica in [other for other in self.machines if other.startswith(name + ".")]:
                 self.crash(replica, back=False)
-        if name in self.leaving and name in self.brokers and self.rng.random() < 0.5:
+        if name in self.leaving and name in self.brokers and self.rng.random() < 0.5 and self.spares(name):
             self._gone.add(name)  # it is not started again
         if not back or not self.standby or name.partition(".")[0] in self._gone:
             return

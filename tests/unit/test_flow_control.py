@@ -212,6 +212,29 @@ def test_one_is_given_up_at_a_time():
     assert able("b3") and not able("b2") and not able("b1")
 
 
+def test_what_a_member_that_is_given_up_keeps_besides_does_not_count_any_more():
+    """Two that join a queue are behind in it, where no majority needs them; in another queue they are one."""
+    cluster = SlowCluster(replicas=1)
+    client = sender(cluster)
+    assert client.command("declare_queue", name="other").code == ""
+    stream = next(s for s in cluster.sequencer.streams.values() if s.name.startswith("q#"))
+    stream.voters[:] = ["b1"]
+    for joining in ("b2", "b3"):
+        stream.keepers[joining].voting = False
+        cluster.stuck[f"{joining}.r0"] = []
+    send(cluster, client, LIMIT)
+    cluster.pass_time(flow.PATIENCE_MS + 500)
+    told = [f for name in cluster.stuck for _, f in cluster.stuck[name] if isinstance(f, Evicted)]
+    assert len(told) == 1
+
+
+def test_a_broker_that_is_given_up_takes_its_replicas_along():
+    cluster = SlowCluster(replicas=1)
+    sender(cluster)
+    cluster.sequencer.flow.ends("b3")
+    assert not any("b3" in stream.keepers for stream in cluster.sequencer.streams.values())
+
+
 def test_a_member_that_is_not_there_counts_as_behind():
     cluster = SlowCluster(replicas=1)
     client = sender(cluster)
