@@ -334,6 +334,8 @@ class SequencerMachine:
         if stream.ready:
             self.enrol(stream, peer, frame)
             return
+        if frame.promised < self.ballot:
+            return  # said to an older ballot of ours; it may have held more since, and speaks again when it promises
         known = stream.voices.get(frame.voter)
         if known is None or known[1].inc <= frame.inc:
             stream.voices[frame.voter] = (peer, frame)

@@ -26,6 +26,7 @@ class Succession:
 
     def suspect(self, peer: str, frame: Suspect) -> None:
         if self.machine.reign.suspected(frame, self.machine.now_ms):
+            self.machine.reign.markers.clear()  # a promise is of one ballot
             self.machine.ballot = (self.machine.reign.highest[0] + 1, self.machine.uid)
             self.machine.reign.role = PREPARING
             self.ask(list(self.machine.linked))
@@ -37,7 +38,8 @@ class Succession:
             self.machine.send(peer, Prepare(self.machine.ballot))
 
     def promised(self, peer: str, frame: Promised) -> None:
-        if frame.ballot == self.machine.ballot and not self.machine.born:
+        preparing = self.machine.reign.role != STANDBY  # else it was said before we gave that ballot up
+        if preparing and frame.ballot == self.machine.ballot and not self.machine.born:
             self.machine.reign.markers[frame.broker] = frame
             self.recover_all()
 

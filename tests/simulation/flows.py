@@ -15,9 +15,9 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 15_000
+SLACK_BYTES = 40_000
 SLACK_ENTRIES = 200
-"""So much may be under way when flow control goes on, and it goes on being committed."""
+"""So much may be under way when flow control goes on, and it goes on being committed: a window of each sender."""
 SLACK_BEATS = 12
 
 

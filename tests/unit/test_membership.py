@@ -40,10 +40,12 @@ from mantamq.protocol.frames import (
     Leave,
     Left,
     MembersChanged,
+    Nack,
     Open,
     Promised,
     Request,
     Subscribe,
+    Suspect,
     Void,
     Yield,
     Yielded,
@@ -449,6 +451,27 @@ def test_a_promise_that_was_worth_nothing(rising, gives_up):
     assert (machine.deposed is not None) == gives_up
     stream.commit = 5
     assert not machine.succession.mistaken(stream, voice("b1", 9, rising=rising)[1]), "it has met a majority"
+
+
+def test_a_promise_counts_for_its_own_ballot_only():
+    """A rival won; when it is gone in turn, what was promised to the ballot before is worth nothing: more was held since."""
+    machine = SequencerMachine(8, THREE, leading=False)
+
+    def suspect(ballot: tuple[int, int]) -> tuple[int, int]:
+        for name in ("b1", "b2"):
+            machine.step(Received(name, Suspect(ballot, name, THREE)))
+        return machine.ballot
+
+    first = suspect(ONE)
+    machine.step(Received("b1", Promised(first, "b1", 1, False, [])))
+    machine.step(Received("b3", Nack((first[0], 9))))
+    machine.step(Received("b2", Promised(first, "b2", 1, False, [])))  # it was on its way
+    second = suspect((first[0], 9))
+    assert second > first and machine.reign.role == PREPARING and machine.reign.markers == {}
+    machine.step(Received("b1.r0", Subscribe("q#1", "b1", 0, ZERO, first, inc=1)))
+    assert not machine.streams["q#1"].voices
+    machine.step(Received("b1.r0", Subscribe("q#1", "b1", 0, ZERO, second, inc=1)))
+    assert machine.streams["q#1"].voices
 
 
 # ---- a broker
