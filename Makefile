@@ -1,6 +1,6 @@
 # Everything runs in .venv, which is made here; a fresh machine needs only Python 3.11+, make and the package index.
 PYTHON ?= python3
-SEEDS ?= 300
+SEEDS ?= 500
 STATES ?= 1000000
 MINUTES ?= 1
 FAULTS ?= all

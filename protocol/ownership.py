@@ -40,16 +40,19 @@ def next_interested(interested: dict[str, str], after: str) -> str:
 
 class _Queue:
     """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (whom an own event of
-    ours names, under way), last (who held it before it was given up), told (the Contended last sent to the owner),
-    renewed (brokers whose interest is newer than what last named them)."""
+    ours names, under way), asked (number of the request with that event, 0 when it is answered), unheard (a link
+    broke meanwhile, perhaps with the word of what became of it), last (who held it before it was given up), told (the
+    Contended last sent to the owner), renewed (brokers whose interest is newer than what last named them)."""
 
-    __slots__ = ("grant", "granting", "interested", "last", "owner", "renewed", "told")
+    __slots__ = ("asked", "grant", "granting", "interested", "last", "owner", "renewed", "told", "unheard")
 
     def __init__(self) -> None:
         self.interested: dict[str, str] = {}
         self.owner = ""
         self.grant = 0
         self.granting = ""
+        self.asked = 0
+        self.unheard = False
         self.last = ""
         self.told: tuple[int, str] = (0, "")
         self.renewed: set[str] = set()
@@ -86,7 +89,7 @@ class OwnershipMachine:
                 self._held(frame)
             elif type(frame) is Results:
                 for number in frame.numbers if frame.inc == self.inc else ():
-                    self._requests.pop(number, None)
+                    self._answered(number)
             elif type(frame) is Forget:
                 self._queues.pop(frame.queue, None)
             elif type(frame) is Void:
@@ -97,7 +100,8 @@ class OwnershipMachine:
         if type(input) is Flush:
             return self._flush()
         if type(input) is PeerUp:
-            self.following.up(input.peer)
+            if not self.following.up(input.peer):
+                self._unheard()
         elif type(input) is PeerDown and not self.following.down(input.peer, 0):
             self._gone(input.peer)
         return []
@@ -137,7 +141,31 @@ class OwnershipMachine:
                 queue.granting = ""
             self._changed[frame.queue] = None
 
+    def _answered(self, number: int) -> None:
+        """What we asked for is committed; the replicas tell what became of it."""
+        request = self._requests.pop(number, None)
+        for name, _ in request.parts if request is not None else ():
+            queue = self._queues.get(name)
+            if queue is not None and queue.asked == number:
+                queue.asked = 0
+                if queue.unheard:
+                    self._grant_anew(name, queue)
+
+    def _unheard(self) -> None:
+        """A replica's link breaks or comes back: a word may have been lost."""
+        for name, queue in self._queues.items():
+            if queue.granting and queue.asked:
+                queue.unheard = True
+            elif queue.granting:
+                self._grant_anew(name, queue)
+
+    def _grant_anew(self, name: str, queue: _Queue) -> None:
+        """If the grant before was effective after all, this one will be void, and we hear of that one."""
+        queue.granting = ""
+        self._changed[name] = None
+
     def _gone(self, peer: str) -> None:
+        self._unheard()
         for name, queue in self._queues.items():
             for broker in [b for b, p in queue.interested.items() if p == peer]:
                 del queue.interested[broker]
@@ -167,6 +195,7 @@ class OwnershipMachine:
                 return
             broker = next_interested(queue.interested, queue.last) or queue.last
             queue.granting = broker
+            queue.asked, queue.unheard = self._number + 1, False
             queue.renewed.discard(broker)
             self._parts.append((name, encode_event(Own(broker, queue.grant + 1))))
             return

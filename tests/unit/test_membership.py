@@ -14,6 +14,7 @@ from mantamq.protocol.effects import (
     Flush,
     Members,
     Multicast,
+    PeerDown,
     PeerUp,
     Received,
     Retire,
@@ -36,6 +37,7 @@ from mantamq.protocol.frames import (
     Append,
     Beat,
     Frame,
+    Held,
     Interest,
     Leave,
     Left,
@@ -44,6 +46,7 @@ from mantamq.protocol.frames import (
     Open,
     Promised,
     Request,
+    Results,
     Subscribe,
     Suspect,
     Void,
@@ -564,6 +567,23 @@ def test_a_void_grant_is_made_to_another():
     machine.step(Received("b2.r0", Void("q#1", "b1", 1)))
     machine.step(Flush())
     assert machine._queues["q#1"].granting == "b2"
+
+
+@pytest.mark.parametrize("first", ["link", "answer"])
+def test_a_grant_of_whose_end_nothing_is_heard_is_made_anew(first):
+    """It was void, and who said so was heard no more: its link broke before our request was answered, or after."""
+    machine = OwnershipMachine(1, THREE)
+    machine.step(Received("b1.r0", Interest("q#1", "b1", True)))
+    machine.step(Flush())
+    machine.step(Received("b2.r0", Interest("q#1", "b2", True)))
+    happens = [PeerDown("b1.r0"), Received("sequencer", Results(1, [1]))]
+    for input in happens if first == "link" else reversed(happens):
+        assert machine._queues["q#1"].granting == "b1"
+        machine.step(input)
+        machine.step(Flush())
+    assert machine._queues["q#1"].granting == "b2"
+    machine.step(Received("b2.r0", Held("q#1", "b1", 1)))
+    assert (machine._queues["q#1"].owner, machine._queues["q#1"].granting) == ("b1", ""), "it was not void after all"
 
 
 def test_a_void_grant_takes_no_newer_interest_away():
