@@ -197,8 +197,11 @@ class SequencerMachine:
     # ---- the living and the dead
 
     def _beat(self) -> None:
-        for broker in self.pulse.dead(self.now_ms, self.absent):
-            self._evict(broker)
+        self._hear_again()
+        # While a voter is kept waiting that the others cannot do without, they cannot do without another either.
+        if not any(stream.ready and stream.voices for stream in self.streams.values()):
+            for broker in self.pulse.dead(self.now_ms, self.absent):
+                self._evict(broker)
         self.rejoining.remind()
         self.membership.remind()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
@@ -367,6 +370,9 @@ class SequencerMachine:
             keeper.rejoin = index
         if have < stream.base:
             if keeper.voting:
+                if not self._can_spare(stream, voter):
+                    stream.voices[voter] = peer, frame  # until somebody else is here
+                    return
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
                 self.flow.ends(peer)
                 return
@@ -384,6 +390,25 @@ class SequencerMachine:
         if keeper.updating:
             self.rejoining.update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
+
+    def _can_spare(self, stream: StreamView, voter: str) -> bool:
+        """Whether those who are here make a majority without it: in the stream, or, since a broker takes its replicas
+        with it, in all."""
+        streams = [s for s in self.streams.values() if s.ready] if stream.name == CLUSTER else [stream]
+        return all(
+            sum(keeper.voting and v in voters and v != voter for v, keeper in s.keepers.items()) >= majority(voters)
+            for s in streams
+            for voters in (s.voters, s.changed)
+            if voters
+        )
+
+    def _hear_again(self) -> None:
+        """Those who were too far behind and could not be spared."""
+        for stream in list(self.streams.values()):
+            if stream.ready and stream.voices:
+                voices, stream.voices = stream.voices, {}
+                for peer, frame in voices.values():
+                    self.enrol(stream, peer, frame)
 
     def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
         if frame.stream in self.dropped or self.reign.role != LEADING:

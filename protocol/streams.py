@@ -83,7 +83,8 @@ class StreamView:
 
     Attributes:
         ready: its log has been adopted (or it began in this term).
-        voices: voter -> (peer, what it said of its log), as long as the stream is not ready.
+        voices: voter -> (peer, what it said of its log), as long as the stream is not ready, or it is too far
+            behind and cannot be spared.
         asked: whom its log is being fetched from, "" for nobody.
         voters: whose logs count, as committed; empty as long as nobody has said.
         change, changed: index of a change of the voters that is not committed (0: none is under way), and the voters

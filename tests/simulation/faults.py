@@ -38,6 +38,7 @@ class Faults:
         self._burier = False  # whether the next broker that buries is to die
         world.taps.append(self._sent)
         world.spares = self._spares
+        world.calm = self._calm
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
         self.deleted: set[str] = set()  # queues that are not there any more
         self._until_us = 0  # when the longest pause or cut will be over
@@ -175,11 +176,16 @@ class Faults:
     def _lasts(self, us: int) -> None:
         self._until_us = max(self._until_us, self.world.now_us + us)
 
+    def _calm(self) -> bool:
+        return self.world.now_us >= self._until_us + 1_000_000
+
     def _may_lose(self) -> bool:
         """Whether one more broker's copies may go without anything being lost."""
         world = self.world
-        if world.now_us < self._until_us + 1_000_000:
+        if not self._calm():
             return False
+        if world.leaving and len(set(world.brokers) - world.leaving) < 2:
+            return False  # who leaves may have left all to one
         for stream, voters in self._votes():
             missing = sum(not self._keeps(voter, stream) for voter in voters)
             # One of two comes back by the other's log, if that one stays: a leave under way would make it the only voter.

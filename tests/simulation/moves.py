@@ -38,7 +38,7 @@ class Moves:
         if self.rng.random() < 0.5 and len(world.brokers) < BROKERS_MAX:
             self._count("join")
             world.add_broker()
-        elif len(serving) > 1:  # the clients must have somewhere to go
+        elif len(serving) > 1 and (len(staying) > 2 or world.calm()):  # the clients must have somewhere to go
             self._count("leave")
             broker = self.rng.choice(staying)
             self.left.add(broker)

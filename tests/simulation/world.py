@@ -77,6 +77,7 @@ class World:
         crashes: how many processes have died.
         deaths: called with (name, machine) when a process dies.
         spares: whether every stream has its majority without that broker, so that it may be gone for good.
+        calm: whether no fault goes on that may yet end a process.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class World:
         self.crashes = 0
         self.deaths: list[Callable[[str, Any], None]] = []
         self.spares: Callable[[str], bool] = lambda broker: True
+        self.calm: Callable[[], bool] = lambda: True
         self._incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1

@@ -1019,3 +1019,21 @@ def test_so_many_replicas_keep_queues_and_the_others_stay_warm(most, keeping):
     for id, _ in lost:
         broker.hosts.assign(QueueDefinition(id, id.partition("#")[0], {}), True)
     assert sum(map(len, broker.hosts.replicas.values())) == 6
+
+
+def test_who_is_too_far_behind_stays_while_the_others_are_no_majority():
+    machine = SequencerMachine(7, MEMBERS)
+    machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO)))
+    stream = machine.streams["q#1"]
+    stream.voters, stream.base = list(MEMBERS), 1  # b2 was evicted by an earlier sequencer, and b3 is not here now
+    late = Subscribe("q#1", "b2", 0, ZERO)
+
+    def evicted(effects: list[Any]) -> list[str]:
+        return [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)]
+
+    assert evicted(machine.step(Received("b2", late))) == []
+    machine._hear_again()
+    assert machine.effects == [] and "b2" not in stream.keepers
+    machine.step(Received("b3", Subscribe("q#1", "b3", 1, ONE)))
+    machine._hear_again()
+    assert evicted(machine.effects) == ["b2"]
