@@ -153,8 +153,9 @@ class Deliveries:
         consume = self._sub_of[target, frame.handle]
         passing = self._passing.get((source, consume.sub))
         made = passing.popleft() if passing else None
-        while passing and made is not None and self.watch.faulty and made.ranges != frame.ranges:
-            made = passing.popleft()  # lost with a replica
+        wanted = consume.queue, frame.ranges
+        while passing and made is not None and self.watch.faulty and (made.queue, made.ranges) != wanted:
+            made = passing.popleft()  # lost with a replica, or said to a dead broker by one that lived a little longer
         given = (frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
         if made is None or (made.acquisition, made.ranges, made.blobs, made.redelivered) != given:
             raise Violation(f"I10: {source} gives {target} {frame}; what its queue sent was {made}")
