@@ -24,7 +24,7 @@ def up(
     namespace: Namespace = "mantamq",
     token: Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="clients must present it; none: no check")] = "",
     slice_ms: Annotated[int, typer.Option(min=1, help="an owner's time on a contended queue")] = 20,
-    spares: Annotated[int, typer.Option(min=0, help="warm spare queue actors per broker")] = 2,
+    spares: Annotated[int, typer.Option(min=1, help="warm spare queue actors per broker")] = 2,
     client_port: Annotated[int, typer.Option(help="brokers' client ports count up from here; 0: any free ones")] = 0,
     bind: Annotated[str, typer.Option(help="host that all listeners bind; else each Ray node's own address")] = "",
     events: Annotated[str, typer.Option(help="keep the event table in this directory or URL; off: not at all")] = "",
