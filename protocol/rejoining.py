@@ -30,15 +30,16 @@ class Rejoining:
         self.machine = machine
 
     def update(self, stream: StreamView, keeper: KeeperView) -> None:
-        """Name an updater, each time another: the one before may have died. It must know that all is committed which is
-        not in the log any more; if nobody does, somebody will at the next beat."""
-        knowing = [other for other in stream.voting() if other.sent_commit >= stream.base]
+        """Name an updater, each time another: the one before may have died. It must know that it votes, and that all is
+        committed which is not in the log any more; if nobody does, somebody will at the next beat."""
+        knowing = [other for other in stream.voting() if other.sent_commit >= max(stream.base, other.rejoin)]
         able = [other.peer for other in sorted(knowing, key=patience, reverse=True)]
         keeper.remind_ms = self.machine.now_ms + (RETRY_MS if able else 0)
         if able:
-            keeper.updater = able[stream.updater % len(able)]
+            before = stream.updates.get(keeper.peer, len(stream.updates))
+            keeper.updater = able[before % len(able)]
+            stream.updates[keeper.peer] = before + 1
             self.machine.send(keeper.updater, Update(stream.name, keeper.peer))
-            stream.updater += 1
 
     def remind(self) -> None:
         """Updates of which nothing is seen: nobody could give one, its first word was lost with a link, or whoever was

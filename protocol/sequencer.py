@@ -188,6 +188,7 @@ class SequencerMachine:
                     stream.away.add(voter)
             if stream.asked == peer:
                 stream.asked = ""
+            stream.updates.pop(peer, None)
             for voter in [v for v, (p, _) in stream.voices.items() if p == peer]:
                 del stream.voices[voter]
             self.drop_if_gone(stream)  # it may have been the last one that had not heard of the deletion

@@ -97,7 +97,7 @@ class StreamView:
 
     __slots__ = (
         "asked", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "incs", "keepers", "log",
-        "name", "numbers", "pledged", "ready", "repeats", "returned", "settled", "size", "start", "total", "updater",
+        "name", "numbers", "pledged", "ready", "repeats", "returned", "settled", "size", "start", "total", "updates",
         "voices", "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
@@ -128,7 +128,9 @@ class StreamView:
         self.incs: dict[str, int] = {}
         self.voices: dict[str, tuple[str, Subscribe]] = {}
         self.asked = ""
-        self.updater = 0  # counts updates, so that each next one has another updater
+        self.updates: dict[
+            str, int
+        ] = {}  # peer -> counts up with each updater it is given, so that the next is another
 
     def ballot_at(self, index: int) -> Ballot:
         entry = self.log.get(index)

@@ -1037,3 +1037,23 @@ def test_who_is_too_far_behind_stays_while_the_others_are_no_majority():
     machine.step(Received("b3", Subscribe("q#1", "b3", 1, ONE)))
     machine._hear_again()
     assert evicted(machine.effects) == ["b2"]
+
+
+def test_updaters_take_turns_for_each_updatee():
+    """Somebody else who asks in vain does not make it always the same one; and who is about to vote cannot give any."""
+    machine = SequencerMachine(7, ["b1", "b2", "b3", "b4", "b5"])
+    for name in machine.members:
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+    stream = machine.streams["q#1"]
+    stream.base = stream.commit = 1
+    for name in ("b1", "b2", "b3"):
+        stream.keepers[name].sent_commit = 1
+    stream.keepers["b3"].rejoin = 2
+    turns: dict[str, list[str]] = {"b4": [], "b5": []}
+    for _ in range(4):
+        for name, turn in turns.items():
+            machine.effects.clear()
+            stream.keepers[name].voting = False
+            machine.rejoining.update(stream, stream.keepers[name])
+            turn += [effect.peer for effect in machine.effects if isinstance(effect, Send)]
+    assert [sorted(set(turn)) for turn in turns.values()] == [["b1", "b2"]] * 2
