@@ -393,13 +393,11 @@ class SequencerMachine:
         self._advance(stream)  # its acknowledgement may have been lost with the link
 
     def _can_spare(self, stream: StreamView, voter: str) -> bool:
-        """Whether those who are here make a majority without it: in the stream, or, since a broker takes its replicas
-        with it, in all."""
-        streams = [s for s in self.streams.values() if s.ready] if stream.name == CLUSTER else [stream]
+        """Whether those who are here are enough to give it its vote back."""
+        voting = {v for v, keeper in stream.keepers.items() if keeper.voting and v != voter}
         return all(
-            sum(keeper.voting and v in voters and v != voter for v, keeper in s.keepers.items()) >= majority(voters)
-            for s in streams
-            for voters in (s.voters, s.changed)
+            len(voting.intersection(voters)) >= recovery_quorum(voters)
+            for voters in (stream.voters, stream.changed)
             if voters
         )
 

@@ -15,9 +15,12 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 40_000
+SLACK_BYTES = 15_000
 SLACK_ENTRIES = 200
-"""So much may be under way when flow control goes on, and it goes on being committed: a window of each sender."""
+"""So much may be under way when flow control goes on, and it goes on being committed."""
+RAISED_MS = 100
+UNDER_WAY_MS = 50
+"""What was under way comes in this time after that: a window of each sender, all at once where another takes over."""
 SLACK_BEATS = 12
 
 
@@ -39,6 +42,7 @@ class Flows:
         self._ballot = events.ZERO
         self._number = 0
         self._since: dict[str, int] = {}  # for whom it is on -> the leader's beat when that was first seen
+        self._much: dict[str, int] = {}  # sequencer -> since when it keeps much, in ms
         self._indexes = [0]  # of the cluster stream, where it changed; and for whom it is on from there
         self._behind: list[frozenset[str]] = [frozenset()]
         self._read = 0
@@ -95,11 +99,14 @@ class Flows:
         time: so there is one who is behind."""
         if machine.reign.role != "leading" or machine.deposed is not None:
             return
+        if any(machine.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.flow.on.values()):
+            return
         kept = entries = 0
         for stream in machine.streams.values():
             if stream.ready and len(stream.log) > 20:
                 held = [len(entry.event) for index, entry in stream.log.items() if index <= stream.commit]
                 kept, entries = kept + sum(held), entries + len(held)
+        self._raised_in_time(name, machine, kept, entries)
         most_bytes = flow.GIVE_UP * flow.LIMIT_BYTES + SLACK_BYTES
         most_entries = flow.GIVE_UP * flow.LIMIT_ENTRIES + SLACK_ENTRIES
         if kept > most_bytes or entries > most_entries:
@@ -107,6 +114,16 @@ class Flows:
                 f"I18: {name} keeps {kept} bytes, {entries} entries of what is committed; it may {most_bytes} and "
                 f"{most_entries}"
             )
+
+    def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
+        """More is kept than each of the members may be behind by, and for long: somebody is, and it must be on."""
+        members = len(machine.members)
+        much = kept > members * flow.LIMIT_BYTES or entries > members * flow.LIMIT_ENTRIES
+        joining = any(voter not in machine.members for stream in machine.streams.values() for voter in stream.keepers)
+        if not much or joining or machine.flow.on:
+            self._much.pop(name, None)
+        elif machine.now_ms - self._much.setdefault(name, machine.now_ms) > RAISED_MS:
+            raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
 
     def _beaten(self, source: str, frame: Beat) -> None:
         """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""

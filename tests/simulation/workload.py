@@ -338,29 +338,31 @@ class Story:
         world.run_for(150_000)
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
-        alive = [client for client in self.clients if client.alive]
+        alive = [client for client in self.clients if client.alive] or [self.client()]
         for name in self.temporary[::2]:
             alive[0].command("delete_queue", name=name)
         del self.temporary[::2]
         # Those who are there leave, stay beside new ones, or must manage by themselves: what came back must find them.
         how = rng.choice(["leave", "stay", "alone"])
         receivers = [(c, h, link) for c in alive for h, link in c.links.items() if link.open and link.mode]
-        served: set[str] = set()
+        draining: dict[str, list[tuple[Client, Link]]] = {}
         for client, handle, link in receivers:
             if how == "leave" or (how == "alone" and not link.accept):
                 client.detach(handle)
             elif how == "alone":
                 client.flow(handle, 100_000)
-                served.add(link.target)
+                draining.setdefault(link.target, []).append((client, link))
             elif rng.random() < 0.5:
                 client.flow(handle, 5, 1)  # too little for any message: it must not stand in the others' way
+        served = set(draining)
         drainers = [
             self.client(broker) for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())]))
         ]
         for drainer in drainers:
             for name in sorted(self.watch.wiring.ids):
                 if name not in served:
-                    drainer.attach_receiver(name)
+                    handle = drainer.attach_receiver(name)
+                    draining.setdefault(name, []).append((drainer, drainer.links[handle]))
         alive += drainers
         self.until(
             lambda: all(link.attached or link.ended for c in alive if c.alive for link in c.links.values()), "attaches"
@@ -370,7 +372,7 @@ class Story:
                 if link.open:
                     drainer.flow(handle, 100_000)
         self.until(
-            lambda: self._nobody_is_left(served, alive) and self._accept_all(alive) and self._drained(),
+            lambda: self._drain(draining, alive) and self._accept_all(alive) and self._drained(),
             "queues are drained",
         )
         links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
@@ -382,14 +384,16 @@ class Story:
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
         self._finish(alive)
 
-    def _nobody_is_left(self, served: set[str], alive: list[Client]) -> bool:
-        """Those who were to manage alone may have lost their replica: others take their place."""
-        for name in sorted(served):
-            links = [link for client in alive if client.alive for link in client.links.values() if link.target == name]
-            if all(link.ended or link.closing for link in links if link.mode == "consume"):
-                served.discard(name)
-                drainer = alive[-1]
-                drainer.flow(drainer.attach_receiver(name), 100_000)
+    def _drain(self, draining: dict[str, list[tuple[Client, Link]]], alive: list[Client]) -> bool:
+        """Who is to empty a queue may lose his replica, or all his broker: another takes his place."""
+        for name, by in draining.items():
+            if name in self.watch.wiring.ids and not any(c.alive and not (k.ended or k.closing) for c, k in by):
+                client = next((c for c in reversed(alive) if c.alive), None) or self.client()
+                if client not in alive:
+                    alive.append(client)
+                handle = client.attach_receiver(name)
+                client.flow(handle, 100_000)
+                by.append((client, client.links[handle]))
         return True
 
     def _accept_all(self, alive: list[Client]) -> bool:
