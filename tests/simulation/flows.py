@@ -116,11 +116,12 @@ class Flows:
             )
 
     def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
-        """More is kept than each of the members may be behind by, and for long: somebody is, and it must be on."""
+        """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and
+        it must be on."""
         members = len(machine.members)
         much = kept > members * flow.LIMIT_BYTES or entries > members * flow.LIMIT_ENTRIES
         joining = any(voter not in machine.members for stream in machine.streams.values() for voter in stream.keepers)
-        if not much or joining or machine.flow.on:
+        if not self.world.standby or not much or joining or machine.flow.on:
             self._much.pop(name, None)
         elif machine.now_ms - self._much.setdefault(name, machine.now_ms) > RAISED_MS:
             raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
