@@ -371,7 +371,7 @@ class SequencerMachine:
             keeper.rejoin = index
         if have < stream.base:
             if keeper.voting:
-                if not self._can_spare(stream, voter):
+                if not self._can_return(stream, voter):
                     stream.voices[voter] = peer, frame  # until somebody else is here
                     return
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
@@ -392,7 +392,7 @@ class SequencerMachine:
             self.rejoining.update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
 
-    def _can_spare(self, stream: StreamView, voter: str) -> bool:
+    def _can_return(self, stream: StreamView, voter: str) -> bool:
         """Whether those who are here are enough to give it its vote back."""
         voting = {v for v, keeper in stream.keepers.items() if keeper.voting and v != voter}
         return all(

@@ -1057,3 +1057,12 @@ def test_updaters_take_turns_for_each_updatee():
             machine.rejoining.update(stream, stream.keepers[name])
             turn += [effect.peer for effect in machine.effects if isinstance(effect, Send)]
     assert [sorted(set(turn)) for turn in turns.values()] == [["b1", "b2"]] * 2
+
+
+def test_one_of_two_who_is_too_far_behind_comes_back_by_the_other():
+    machine = SequencerMachine(7, ["b1", "b2"])
+    machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO)))
+    stream = machine.streams["q#1"]
+    stream.voters, stream.base = ["b1", "b2"], 1
+    effects = machine.step(Received("b2", Subscribe("q#1", "b2", 0, ZERO)))
+    assert [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)] == ["b2"]
