@@ -30,7 +30,6 @@ from .events import (
 from .frames import Deliver, Forget, Frame, Interest, Opened
 from .hosting import Hosting
 from .journal import Journal, Reporter
-from .limits import DEFAULT, Limits
 from .queue import Applied
 from .ranges import pairs
 from .replica import ReplicaMachine
@@ -214,17 +213,8 @@ _WIRING = (DeclareQueue, DeleteQueue, DeclareExchange, DeleteExchange, Bind, Unb
 class ReportingBroker(BrokerMachine):
     """A broker that tells. Arguments as `BrokerMachine`."""
 
-    def __init__(
-        self,
-        broker: str,
-        inc: int,
-        members: list[str],
-        token: str = "",
-        limits: Limits = DEFAULT,
-        blank: bool = False,
-        replicas_max: int = 0,
-    ) -> None:
-        super().__init__(broker, inc, members, token, limits, blank, replicas_max)
+    def __init__(self, broker: str, inc: int, *arguments: Any, **options: Any) -> None:
+        super().__init__(broker, inc, *arguments, **options)
         self.watcher = _Watcher(broker, broker, inc)
         self._held_since_us = 0
 
