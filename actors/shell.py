@@ -77,7 +77,7 @@ class Shell:
         admits: which peer names may dial in; everybody with the secret by default.
         on_want_spare: called for `WantSpare`.
         on_failure: called once with the exception that stopped the shell; it should end the process.
-        now_ms: the wall clock.
+        now_ns: the wall clock.
 
     Attributes:
         links: open links by peer name.
@@ -94,7 +94,7 @@ class Shell:
         admits: Callable[[str], bool] = lambda name: True,
         on_want_spare: Callable[[], None] = lambda: None,
         on_failure: Callable[[BaseException], None] = lambda error: None,
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.machine = machine
         self.own = own
@@ -105,7 +105,7 @@ class Shell:
         self._admits = admits
         self._on_want_spare = on_want_spare
         self._on_failure = on_failure
-        self._clock = now_ms
+        self._clock = now_ns
         self._now_ms = 0
         self._loop = asyncio.get_running_loop()
         self._step = machine.step
@@ -285,11 +285,12 @@ class Shell:
         self.refusals.note(link, reason, self._loop.time())
 
     def _tick(self) -> None:
-        now_ms = self._clock()
+        now_us = self._clock() // 1000
+        now_ms = now_us // 1000
         if now_ms < self._now_ms:
             now_ms = self._now_ms  # a clock that is set back does not go back here
         self._now_ms = now_ms
-        effects = self._step(Tick(now_ms, time.time_ns() // 1000))
+        effects = self._step(Tick(now_ms, now_us))
         if effects:
             self._carry_out(effects)
 
@@ -326,7 +327,7 @@ class Shell:
 
     def _timer_due(self) -> None:
         self._timer = None
-        late_ms = self._timer_at_ms - self._clock()
+        late_ms = self._timer_at_ms - self._clock() // 1_000_000
         if late_ms > 0:  # loop timers may come a little early
             self._set_timer(self._timer_at_ms)
             return
@@ -342,7 +343,7 @@ class Shell:
                 return
             self._timer.cancel()
         self._timer_at_ms = at_ms
-        self._timer = self._loop.call_later(max(0, at_ms - self._clock()) / 1000, self._timer_due)
+        self._timer = self._loop.call_later(max(0, at_ms - self._clock() // 1_000_000) / 1000, self._timer_due)
 
     # ---- effects
 

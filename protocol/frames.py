@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from .errors import BAD_FRAME, PeerError
 from .events import Ballot
 from .order_frames import (
     Ack,
@@ -499,23 +496,3 @@ KINDS: dict[int, type[Frame]] = {
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
 CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}
 """What a client may send or be sent after the connection is open (besides `Refused`)."""
-
-_decoders: dict[int, msgspec.msgpack.Decoder[Frame]] = {
-    kind: msgspec.msgpack.Decoder(cls) for kind, cls in KINDS.items()
-}
-
-
-def decode_payload(kind: int, payload: bytes | memoryview) -> Frame | None:
-    """The frame of this kind, or None when the kind is newer than this program (it is to be skipped).
-
-    Raises:
-        PeerError: `bad-frame`, when the payload is not a msgpack array of the kind's fields.
-    """
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        return None
-    try:
-        return decoder.decode(payload)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        name = KINDS[kind].__name__
-        raise PeerError(BAD_FRAME, f"a {name} frame must be a msgpack array of its fields: {error}") from None

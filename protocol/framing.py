@@ -13,12 +13,13 @@ before the interpreter's stack does).
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from .errors import BAD_FRAME, TOO_LARGE, LocalError, PeerError
-from .frames import KIND_OF, KINDS, Frame, decode_payload
+from .frames import KIND_OF, KINDS, Frame
 from .limits import DEFAULT, Limits
 from .version import MAJOR, wrong_major
 
@@ -42,11 +43,13 @@ def encode_frame(frame: Frame) -> bytes:
     return bytes(buffer)
 
 
-# Fields typed Any are the only ones whose nesting the schema does not bound.
-_FREE_FORM: dict[type[Frame], list[str]] = {
-    cls: names
-    for cls in KINDS.values()
-    if (names := [name for name in cls.__struct_fields__ if "Any" in str(cls.__annotations__.get(name, ""))])
+def _free_form(cls: type[Frame]) -> list[str]:
+    """Fields typed Any are the only ones whose nesting the schema does not bound."""
+    return [name for name in cls.__struct_fields__ if "Any" in str(cls.__annotations__.get(name, ""))]
+
+
+_READ: dict[int, tuple[Callable[[bytes | memoryview], Frame], list[str]]] = {
+    kind: (msgspec.msgpack.Decoder(cls).decode, _free_form(cls)) for kind, cls in KINDS.items()
 }
 
 
@@ -97,16 +100,20 @@ class FrameBuffer:
                         break
                     body = start + HEADER.size
                     start = stop
-                    if kind not in KINDS:
-                        continue
+                    reading = _READ.get(kind)
+                    if reading is None:
+                        continue  # newer than this program
                     if self.kinds is not None and kind not in self.kinds:
                         raise PeerError(BAD_FRAME, f"a {KINDS[kind].__name__} frame is not allowed on this link now")
-                    with view[body:stop] as payload:
-                        frame = decode_payload(kind, payload)
-                    if frame is None:
-                        continue
-                    for name in _FREE_FORM.get(type(frame), ()):
-                        check_depth(getattr(frame, name), self._limits.depth)
+                    decode, free_form = reading
+                    try:
+                        frame = decode(view[body:stop])
+                    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                        text = f"a {KINDS[kind].__name__} frame must be a msgpack array of its fields: {error}"
+                        raise PeerError(BAD_FRAME, text) from None
+                    for name in free_form:
+                        if value := getattr(frame, name):
+                            check_depth(value, self._limits.depth)
                     frames.append(frame)
             finally:
                 view.release()

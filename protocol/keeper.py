@@ -153,7 +153,8 @@ class Keeper:
             self.end_seq = entry.seq
         if index > self._sure:
             self._sure = index
-        committed = self._commit(max(min(frame.commit, index), self._learned()))
+        known = min(frame.commit, index)
+        committed = self._commit(known if self.need is None else max(known, self._learned()))
         if frame.trim > self.base:
             self._trim(min(frame.trim, self.commit))
         return committed, None
@@ -170,8 +171,11 @@ class Keeper:
         """The largest index a majority holds, us among it, of the promised ballot's term (S4); 0 if we cannot tell."""
         if self.need is None or self._change > self.commit or self.voter not in self.voters:
             return 0
-        heard = self._heard
-        others = sorted((heard.get(voter, 0) for voter in self.voters if voter != self.voter), reverse=True)
+        others: list[int] = []
+        for voter in self.voters:
+            if voter != self.voter:
+                others.append(self._heard.get(voter, 0))
+        others.sort(reverse=True)
         needed = len(self.voters) // 2
         index = min(self._sure, others[needed - 1]) if needed else self._sure
         return index if index > self.commit and self._log[index].ballot == self.promised else 0

@@ -149,9 +149,10 @@ class QueueState:
         self.blobs.update(zip(range(first, first + count), blobs, strict=True))
         self.bytes += sum(map(len, blobs))
         self.available.add(first, first + count - 1)
-        for index, expires_ms in pairs(expiry):
-            if 0 <= index < count:
-                self.expiry[first + index] = expires_ms
+        if expiry:
+            for index, expires_ms in pairs(expiry):
+                if 0 <= index < count:
+                    self.expiry[first + index] = expires_ms
         self.enqueued += count
         return Applied(positions=[(first, first + count - 1)])
 

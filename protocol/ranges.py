@@ -66,6 +66,10 @@ class RangeSet:
             lasts.append(last)
             self.count += last - first + 1
             return
+        if first == lasts[-1] + 1:
+            lasts[-1] = last
+            self.count += last - first + 1
+            return
         # All ranges that touch or overlap first..last melt into one.
         low = bisect_left(lasts, first - 1)
         high = bisect_right(firsts, last + 1)

@@ -252,13 +252,16 @@ class ReplicaMachine(Follower):
             return
         if frame.entries:
             hosted.needs_ack = True
-            self.dirty[frame.stream] = None
             if keeper.commit >= keeper.end or (learner != self.name and learner not in self.fellows):
                 hosted.ack_at = 0
+                self.dirty[frame.stream] = None
             else:  # a learner's answer can wait for what makes it committed, the sequencer's for the learner's
                 hosted.ack_at = hosted.ack_at or self.now_ms + ACK_MS
-                if learner != self.name:
+                if learner == self.name:
+                    self.set_timer(frame.stream, hosted.ack_at)
+                else:
                     hosted.learner = learner
+                    self.dirty[frame.stream] = None
         hosted.unapplied += committed
         if not hosted.learner:  # it waits for our answer, and nobody for what we apply
             self.apply(hosted)

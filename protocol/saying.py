@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from .effects import Effect, Multicast
 from .events import CLUSTER
 from .frames import Append
-from .rejoining import patience
 from .streams import KeeperView, StreamView
 
 if TYPE_CHECKING:
@@ -30,9 +29,12 @@ def say(machine: SequencerMachine, stream: StreamView, effects: list[Effect]) ->
     groups: dict[int, list[KeeperView]] = {}
     due = machine.lazy.pop(stream.name, 0) is None and not machine.lazy_at_ms
     # Eager ones first: usually the owner is, and a consumer waits for it.
-    ranked = sorted(stream.keepers.values(), key=patience)
+    eager: list[KeeperView] = []
+    patient: list[KeeperView] = []
+    for keeper in stream.keepers.values():
+        (eager if keeper.eager else patient).append(keeper)
     rank = 0  # among those that vote
-    for keeper in ranked:
+    for keeper in eager + patient:
         if keeper.updating:
             continue
         behind = keeper.next <= stream.end
@@ -46,7 +48,6 @@ def say(machine: SequencerMachine, stream: StreamView, effects: list[Effect]) ->
             groups.setdefault(keeper.next, []).append(keeper)
         elif behind or uninformed:
             machine.lazy[stream.name] = None
-    eager = [keeper for keeper in ranked if keeper.eager]
     alone = len(eager) == 1 and eager[0].voting and stream.name != CLUSTER and not stream.change
     learner = eager[0].peer if alone else ""
     for start, keepers in groups.items():
@@ -80,10 +81,12 @@ def _batch_end(
     machine: SequencerMachine, stream: StreamView, start: int, keepers: list[KeeperView]
 ) -> tuple[int, bool]:
     """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
-    size = stream.size
-    before = size.get(start - 1, size.get(start, 0))
     if start > stream.end:
         return stream.end, True
+    size = stream.size
+    if stream.total - size[stream.base] <= APPEND_BYTES:  # as long as few wait for anything
+        return stream.end, False
+    before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)
     if size[start] - size.get(slowest, size[start]) > KEEPER_WINDOW_BYTES:
         machine.dirty[stream.name] = None  # its acknowledgements re-open the window

@@ -52,7 +52,7 @@ class Transfers:
         if too_large is not None:
             broker.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
             return
-        expiry = session.expiry(frame, broker.now_ms)
+        expiry = session.expiry(frame, broker.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
             parts = route_together(broker.wiring, broker.wiring_version, link, frame, expiry)
             if not parts and link.exchange == "":
@@ -64,7 +64,9 @@ class Transfers:
         if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
             self._complete(session, frame.handle, first, last)
             return
-        size = sum(len(event) for _, event in parts)
+        size = 0
+        for _, event in parts:
+            size += len(event)
         self.uncommitted_bytes += size
 
         def done() -> None:
@@ -109,7 +111,7 @@ class Transfers:
 
     def flush(self) -> None:
         """Tell what is complete; read the clients less, or more, as much waits."""
-        if not self.stopped:
+        if (self._telling or self._detached or self.withheld_bytes) and not self.stopped:
             self.withheld_bytes = 0
             if self._telling:
                 telling, self._telling = self._telling, {}
