@@ -100,6 +100,8 @@ class Flow:
             return
         if not self.on and not self._kept().above(STOP):
             return
+        for stream in machine.streams.values():
+            self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
         for member in dict.fromkeys([*machine.members, *self.on]):
             lag = self.lag(member) if member in machine.members else Lag()  # none as well when it is evicted
             since_ms = self.on.get(member)
@@ -132,12 +134,13 @@ class Flow:
 
     def trim(self, stream: StreamView) -> None:
         """Forget what every member holds that is waited for."""
-        keepers, absent, passed = stream.keepers, self.machine.absent, self.passed
-        if stream.commit <= stream.base:
+        keepers, absent, passed, gone = stream.keepers, self.machine.absent, self.passed, stream.gone
+        if stream.commit <= stream.base or not stream.ready:
             return
         upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
         if upto > stream.base and all(
-            v in keepers or v in absent or (stream.name, v) in passed for v in stream.voters + stream.changed
+            v in keepers or v in absent or v in gone or (stream.name, v) in passed
+            for v in stream.voters + stream.changed
         ):  # fmt: skip
             stream.forget(upto)
 

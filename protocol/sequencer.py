@@ -447,7 +447,7 @@ class SequencerMachine:
             keeper.applied = ack.applied
             keeper.sent_commit = max(keeper.sent_commit, ack.applied)
             if ack.applied > stream.commit:  # a learner was told of a majority before us
-                self._commit(stream, ack.applied)
+                self._commit(stream, min(ack.applied, stream.end))  # of a deleted queue's log we may have nothing
             if stream.name in self.membership.untold:
                 self.membership.heard(stream)
         if ack.eager and keeper.sent_commit < stream.commit:

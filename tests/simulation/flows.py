@@ -15,9 +15,9 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 15_000
-SLACK_ENTRIES = 200
-"""So much may be under way when flow control goes on, and it goes on being committed."""
+SLACK_BYTES = 5_000
+SLACK_ENTRIES = 70
+"""So much may be under way at each broker when flow control goes on, and it goes on being committed."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
 """What was under way comes in this time after that: a window of each sender, all at once where another takes over."""
@@ -107,8 +107,9 @@ class Flows:
                 held = [len(entry.event) for index, entry in stream.log.items() if index <= stream.commit]
                 kept, entries = kept + sum(held), entries + len(held)
         self._raised_in_time(name, machine, kept, entries)
-        most_bytes = flow.GIVE_UP * flow.LIMIT_BYTES + SLACK_BYTES
-        most_entries = flow.GIVE_UP * flow.LIMIT_ENTRIES + SLACK_ENTRIES
+        brokers = len(machine.members)
+        most_bytes = flow.GIVE_UP * flow.LIMIT_BYTES + brokers * SLACK_BYTES
+        most_entries = flow.GIVE_UP * flow.LIMIT_ENTRIES + brokers * SLACK_ENTRIES
         if kept > most_bytes or entries > most_entries:
             raise Violation(
                 f"I18: {name} keeps {kept} bytes, {entries} entries of what is committed; it may {most_bytes} and "

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from cluster_in_memory import Client, MemoryCluster
 from mantamq.protocol import flow
-from mantamq.protocol.effects import SEQUENCER, PauseClient, PeerDown
+from mantamq.protocol.effects import SEQUENCER, PauseClient, PeerDown, Received
 from mantamq.protocol.events import Evict, FlowControl, Start
 from mantamq.protocol.flow import Lag
 from mantamq.protocol.flow_state import FlowState
 from mantamq.protocol.frames import (
     ACCEPT,
+    Ack,
     Append,
     Attached,
     AttachReceiver,
@@ -185,6 +186,42 @@ def test_one_that_stays_behind_is_given_up_and_its_log_forgotten():
         assert hosted.keeper.end - hosted.keeper.base < 20, "the keepers forget as well"
     evicted = [frame for _, frame in cluster.stuck["b3.r0"] if isinstance(frame, Evicted)]
     assert len(evicted) == 1 and "update" in evicted[0].reason
+
+
+def queue_stream(cluster: SlowCluster) -> Any:
+    return next(stream for name, stream in cluster.sequencer.streams.items() if name.startswith("q#"))
+
+
+def test_what_was_kept_for_a_member_that_has_left_is_forgotten_without_more_traffic():
+    """Seed 8578: everybody had it all, and it was kept until the next acknowledgement."""
+    cluster, _ = behind(LIMIT - 10)
+    stream = queue_stream(cluster)
+    assert cluster.entries_kept() > flow.STOP * LIMIT
+    del stream.keepers["b3"]
+    stream.voters.remove("b3")
+    cluster.pass_time(1000)
+    assert stream.base == stream.commit and not cluster.sequencer.flow.on
+
+
+def test_of_a_deleted_queue_nothing_is_kept_for_who_has_forgotten_it():
+    """Seed 8798: who had unsubscribed had no keeper any more, and held the log for one that had been given up."""
+    cluster, client = behind(LIMIT // 2)
+    stream = queue_stream(cluster)
+    assert client.command("delete_queue", name="q").code == ""
+    assert stream.gone == {"b1", "b2"} and stream.log
+    cluster.sequencer.flow._pass_over(stream, "b3")
+    assert not stream.log
+
+
+def test_an_acknowledgement_of_more_than_the_log_commits_no_more_than_that():
+    """Seed 9168: whoever takes over adopts nothing of a deleted queue, and one replica had not heard of the deletion."""
+    cluster, _ = behind(3)
+    stream = queue_stream(cluster)
+    keeper = stream.keepers["b2"]
+    ack = Ack(cluster.sequencer.ballot, stream.name, "b2", stream.end + 7, stream.end + 7)
+    cluster.sequencer.step(Received(keeper.peer, ack))
+    assert stream.commit == stream.end
+    assert cluster.sequencer.flow.lag("b3").entries == stream.end - stream.keepers["b3"].match
 
 
 def test_one_that_is_far_behind_is_given_up_at_once():
