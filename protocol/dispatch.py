@@ -96,7 +96,10 @@ class Dispatcher:
 
     def wants(self) -> bool:
         """Whether a consumer here has credit for what comes next: what makes a broker *interested*."""
-        return any(s.credit.messages > 0 and not s.browse and self._fits(s) for s in self.subscriptions.values())
+        for s in self.subscriptions.values():
+            if s.credit.messages > 0 and not s.browse and (s.credit.bytes == UNLIMITED or self._fits(s)):
+                return True
+        return False
 
     def has_consumers(self) -> bool:
         return any(not s.browse for s in self.subscriptions.values())

@@ -498,7 +498,7 @@ class ReplicaMachine(Follower):
         # Not before it is back: whoever has the lock by then is an older incarnation, and loses it.
         wants = dispatcher.wants() if dispatcher.subscriptions and hosted.joined else False
         if lock.held:
-            following, again_ms = lock.decide(self.now_ms, wants, dispatcher.has_consumers())
+            following, again_ms = lock.decide(self.now_ms, wants, wants or dispatcher.has_consumers())
             if again_ms:
                 self.set_timer(id, again_ms)
             if following is None:

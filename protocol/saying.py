@@ -84,7 +84,7 @@ def _batch_end(
     if start > stream.end:
         return stream.end, True
     size = stream.size
-    if stream.total - size[stream.base] <= APPEND_BYTES:  # as long as few wait for anything
+    if stream.total - size[stream.base] <= min(APPEND_BYTES, KEEPER_WINDOW_BYTES):  # as long as nobody waits for much
         return stream.end, False
     before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)
