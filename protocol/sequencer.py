@@ -369,6 +369,8 @@ class SequencerMachine:
         if not keeper.voting and inc == frame.inc and have >= stream.base:  # it may not have heard yet that it votes
             keeper.voting = index <= stream.commit
             keeper.rejoin = index
+            if keeper.voting:
+                stream.incs[voter] = inc
         if have < stream.base:
             if keeper.voting:
                 if not self._can_return(stream, voter):

@@ -929,6 +929,28 @@ def test_a_committed_rejoin_gives_the_vote_whoever_is_left():
     assert back.voting
 
 
+def test_who_comes_back_behind_its_committed_rejoin_puts_its_older_incarnation_out():
+    """Found by trying all orders: it reported again, from an update that had begun before its `Rejoin`."""
+    machine = SequencerMachine(7, ["b1", "b2", "b3"])
+    for name in ("b1", "b2", "b3"):
+        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO, inc=1)))
+    machine.step(PeerDown("b1"))
+    again = Subscribe("q#1", "b1", 0, ZERO, inc=2, blank=True)
+    machine.step(Received("b1.r1", again))
+    stream = machine.streams["q#1"]
+    machine.step(Received("b1.r1", Ack(machine.ballot, "q#1", "b1", stream.end, 0)))
+    assert stream.keepers["b1"].rejoin == stream.end
+    machine.step(Received("b1.r1", again))
+    for name in ("b2", "b3"):
+        machine.step(Received(name, Ack(machine.ballot, "q#1", name, stream.end, 0)))
+    machine.step(Received("b1.r1", again))
+    assert stream.keepers["b1"].voting
+    machine.step(PeerDown("b1.r1"))
+    told = machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO, inc=1)))
+    assert [type(effect.frame) for effect in told if isinstance(effect, Send)] == [Evicted]
+    assert "b1" not in stream.keepers
+
+
 def test_a_second_update_does_not_undo_the_first():
     state = QueueState("q#1")
     state.apply(Enqueue("c", [1, 1], [b"m"]))
