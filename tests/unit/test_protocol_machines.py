@@ -747,6 +747,22 @@ def test_a_learner_commits_nothing_of_an_older_term_by_counting():
     assert [entry.seq for entry in follower.hear(Ack(TWO, "q#1", "b2", 3, 0))] == [1, 2, 3]
 
 
+def test_a_learner_that_hears_of_no_vote_tells_the_sequencer_in_the_end():
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(Tick(1000))
+    replica.step(PeerUp("sequencer"))
+    replica.step(Received("sequencer", Beat(ONE, 1, 1)))
+    replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1, ["b1", "b2", "b3"])))
+    frame = Append(ONE, "q#1", 0, ZERO, 0, 0, entries(1, 1), "b1.r0", 1)
+    told = replica.step(Received("sequencer", frame)) + replica.step(Flush())
+    assert not [e for e in told if isinstance(e, Send) and isinstance(e.frame, Ack)], "a vote makes it superfluous"
+    (timer,) = [e for e in told if isinstance(e, SetTimer)]
+    replica.step(Tick(timer.at_ms))
+    told = replica.step(Flush())
+    (ack,) = [e.frame for e in told if isinstance(e, Send) and isinstance(e.frame, Ack)]
+    assert (ack.match, ack.applied) == (1, 0)
+
+
 def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
     reign = Reign(["b1", "b2", "b3"], PREPARING)
     stream = StreamView("q#1")
