@@ -80,13 +80,14 @@ class Link(asyncio.Protocol):
 
     Attributes:
         peer: the other side's name; the host sets it for clients.
+        out: encoded frames that leave at the next `flush`; whoever puts the first one there sees to that.
         minor, inc: the protocol's minor version that the other side speaks, and its incarnation, once it is up.
     """
 
     __slots__ = (
         "_beat", "_beat_timer", "_buffer", "_closing", "_deadline", "_hard_limit", "_head", "_held", "_host", "_limits",
-        "_loop", "_opening", "_out", "_patience_s", "_pressed", "_transport", "_up", "address", "inc", "is_client",
-        "minor", "on_lost", "peer", "reason",
+        "_loop", "_opening", "_patience_s", "_pressed", "_transport", "_up", "address", "inc", "is_client", "minor",
+        "on_lost", "out", "peer", "reason",
     )  # fmt: skip
 
     def __init__(
@@ -104,7 +105,7 @@ class Link(asyncio.Protocol):
         self._hard_limit = hard_limit_bytes
         self._buffer = FrameBuffer(limits, opening.open_kinds)
         self._head = bytearray()
-        self._out: list[bytes] = []
+        self.out: list[bytes] = []
         self._held: set[str] = set()
         self._pressed = False
         self._closing = False
@@ -178,18 +179,18 @@ class Link(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Gather one encoded frame; it leaves at the next `flush`."""
-        if not self._out:
+        if not self.out:
             if self._closing:
                 return
             self._host.link_dirty(self)
-        self._out.append(data)
+        self.out.append(data)
 
     def flush(self) -> None:
         """Write all that gathered, at once. At the hard limit the link is closed instead of growing."""
-        out = self._out
+        out = self.out
         if not out:
             return
-        self._out = []
+        self.out = []
         if self._closing or self._transport.is_closing():
             return  # lost, even if `connection_lost` has not been called yet
         self._transport.write(out[0] if len(out) == 1 else b"".join(out))
@@ -231,7 +232,7 @@ class Link(asyncio.Protocol):
             return
         if self._held:
             self._transport.resume_reading()
-        out, self._out = self._out, []
+        out, self.out = self.out, []
         if code:
             self.reason = PeerError(code, text)
             log.warning("link %s at %s closed: %s: %s", self.who(), self.address, code, text)

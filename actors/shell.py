@@ -77,7 +77,6 @@ class Shell:
         admits: which peer names may dial in; everybody with the secret by default.
         on_want_spare: called for `WantSpare`.
         on_failure: called once with the exception that stopped the shell; it should end the process.
-        now_ns: the wall clock.
 
     Attributes:
         links: open links by peer name.
@@ -94,7 +93,6 @@ class Shell:
         admits: Callable[[str], bool] = lambda name: True,
         on_want_spare: Callable[[], None] = lambda: None,
         on_failure: Callable[[BaseException], None] = lambda error: None,
-        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.machine = machine
         self.own = own
@@ -105,7 +103,6 @@ class Shell:
         self._admits = admits
         self._on_want_spare = on_want_spare
         self._on_failure = on_failure
-        self._clock = now_ns
         self._now_ms = 0
         self._loop = asyncio.get_running_loop()
         self._step = machine.step
@@ -285,7 +282,7 @@ class Shell:
         self.refusals.note(link, reason, self._loop.time())
 
     def _tick(self) -> None:
-        now_us = self._clock() // 1000
+        now_us = time.time_ns() // 1000
         now_ms = now_us // 1000
         if now_ms < self._now_ms:
             now_ms = self._now_ms  # a clock that is set back does not go back here
@@ -327,8 +324,7 @@ class Shell:
 
     def _timer_due(self) -> None:
         self._timer = None
-        late_ms = self._timer_at_ms - self._clock() // 1_000_000
-        if late_ms > 0:  # loop timers may come a little early
+        if self._timer_at_ms > _clock_ms():  # loop timers may come a little early
             self._set_timer(self._timer_at_ms)
             return
         try:
@@ -343,24 +339,28 @@ class Shell:
                 return
             self._timer.cancel()
         self._timer_at_ms = at_ms
-        self._timer = self._loop.call_later(max(0, at_ms - self._clock() // 1_000_000) / 1000, self._timer_due)
+        self._timer = self._loop.call_later(max(0, at_ms - _clock_ms()) / 1000, self._timer_due)
 
     # ---- effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
-        links = self.links
+        links, dirty = self.links, self._dirty
         for effect in effects:
             kind = type(effect)
             if kind is Send:
                 link = links.get(effect.peer)  # type: ignore[union-attr]
                 if link is not None:
-                    link.send(encode_frame(effect.frame))  # type: ignore[union-attr]
+                    if not link.out:
+                        dirty.append(link)
+                    link.out.append(encode_frame(effect.frame))  # type: ignore[union-attr]
             elif kind is Multicast:
                 data = encode_frame(effect.frame)  # type: ignore[union-attr]
                 for peer in effect.peers:  # type: ignore[union-attr]
                     link = links.get(peer)
                     if link is not None:
-                        link.send(data)
+                        if not link.out:
+                            dirty.append(link)
+                        link.out.append(data)
             elif kind is SetTimer:
                 self._set_timer(effect.at_ms)  # type: ignore[union-attr]
             elif kind is Again:
@@ -387,6 +387,8 @@ class Shell:
                 return
             else:
                 raise LocalError(f"there is no way to carry out {effect!r}: add a branch to Shell._carry_out")
+        if dirty and not self._flush_due:
+            self._schedule()
 
     def _hold_clients(self, reason: str, held: bool) -> None:
         if held == (reason in self._holds):
@@ -442,6 +444,10 @@ class Shell:
             "client_versions": dict(clients),
             **self.refusals.report(self._loop.time()),
         }
+
+
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _nothing(input: Input) -> list[Effect]:

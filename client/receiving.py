@@ -102,7 +102,8 @@ class ReceiverCore:
         if count:
             self._batches.append(frame)
             self.available += count
-        self._shed()
+        if not self.capacity:
+            self._shed()
 
     def _unseen(self, frame: Delivery) -> Delivery:
         """A browser begins anew at every broker; positions only rise, so it can go on where it was."""
@@ -181,8 +182,8 @@ class ReceiverCore:
                 self._grant(missing)
 
     def _shed(self) -> None:
-        """Without a window, messages nobody waits for any more go back, or other consumers would miss them."""
-        if not self.capacity and self._settles:
+        """There is no window: messages nobody waits for any more go back, or other consumers would miss them."""
+        if self._settles:
             while self.available > self.asking:
                 message = self.fetch()
                 if message is None:

@@ -165,7 +165,11 @@ class BrokerMachine(Follower):
             self.standing.dismiss(input.broker)  # type: ignore[union-attr]
         elif kind is Members:
             self.moved(dict(input.addresses))  # type: ignore[union-attr]
-        return self.take()
+        effects = self.effects
+        if not effects:
+            return []
+        self.effects = []
+        return effects
 
     def _receive(self, peer: str, frame: Frame) -> None:
         rule = _CLUSTER_RULES.get(type(frame))

@@ -128,10 +128,11 @@ class Dispatcher:
         delivered: list[Delivered] = []
         budget = RUN_MESSAGES
         active = [s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse)]
-        if not active or not self.state.available:
+        available = self.state.available
+        if not active or not available.count:
             return delivered, False
         # An even share each turn: few messages are spread, many go out in large pieces.
-        share = max(1, -(-min(self.state.available.count - self.taken.count, budget) // len(active)))
+        share = max(1, -(-min(available.count - self.taken.count, budget) // len(active)))
         self._turn %= len(active)
         order = active[self._turn :] + active[: self._turn]
         self._turn += 1
@@ -152,7 +153,7 @@ class Dispatcher:
                         for a, b in parts:
                             held.add(a, b)
                 delivered.append(Delivered(subscription, acquisition, parts))
-                if subscription.credit.messages > 0:
+                if subscription.credit.messages > 0 and (subscription.browse or available.count > self.taken.count):
                     still.append(subscription)
                 if budget <= 0:
                     return delivered, True
@@ -195,8 +196,8 @@ class Dispatcher:
             if found is None:
                 return None
             first, last = found
-            free = subtract(first, last, self.expiring.within(first, last)) if self.expiring else [found]
-            if not subscription.browse and self.taken:
+            free = subtract(first, last, self.expiring.within(first, last)) if self.expiring.count else [found]
+            if not subscription.browse and self.taken.count:
                 free = [part for a, b in free for part in subtract(a, b, self.taken.within(a, b))]
             if free:
                 first, last = free[0]

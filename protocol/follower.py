@@ -49,10 +49,8 @@ class Follower:
         self.effects.append(Retire(reason, left))
 
     def take(self) -> list[Effect]:
-        """What the step has asked for."""
-        effects = self.effects
-        if effects:
-            self.effects = []
+        """What was asked for since the last step."""
+        effects, self.effects = self.effects, []
         return effects
 
     def lead(self, frame: Frame) -> None:

@@ -213,6 +213,6 @@ def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list
                 lost += (acquisition, a, b)
         acquisitions.add(acquisition)
         mine.remove(first, last)
-        if not mine:
+        if not mine.count:
             del held[acquisition]
     return good, lost, acquisitions

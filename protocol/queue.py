@@ -203,7 +203,7 @@ class QueueState:
                 for a, b in missing:
                     done.lost += (acquisition, a, b)
             held.remove(first, last)
-            if not held:
+            if not held.count:
                 del self.acquired[key]
         return done
 

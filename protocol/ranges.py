@@ -88,10 +88,13 @@ class RangeSet:
         firsts, lasts = self._firsts, self._lasts
         if not firsts:
             return
-        if first <= firsts[0] and last < lasts[0]:  # the common case: from the head
+        if first <= firsts[0] and last <= lasts[0]:  # the common case: from the head
             if last >= firsts[0]:
                 self.count -= last - firsts[0] + 1
-                firsts[0] = last + 1
+                if last < lasts[0]:
+                    firsts[0] = last + 1
+                else:
+                    del firsts[0], lasts[0]
             return
         low = bisect_left(lasts, first)
         high = bisect_right(firsts, last)

@@ -138,7 +138,11 @@ class ReplicaMachine(Follower):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
-        return self.take()
+        effects = self.effects
+        if not effects:
+            return []
+        self.effects = []
+        return effects
 
     def _tick(self, now_ms: int) -> None:
         self.now_ms = now_ms

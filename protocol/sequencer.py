@@ -131,10 +131,11 @@ class SequencerMachine:
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
-        out = self.effects
-        if out:
-            self.effects = []
-        return out
+        effects = self.effects
+        if not effects:
+            return []
+        self.effects = []
+        return effects
 
     def send(self, peer: str, frame: Frame) -> None:
         self.effects.append(Send(peer, frame))
