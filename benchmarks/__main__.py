@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 
 from rich.console import Console
 
-from . import capture, manta, pipeline_limit, report
+from . import capture, links_limit, manta, pipeline_limit, report
 from .peers import nats, rabbitmq, ray_queue
 from .processes import Job, run, summary
 from .results import Collection, write
@@ -100,6 +100,11 @@ class Bench:
                 "bare-pipeline", "latency", pipeline_limit.trial(self.count(2000), 1, 100, RATE), "p50_ms", "p99_ms"
             )
 
+    def links(self) -> None:
+        if "latency" in self.workloads:
+            self.say("bare links: latency")
+            self.add(links_limit.NAME, "latency", links_limit.trial(self.count(2000), RATE), "p50_ms", "p99_ms")
+
     def peer(self, module: object, full: int, fetch: tuple[int, int]) -> None:
         name = module.NAME  # type: ignore[attr-defined]
         self.say(f"{name}: starting")
@@ -160,6 +165,7 @@ def main() -> int:
             "manta-capture": (bench.capture, ""),
             "nats-r3-memory": (bench.nats, nats.missing()),
             "bare-pipeline": (bench.pipeline, ""),
+            links_limit.NAME: (bench.links, ""),
             "rabbitmq-quorum": (bench.rabbitmq, rabbitmq.missing()),
             "ray-queue": (bench.ray_queue, ray_queue.missing()),
         }

@@ -228,7 +228,7 @@ def _forever(role: Any, *arguments: Any) -> None:
 
 def trial(count: int, batch: int, window: int, rate: int = 0, committed: bool = False) -> dict[str, float]:
     """One run of the pipeline in fresh processes: see `processes.summary`."""
-    ports = _free_ports(6)
+    ports = free_ports(6)
     spawn = multiprocessing.get_context("spawn")
     roles: list[tuple[Any, ...]] = [(_sequencer, ports, committed)]
     roles += [(_replica, ports, index, index == 1, committed) for index in range(3)]
@@ -250,7 +250,8 @@ def trial(count: int, batch: int, window: int, rate: int = 0, committed: bool = 
             server.join()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """So many local ports that nobody listens on just now."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

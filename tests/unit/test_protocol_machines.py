@@ -112,6 +112,25 @@ def keeper(end: int = 0, commit: int = 0) -> Keeper:
     return made
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SequencerMachine(1, ["b1", "b2", "b3"]),
+        BrokerMachine("b1", 1, ["b1", "b2", "b3"]),
+        ReplicaMachine("b1.r0", "b1", 1),
+    ],
+    ids=lambda machine: type(machine).__name__,
+)
+def test_what_a_step_has_said_stays_as_it_was(machine: Any):
+    nothing = machine.step(Tick(1))
+    assert nothing == []
+    newer, older = Beat((9, 9), 1, 1), Beat((8, 8), 1, 1)
+    said = [machine.step(Received(peer, beat)) for peer, beat in (("sequencer", newer), ("sequencer2", older))]
+    said += [machine.step(PeerUp("b1")), machine.step(Flush())]
+    assert any(said)
+    assert nothing == [], "a list that was handed out is the caller's"
+
+
 def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     one = Keeper("q#1", "b1")
     assert one.subscribe() == Subscribe("q#1", "b1", 0, ZERO, ZERO)
