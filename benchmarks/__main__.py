@@ -87,6 +87,10 @@ class Bench:
             capture.measure(self.count(100_000), self.into, self.say)
 
     def pipeline(self) -> None:
+        if "eight-queues" in self.workloads:
+            self.say("bare pipeline: eight of them")
+            found = pipeline_limit.trial(self.count(400_000) // 800 * 800, 100, 30, pipelines=8)
+            self.add("bare-pipeline", "eight-queues", found, "messages_per_s")
         if "throughput" in self.workloads:
             self.say("bare pipeline: throughput")
             found = pipeline_limit.trial(self.count(400_000) // 100 * 100, 100, 30)

@@ -226,24 +226,29 @@ def _forever(role: Any, *arguments: Any) -> None:
     asyncio.run(main())
 
 
-def trial(count: int, batch: int, window: int, rate: int = 0, committed: bool = False) -> dict[str, float]:
-    """One run of the pipeline in fresh processes: see `processes.summary`."""
-    ports = free_ports(6)
+def trial(
+    count: int, batch: int, window: int, rate: int = 0, committed: bool = False, pipelines: int = 1
+) -> dict[str, float]:
+    """One run of the pipeline, or of several at once with `count` messages in all, in fresh processes: see
+    `processes.summary`."""
+    all_ports = free_ports(6 * pipelines)
     spawn = multiprocessing.get_context("spawn")
-    roles: list[tuple[Any, ...]] = [(_sequencer, ports, committed)]
-    roles += [(_replica, ports, index, index == 1, committed) for index in range(3)]
-    roles += [(_broker, ports, index) for index in (0, 1)]
+    roles: list[tuple[Any, ...]] = []
+    producers: list[Job] = []
+    consumers: list[Job] = []
+    for first in range(0, len(all_ports), 6):
+        ports = all_ports[first : first + 6]
+        roles.append((_sequencer, ports, committed))
+        roles += [(_replica, ports, index, index == 1, committed) for index in range(3)]
+        roles += [(_broker, ports, index) for index in (0, 1)]
+        producers.append(Job(__name__, "produce", (ports[4], count // pipelines, batch, window, rate)))
+        consumers.append(Job(__name__, "consume", (ports[5], count // pipelines)))
     servers = [spawn.Process(target=_forever, args=role, daemon=True) for role in roles]
     for server in servers:
         server.start()
     try:
-        produced, consumed = run(
-            [
-                Job(__name__, "produce", (ports[4], count, batch, window, rate)),
-                Job(__name__, "consume", (ports[5], count)),
-            ]
-        )
-        return summary([produced], [consumed])
+        results = run(producers + consumers)
+        return summary(results[:pipelines], results[pipelines:])
     finally:
         for server in servers:
             server.kill()
