@@ -11,8 +11,9 @@ from __future__ import annotations
 from .errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 1
-"""1: `FlowControl`, and versions and incarnations told at the opening of peer links."""
+MINOR = 2
+"""1: `FlowControl`, and versions and incarnations told at the opening of peer links.
+2: the decisions that are ordered since the first trial from outside, each named where it is."""
 
 
 def spoken(minor: int = MINOR) -> str:

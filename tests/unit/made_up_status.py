@@ -35,7 +35,7 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
                 "role": role,
                 "alive": True,
                 "clients": 0,
-                "version": "1.1",
+                "version": "1.2",
                 "machine": machine,
                 **place,
                 **more,
