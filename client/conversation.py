@@ -42,6 +42,7 @@ from ..protocol.framing import FrameBuffer, encode_frame
 from ..protocol.heartbeat import Heartbeat, Verdict
 from ..protocol.version import MINOR
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, again, error
+from .plain import copied
 from .receiving import ReceiverCore
 from .sending import SenderCore
 
@@ -237,6 +238,7 @@ class Conversation:
 
     def command(self, name: str, arguments: dict[str, Any]) -> int:
         self.check()
+        arguments = copied(arguments, f"the arguments of {name}")  # it may be asked again
         self._numbers += 1
         number = self._numbers
         command = self._asked[number] = Command(number, name, arguments)

@@ -83,12 +83,17 @@ class SenderCore:
         self._message_bytes = message_bytes
         self._write = write
         self._flying = 0  # messages in frames on their way
+        self._gather()
+        self._done = RangeSet([1, next - 1] if next > 1 else ())
+
+    def _gather(self) -> None:
+        """Begin new columns. Those before belong to the frame they left in, which may be sent again: even an empty one
+        that was filled later would change it."""
         self._blobs: list[bytes] = []
         self._keys: list[str] = []
         self._ttl: list[int] = []
         self._headers: list[dict[str, Any]] = []
         self._bytes = 0
-        self._done = RangeSet([1, next - 1] if next > 1 else ())
 
     def put(self, message: Message | bytes | str) -> None:
         """Take a message; the caller has seen to capacity.
@@ -136,14 +141,7 @@ class SenderCore:
         self.pending[frame.first] = frame
         self.sent += len(blobs)
         self._flying += len(blobs)
-        self._blobs = []
-        self._bytes = 0
-        if self._keyed:
-            self._keys = []
-        if self._ttl:
-            self._ttl = []
-        if self._with_headers:
-            self._headers = []
+        self._gather()
         self._write(frame)
 
     def completed(self, frame: Completed | Failed) -> None:
@@ -185,7 +183,7 @@ class SenderCore:
 
     def ended(self, failure: MantaError) -> None:
         self.failure = self.failure or failure
-        self._blobs = []
+        self._gather()
         self.pending = {}
 
     def detached(self, frame: Detached) -> None:

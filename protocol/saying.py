@@ -65,7 +65,7 @@ def say(machine: SequencerMachine, stream: StreamView, effects: list[Effect]) ->
                 [log[i] for i in range(start, stop + 1)],
                 learner,
                 len(stream.voters) // 2 if learner else 0,
-                stream.voters if not previous else [],
+                list(stream.voters) if not previous else [],
             )
             # The learner last: it has to wait for another one's acknowledgement anyway.
             effects.append(Multicast([keeper.peer for keeper in reversed(keepers)], frame))

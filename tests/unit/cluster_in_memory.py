@@ -86,6 +86,7 @@ class MemoryCluster:
         self.timers: dict[str, int] = {}
         self.traffic: list[tuple[str, str, Frame]] = []
         self.kept: list[KeepAlive] = []
+        self._said: deque[tuple[Frame, bytes]] = deque(maxlen=300)
         self._inbox: deque[tuple[str, Any]] = deque()
         self._holding: tuple[tuple[type[Frame], ...], list[tuple[str, Any]]] = (), []
         for broker in self.members:
@@ -126,7 +127,9 @@ class MemoryCluster:
 
     def post(self, source: str, target: str, frame: Frame) -> None:
         self.traffic.append((source, target, frame))
-        (frame,) = FrameBuffer().feed(encode_frame(frame))
+        data = encode_frame(frame)
+        self._said.append((frame, data))
+        (frame,) = FrameBuffer().feed(data)
         if target in self.clients:
             self.clients[target].got.append(frame)
         elif target in self.machines:
@@ -154,6 +157,8 @@ class MemoryCluster:
             for name, inputs in batch.items():
                 for input in [Tick(self.now_ms), *inputs, Flush()]:
                     self._carry_out(name, self.machines[name].step(input))
+            for frame, data in self._said:  # a frame may be kept and sent again: it must be its own
+                assert encode_frame(frame) == data, f"{type(frame).__name__} was changed after it was handed out"
             limit -= 1
             assert limit, "the cluster does not come to rest"
 
