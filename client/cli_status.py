@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .console import Json, Namespace, Ray, out, running, say, table_of
+from .sheets import Sheet
 
 REASONS = 16
 """Lines in the panel; `--json` has them all."""
@@ -79,7 +80,7 @@ def _span(seconds: float) -> str:
     return f"{s // 3600:,} h {s % 3600 // 60} min"
 
 
-def _brokers(report: Report, by_name: dict[str, Report]) -> Table:
+def _brokers(report: Report, by_name: dict[str, Report]) -> Sheet:
     columns = ["broker", "state", "clients connect to", "connections", "replicas", "pid"]
     table = table_of("brokers", columns, ("connections", "replicas", "pid"))
     for name in report["brokers"]:
@@ -119,7 +120,7 @@ def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str
     return ("serving", GOOD) if name in members else ("joining", SOON)
 
 
-def _others(report: Report) -> Table:
+def _others(report: Report) -> Sheet:
     table = table_of("order and care", ["actor", "state", "pid", "host"], ("pid",))
     leading = _leader(report)
     for actor in report["actors"]:
@@ -160,7 +161,7 @@ def _leader(report: Report) -> Report | None:
     return max(leading, key=lambda machine: machine["ballot"], default=None)
 
 
-def _queues(report: Report) -> Table:
+def _queues(report: Report) -> Sheet:
     leading = _leader(report)
     streams = leading["streams"] if leading else {}
     held = _held(report["actors"])

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 
-from .console import Broker, Json, Token, connection, out, say, show
+from .console import Broker, Json, Token, connection, out, say, show, table_of
+from .sheets import Sheet
 
 QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", "enqueued", "dequeued"]
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", help="NAME=VALUE, VALUE as JSON or text")]
@@ -157,12 +156,11 @@ def stat(
                 time.sleep(1)
 
 
-def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Table:
-    table = Table()
-    for name in ("queue", "messages", "in/s", "out/s", "hand-overs/s", "owner"):
-        table.add_column(name, justify="left" if name in ("queue", "owner") else "right")
+def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Sheet:
+    numbers = ["messages", "in/s", "out/s", "hand-overs/s"]
+    table = table_of("", ["queue", *numbers, "owner"], numbers)
     for row in rows:
         old = before.get(row["name"], row)
         rates = (f"{row[name] - old[name]:,}" for name in ("enqueued", "dequeued", "handovers"))
-        table.add_row(escape(row["name"]), f"{row['messages']:,}", *rates, row["owner"] or "-")
+        table.add_row(row["name"], f"{row['messages']:,}", *rates, row["owner"] or "-")
     return table

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ..protocol.errors import LocalError
 from .errors import MantaError
+from .sheets import Sheet
 from .sync import Connection, connect
 
 out = Console()
@@ -63,28 +61,25 @@ def running(address: str, namespace: str) -> Any:
     return find_cluster(address or known.get("address"), namespace or known.get("namespace") or "mantamq")
 
 
-def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, title: str = "") -> None:
-    """Rows as a table, or as a JSON list with all their fields."""
+def show(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, title: str = "", top: int | None = None
+) -> None:
+    """Rows as a table of at most `top` of them, or as a JSON list of all with all their fields."""
     if as_json:
         print(json.dumps(list(rows), default=str))
         return
-    table = Table(title=title or None)
-    for name in columns:
-        number = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
-        table.add_column(name, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(*(escape(_cell(row.get(name))) for name in columns))
+    numbers = [name for name in columns if rows and all(isinstance(row.get(name), int | float) for row in rows)]
+    table = table_of(title, columns, numbers)
+    for row in rows[:top]:
+        table.add_row(*(_cell(row.get(name)) for name in columns))
     out.print(table)
+    if top is not None and len(rows) > top:
+        out.print(f"and {len(rows) - top:,} more", highlight=False, markup=False)
 
 
-def table_of(title: str, columns: Sequence[str], right: Sequence[str] = ()) -> Table:
-    """An empty table; numbers go into the columns named in `right`."""
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False
-    )
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return table
+def table_of(title: str, columns: Sequence[str], right: Sequence[str] = (), whole: Sequence[str] = ()) -> Sheet:
+    """An empty table, see `Sheet`: numbers go into the columns named in `right`, what must not fold into `whole`."""
+    return Sheet(title, columns, right, whole)
 
 
 def say(text: str, value: dict[str, Any], as_json: bool) -> None:
