@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
+.PHONY: help setup demo test check hosts hosts-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,6 +40,17 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/pytest -q tests/jobs/test_on_ray.py # RayDP needs a Java of its own, and a process has one for its life
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --no-gate
 	$(if $(wildcard tests/cluster),$(BIN)/pytest -q tests/cluster)
+	@$(MAKE) --no-print-directory hosts-tools
+	$(BIN)/pytest -q -m 'not long' tests/hosts
+
+hosts: $(STAMP) hosts-tools ## Every story on several hosts that are cut off, killed, paused (needs root)
+	$(BIN)/pytest -q tests/hosts
+
+# What makes hosts, where we may install it; the stories are skipped, saying why, where it is missing.
+hosts-tools:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v ip && command -v nft; } >/dev/null; then \
+	  { apt-get install -y -qq iproute2 nftables || { apt-get update -qq && apt-get install -y -qq iproute2 nftables; }; } \
+	    >/dev/null 2>&1 || echo "iproute2 and nftables could not be installed: no stories on several hosts"; fi
 
 bench: $(STAMP) ## Ours and the installed peers in one run, with ratios
 	$(BIN)/python -m mantamq.benchmarks

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,10 +23,15 @@ class Crowd:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._roles: dict[str, str] = {}
 
-    def start(self, task: Task) -> None:
+    def start(self, task: Task, before: Sequence[str] = ()) -> None:
+        """Start a client.
+
+        Args:
+            before: words before its command: what takes it to another host.
+        """
         with (self._folder / f"{task.client}.err").open("wb") as errors:
             self._running[task.client] = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.load", json.dumps(asdict(task))],
+                [*before, sys.executable, "-m", "tests.chaos.load", json.dumps(asdict(task))],
                 stdin=subprocess.PIPE, stdout=errors, stderr=errors, cwd=ROOT,
             )  # fmt: skip
         self._roles[task.client] = task.role
