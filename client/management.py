@@ -28,11 +28,14 @@ class Management:
         """Create a queue unless it is there. Returns whether it is new.
 
         Args:
-            alternate: exchange for rejected messages.
+            alternate: exchange for rejected messages; not named, a queue that is there keeps the one it has.
+            arguments: names of your own are kept as they are; those that begin with qpid., x- or manta. are the
+                brokers', and one that means nothing here is refused.
             passive: only check that it is there.
 
         Raises:
             Exists: it is there with another definition.
+            Invalid: an argument means nothing here.
             NotFound: passive and not there; or the alternate exchange is not there.
         """
         return self._command(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .arguments import check_names
 from .errors import EXISTS, IN_USE, INVALID, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from .frames import Command, QueueCommand, QueueReply, Reply
@@ -127,6 +128,7 @@ class Commands:
             self._queue_named(a.name)
             answer({"changed": False})
             return
+        check_names("queue", a.arguments)
         self._order(answer, DeclareQueue(a.name, a.arguments, a.durable, a.alternate))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
@@ -155,12 +157,14 @@ class Commands:
                 raise PeerError(EXISTS, f"exchange {a.name!r} is of type {found.type}, not {a.type}")
             answer({"changed": False})
             return
+        check_names("exchange", a.arguments)
         self._order(answer, DeclareExchange(a.name, a.type, a.arguments, a.durable, a.alternate))
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
         self._order(answer, DeleteExchange(a.name))
 
     def _bind(self, answer: Answer, a: BindArguments) -> None:
+        check_names("binding", a.arguments)
         self._order(answer, Bind(a.exchange, a.queue, a.key, a.arguments))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:

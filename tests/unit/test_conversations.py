@@ -524,6 +524,26 @@ def test_wrong_commands_fail_by_themselves():
     assert client.closed is None
 
 
+def test_an_argument_that_means_nothing_is_refused_with_the_nearest_that_does():
+    cluster = MemoryCluster()
+    client = queue_with(cluster)
+    for name, arguments, text in (
+        ("declare_queue", {"name": "x", "arguments": {"x-max-length": 3}}, "this version does not keep it"),
+        ("declare_queue", {"name": "x", "arguments": {"qpid.max_cuont": 3}}, "'qpid.max_count'"),
+        ("declare_queue", {"name": "x", "arguments": {"manta.nonsense": 3}}, "names of your own"),
+        ("declare_exchange", {"name": "x", "arguments": {"x-nonsense": 3}}, "names of your own"),
+        ("bind", {"exchange": "amq.match", "queue": "q", "arguments": {"x-mach": "any"}}, "did you mean 'x-match'?"),
+    ):
+        reply = client.command(name, **arguments)
+        assert reply.code == "invalid" and text in reply.text, (name, arguments, reply)
+    assert client.command("declare_queue", name="x", arguments={"team": "ours", "qpid": 1, "max-length": 2}).code == ""
+    assert client.command("bind", exchange="amq.match", queue="x", arguments={"x-match": "any", "a": 1}).code == ""
+    assert [q["arguments"] for q in client.command("queues").value] == [
+        {},
+        {"team": "ours", "qpid": 1, "max-length": 2},
+    ]
+
+
 def test_many_consumers_share_evenly():
     cluster = MemoryCluster()
     queue_with(cluster, messages=90)

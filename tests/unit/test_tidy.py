@@ -40,7 +40,20 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
 }
 PURE_STDLIB = {
     *("__future__", "abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses"),
-    *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "itertools", "json", "keyword", "math"),
+    *(
+        "decimal",
+        "difflib",
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "hmac",
+        "itertools",
+        "json",
+        "keyword",
+        "math",
+    ),
     *("numbers", "operator", "re", "string", "struct", "types", "typing", "unicodedata", "zlib"),
 }
 PURE = PURE_STDLIB | {"msgpack", "msgspec"}

@@ -64,6 +64,18 @@ def test_a_queue_declared_again_is_the_same_queue() -> None:
     assert again.queue is not None and again.queue.id == "orders#1"
 
 
+def test_an_alternate_that_is_not_named_again_is_not_asked_for() -> None:
+    wiring = wired(
+        exchange("spare", "fanout"), exchange("e", alternate="spare"), queue("q", "spare"), queue("plain"),
+        exchange("bare"),
+    )  # fmt: skip
+    assert codes(wiring, queue("q"), exchange("e")) == ["", ""]
+    assert [one.alternate for one in (wiring.queue("q"), wiring.exchange("e")) if one] == ["spare", "spare"]
+    # Changing one and adding one stay refused.
+    assert codes(wiring, queue("q", "amq.fanout"), exchange("e", alternate="amq.fanout")) == [EXISTS, EXISTS]
+    assert codes(wiring, queue("plain", "spare"), exchange("bare", alternate="spare")) == [EXISTS, EXISTS]
+
+
 def test_a_race_of_two_declares_ends_in_the_first_and_names_what_differs() -> None:
     wiring = wired(queue("orders", limit=5))
     before = wiring.snapshot()
