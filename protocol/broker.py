@@ -75,6 +75,7 @@ from .frames import (
     Transfer,
     Update,
     UpdateStart,
+    Waits,
     Yielded,
 )
 from .hosts import Hosts
@@ -86,6 +87,7 @@ from .session import ReceiverLink, Session, not_attached
 from .standing import Standing
 from .transfers import Transfers
 from .version import MINOR
+from .waiting import Told
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
@@ -130,6 +132,7 @@ class BrokerMachine(Follower):
         self.hosts = Hosts(self, replicas_max)
         self.standing = Standing(self, not blank)
         self.transfers = Transfers(self)
+        self.told = Told()
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -510,7 +513,9 @@ class BrokerMachine(Follower):
             "wiring_index": self.keeper.commit,
             "uncommitted_bytes": self.transfers.uncommitted_bytes,
             "withheld_bytes": self.transfers.withheld_bytes,
+            "unconfirmed_ms": self.lease.over_ms(self.now_ms),
         }
+        found |= self.told.report(self.now_ms) | self.following.silence(self.now_ms)
         return found | self.wiring.flow.report() | self.following.report() | self.hosts.report()
 
 
@@ -532,6 +537,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     UpdateStart: lambda machine, peer, frame: machine.standing.restore(frame),
     Yielded: lambda machine, peer, frame: machine.standing.yielded(peer),
     Left: lambda machine, peer, frame: machine.standing.has_left(peer, frame),
+    Waits: lambda machine, peer, frame: machine.told.hear(peer, frame, machine.now_ms),
 }
 
 _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {

@@ -82,3 +82,11 @@ class Following:
 
     def report(self) -> dict[str, object]:
         return {"ballot": list(self.promised), "leader": self.leader, "attached": self.attached}
+
+    def silence(self, now_ms: int) -> dict[str, object]:
+        """`leader_silent_ms`: since the last beat of whoever led last, or since one was first waited for; `sequencers`:
+        those there is a link to."""
+        return {
+            "leader_silent_ms": now_ms - self.heard_ms if self.heard_ms else 0,
+            "sequencers": sorted(self.linked),
+        }

@@ -37,3 +37,7 @@ class Lease:
 
     def expired(self, now_ms: int) -> bool:
         return 0 < self.until_ms < now_ms
+
+    def over_ms(self, now_ms: int) -> int:
+        """For how long it has been over: no majority has been heard of for `LEASE_MS` more."""
+        return now_ms - self.until_ms if self.expired(now_ms) else 0

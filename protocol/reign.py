@@ -115,17 +115,8 @@ class Reign:
             (peer that holds the log, its promise, first entry to fetch); ("", None, 1) for an empty log; None: wait.
         """
         logs = self.logs(stream)
-        empty = self.empty(stream, cluster)
-        # Of equals the one that goes back furthest: somebody who is not here yet may be far behind.
-        best_voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have, -logs[v].base), default="")
+        best_voter, quorums, known = self.standing(stream, cluster, members)
         best = logs.get(best_voter)
-        if best is None:
-            # Who its voters are is in no log, so more than a quorum of the members: some may have joined since.
-            quorums = [(members, majority(members))]
-        else:
-            quorums = [(voters, recovery_quorum(voters)) for voters in _last_voters(stream, best, members)]
-        known = {voter: logs[voter].inc for voter in logs} | {voter: self.markers[voter].inc for voter in empty}
-        known |= _entering(stream, best)
         if any(sum(v in known for v in voters) < needed for voters, needed in quorums):
             self._quorum_ms.pop(stream.name, None)
             return None
@@ -139,6 +130,24 @@ class Reign:
             return "", None, 1
         needed = min([best.commit, *(log.have if log.ballot == best.ballot else log.commit for log in logs.values())])
         return stream.voices[best_voter][0], best, max(best.base, needed - MARGIN) + 1
+
+    def standing(
+        self, stream: StreamView, cluster: dict[str, int], members: list[str]
+    ) -> tuple[str, list[tuple[list[str], int]], dict[str, int]]:
+        """Of a stream that is not adopted: the voter with the best log ("" for none); sets of voters, and of how many
+        of each the logs must be known; whose are, and their incarnations. Arguments as in `source`."""
+        logs = self.logs(stream)
+        empty = self.empty(stream, cluster)
+        # Of equals the one that goes back furthest: somebody who is not here yet may be far behind.
+        best_voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have, -logs[v].base), default="")
+        best = logs.get(best_voter)
+        if best is None:
+            # Who its voters are is in no log, so more than a quorum of the members: some may have joined since.
+            quorums = [(members, majority(members))]
+        else:
+            quorums = [(voters, recovery_quorum(voters)) for voters in _last_voters(stream, best, members)]
+        known = {voter: logs[voter].inc for voter in logs} | {voter: self.markers[voter].inc for voter in empty}
+        return best_voter, quorums, known | _entering(stream, best)
 
     @staticmethod
     def fetch(ballot: Ballot, stream: StreamView, best: Subscribe, first: int) -> Fetch:

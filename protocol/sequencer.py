@@ -58,6 +58,7 @@ from .saying import LAZY_MS, say
 from .streams import Held, KeeperView, Origin, Pending, StreamView
 from .succession import Succession
 from .voters import held_by_majority, majority, recovery_quorum
+from .waiting import Watch
 
 
 def _broker_of(peer: str) -> str:
@@ -97,6 +98,7 @@ class SequencerMachine:
         self.rejoining = Rejoining(self)
         self.membership = Membership(self)
         self.flow = Flow(self)
+        self.watch = Watch(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -158,6 +160,7 @@ class SequencerMachine:
             if now_ms >= self.reign.asked_ms + PREPARE_MS:
                 self.succession.ask(list(self.linked))
             self.succession.recover_all()
+            self.watch.tell()
             self.wake(now_ms + GRACE_MS)
         elif role == LEADING:
             if any(not stream.ready for stream in self.streams.values()):
@@ -169,6 +172,7 @@ class SequencerMachine:
 
     def _peer_up(self, peer: str) -> None:
         self.linked[peer] = None
+        self.watch.up(peer)
         if self.reign.role == LEADING:
             if is_broker(peer):
                 self.pulse.up(peer, self.now_ms)
@@ -179,6 +183,7 @@ class SequencerMachine:
 
     def _peer_down(self, peer: str) -> None:
         self.linked.pop(peer, None)
+        self.watch.down(peer)
         if is_broker(peer) and self.reign.role == LEADING:
             self.pulse.down(peer, self.now_ms)
             self.wake(self.pulse.due_ms)
@@ -206,6 +211,7 @@ class SequencerMachine:
                 self._evict(broker)
         self.rejoining.remind()
         self.membership.remind()
+        self.watch.tell()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
         self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
 
@@ -566,6 +572,7 @@ class SequencerMachine:
             "absent": sorted(self.absent),
             "seq": self.seq,
             **self.flow.report(),
+            **self.watch.report(),
             "streams": {name: stream.report() for name, stream in self.streams.items()},
         }
 

@@ -31,6 +31,8 @@ class Succession:
             self.machine.reign.role = PREPARING
             self.ask(list(self.machine.linked))
             self.machine.wake(self.machine.now_ms + GRACE_MS)
+        else:
+            self.machine.watch.suspected(peer, frame.members or self.machine.members)
 
     def ask(self, peers: list[str]) -> None:
         self.machine.reign.asked_ms = self.machine.now_ms

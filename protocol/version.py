@@ -13,7 +13,7 @@ from .errors import WRONG_VERSION, PeerError
 MAJOR = 1
 MINOR = 2
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
-2: the decisions that are ordered since the first trial from outside, each named where it is."""
+2: the decisions that are ordered since the first trial from outside, each named where it is: `Waits`."""
 
 
 def spoken(minor: int = MINOR) -> str:

@@ -15,12 +15,15 @@ from mantamq.protocol.errors import PeerError
 from mantamq.protocol.events import Entry, decode_event, encode_event
 from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer, encode_frame
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.waiting_frames import Waiting
 
 numbers = st.integers(0, 2**40)
 text = st.text(max_size=8)
 blob = st.binary(max_size=20)
 free = st.recursive(st.none() | st.booleans() | numbers | text, lambda c: st.lists(c, max_size=3), max_leaves=5)
 ENTRY = st.builds(Entry, st.tuples(numbers, numbers), numbers, text, numbers, numbers, blob)
+WORDS, MISSING = st.lists(text, max_size=2), st.dictionaries(text, numbers, max_size=2)
+WAITING = st.builds(Waiting, text, WORDS, numbers, WORDS, WORDS, MISSING, numbers, text)
 BY_TYPE = {
     "int": numbers, "str": text, "bytes": blob, "bool": st.booleans(), "Any": free, "str | None": st.none() | text,
     "list[int]": st.lists(numbers, max_size=6), "list[bytes]": st.lists(blob, max_size=6), "Ballot": st.tuples(numbers, numbers),
@@ -29,7 +32,7 @@ BY_TYPE = {
     "list[dict[str, Any]] | None": st.none() | st.lists(st.dictionaries(text, free, max_size=2), max_size=2),
     "list[Entry]": st.lists(ENTRY, max_size=3), "list[str]": st.lists(text, max_size=3),
     "Numbers": st.dictionaries(text, st.tuples(numbers, numbers, numbers), max_size=3),
-    "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
+    "list[Waiting]": st.lists(WAITING, max_size=2), "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
 }  # fmt: skip
 
 
