@@ -18,6 +18,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 from ..protocol.effects import (
@@ -54,6 +55,7 @@ from .refusals import Refusals
 log = logging.getLogger(__name__)
 
 _FLUSH = Flush()
+LOOPBACK = "127.0.0.1"
 ALONE_FRAMES = 2
 LAST_WORD_S = 0.01
 """What a machine says before it retires has so long to leave."""
@@ -127,8 +129,24 @@ class Shell:
         return await self._listen(lambda: Link(self, ListenOpening(self.own, self._admits), self._limits), host, port)
 
     async def listen_clients(self, host: str, port: int = 0) -> str:
-        """Accept clients; returns "host:port"."""
-        return await self._listen(lambda: Link(self, ClientOpening(), self._limits), host, port)
+        """Accept clients; returns "host:port".
+
+        Whoever is on this machine finds the broker on loopback as well, at the same port, unless that is taken there.
+        """
+
+        def client() -> Link:
+            return Link(self, ClientOpening(), self._limits)
+
+        address = await self._listen(client, host, port)
+        try:
+            if ip_address(host).is_loopback or ip_address(host).is_unspecified:
+                return address
+            await self._listen(client, LOOPBACK, int(address.rpartition(":")[2]))
+        except ValueError:
+            pass  # a host's name: what it stands for is not known here
+        except LocalError as error:
+            log.info("clients on this machine use %s: %s", address, error)
+        return address
 
     async def _listen(self, factory: Callable[[], Link], host: str, port: int) -> str:
         try:

@@ -135,6 +135,28 @@ async def client_of(shell: Shell) -> AsyncIterator[Client]:
         writer.close()
 
 
+async def test_a_broker_on_a_nodes_address_is_found_on_loopback_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with toy() as (_, shell):
+        listened: list[tuple[str, int]] = []
+        taken: set[tuple[str, int]] = set()
+
+        async def listen(factory: object, host: str, port: int) -> str:
+            if (host, port) in taken:
+                raise LocalError(f"cannot listen on {host}:{port}")
+            listened.append((host, port))
+            return f"{host}:{port or 7000}"
+
+        monkeypatch.setattr(shell, "_listen", listen)
+        assert await shell.listen_clients("192.0.2.7") == "192.0.2.7:7000"
+        assert listened == [("192.0.2.7", 0), ("127.0.0.1", 7000)]
+        taken.add(("127.0.0.1", 7001))  # somebody else's: clients use the node's address
+        assert await shell.listen_clients("192.0.2.7", 7001) == "192.0.2.7:7001"
+        for host in ("127.0.0.1", "::1", "0.0.0.0", "localhost"):
+            listened.clear()
+            await shell.listen_clients(host, 7002)
+            assert listened == [(host, 7002)]
+
+
 Story = Callable[[], Coroutine[Any, Any, None]]
 Run = Callable[[Story], None]
 
