@@ -26,6 +26,18 @@ from .message import Message
 from .queue_handle import Queue
 from .sync import Connection, Receiver, Sender, Session, connect
 
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`: asked of what is installed only when somebody asks."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("mantamq")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "AsyncConnection",
     "AsyncReceiver",
@@ -56,6 +68,7 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "Unavailable",
+    "__version__",
     "connect",
     "connect_async",
 ]

@@ -5,6 +5,8 @@ Every command exits with 0 on success, 1 on trouble (after one line that says wh
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from . import (
@@ -18,7 +20,16 @@ from . import (
     cli_status,
     cli_wiring,
 )
-from .console import run
+from .console import run, say
+
+
+def version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        say(f"mantamq {__version__}", {}, False)
+        raise typer.Exit()
+
 
 app = typer.Typer(
     name="mantamq",
@@ -28,6 +39,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def everywhere(
+    version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="the version installed here")
+    ] = False,
+) -> None:
+    pass
+
+
 cli_cluster.register(app)
 cli_status.register(app)
 cli_check.register(app)

@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..protocol.errors import LocalError
-from .console import Json, err, out, say, show
+from .console import Json, err, need, out, say, show
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -57,6 +57,7 @@ def analyze(
             bar.update(task, description=text)
 
         step("loading Spark")
+        need("spark", "pyspark", "pyarrow", "fsspec")
         from ..jobs import answers, events, session
 
         address = _remembered_ray()
@@ -99,10 +100,9 @@ def export(
     since_us, until_us = moment(since), moment(until)
     with _progress(as_json) as (bar, task):
         bar.update(task, description="exporting")
-        try:
-            from ..jobs import export as exporting
-        except ImportError as error:
-            raise LocalError(f"this needs {error.name}: pip install 'mantamq[spark]'") from None
+        need("events", "pyarrow", "fsspec")
+        from ..jobs import export as exporting
+
         tail = _tail(_remembered_ray(), live, fetch=True)
         where = directory or (tail.directory if tail else "") or _default_directory()
         rows, skipped = exporting.export(

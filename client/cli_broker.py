@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from .cli_status import broker_state
-from .console import Json, Namespace, Ray, err, out, running, say, table_of
+from .console import Json, Namespace, Ray, agree, err, out, running, say, table_of
 
 PATIENCE_S = 2.0
 """What takes longer is shown."""
@@ -48,10 +48,17 @@ def add(
 
 def remove(
     name: Annotated[str, typer.Argument(help="the broker's id, as in `broker list`")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="also when fewer than three would be left")] = False,
     timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Let a broker leave for good: its clients go to other members, nothing is lost."""
     cluster = running(address, namespace)
+    members = cluster.status()["brokers"]
+    left = [broker for broker in members if broker != name]
+    if len(left) == 2 and name in members:
+        agree("two brokers would be left, which serve only together", yes)
+    elif len(left) == 1 and name in members:
+        agree(f"{left[0]} would be left alone, and keeps nothing when it dies", yes)
     began = time.monotonic()
     with _shown("leaves") as told:
         cluster.remove_broker(name, timeout_s=timeout, progress=told)

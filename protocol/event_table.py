@@ -10,7 +10,7 @@ Parquet, pandas, Spark. Columns are only ever added, at the end, with such a def
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .errors import LocalError
@@ -117,6 +117,16 @@ LOG_KINDS = (
 OBSERVED_KINDS = ("connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped")
 """What no committed event says: connections, time without credit (on its end), flow control, a message given to a
 consumer again, the consume lock's way from one broker to another (on its end); and what the table itself lacks."""
+
+
+def check_kinds(kinds: Iterable[str]) -> None:
+    """Raises:
+    LocalError: one of them is no kind of event.
+    """
+    known = (*LOG_KINDS, *OBSERVED_KINDS)
+    for kind in kinds:
+        if kind not in known:
+            raise LocalError(f"there is no kind of event {kind!r}: known are {', '.join(sorted(known))}")
 
 
 class Tail(NamedTuple):

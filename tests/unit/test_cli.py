@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import mantamq.client
 import pytest
+import typer
 from fake_broker import FakeBroker
 from mantamq.client import cli, cli_doctor, connect
 from mantamq.client.cli_wiring import _rates, pairs
@@ -105,7 +109,7 @@ def left(broker: FakeBroker) -> int:
 def test_wrong_arguments_are_code_2(run: Run, words: list[str]) -> None:
     ran = run(*words)
     assert ran.code == 2
-    assert "Traceback" not in ran.err
+    assert ran.err.count("\n") == 1 and ran.err.startswith("mantamq") and "--help`" in ran.err
 
 
 def test_trouble_is_one_line_and_code_1(at: Run, run: Run) -> None:
@@ -125,6 +129,86 @@ def test_trouble_is_one_line_and_code_1(at: Run, run: Run) -> None:
         assert ran.code == 1
         assert ran.out == ""
         assert ran.err.startswith("mantamq: ") and ran.err.count("\n") == 1, ran.err
+
+
+@pytest.mark.parametrize(
+    ("absent", "words", "install"),
+    [
+        (["fsspec"], ["analyze"], "'mantamq[spark]'"),
+        (["pyspark"], ["analyze"], "'mantamq[spark]'"),
+        (["fsspec", "pyarrow"], ["events", "export", "x.parquet"], "'mantamq[events]'"),
+        (["pyarrow"], ["events", "export", "x.csv"], "'mantamq[events]'"),
+    ],
+)
+def test_a_missing_extra_is_named_in_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, absent: list[str], words: list[str], install: str
+) -> None:
+    for name in absent:
+        monkeypatch.setitem(sys.modules, name, None)
+    ran = run(*words)
+    assert ran.code == 1 and ran.out == ""
+    assert ran.err.count("\n") == 1 and f"pip install {install}" in ran.err
+    assert all(name in ran.err for name in absent)
+
+
+def test_a_module_that_is_missing_somewhere_deep_is_named_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deep(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'raydp.utils'", name="raydp.utils")
+
+    monkeypatch.setattr("mantamq.client.cli_wiring.connection", deep)
+    ran = run("queue", "list")
+    assert ran.code == 1 and ran.err.count("\n") == 1 and "raydp" in ran.err and "'mantamq[spark]'" in ran.err
+
+
+def test_an_unknown_kind_of_event_is_refused_with_those_that_are_known(run: Run, tmp_path: Any) -> None:
+    ran = run("events", "export", tmp_path / "x.csv", "--kind", "enqueue", "--kind", "bogus", "-d", tmp_path)
+    assert ran.code == 1 and "'bogus'" in ran.err and "enqueue" in ran.err and "hand_over" in ran.err
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_ctrl_c_is_one_line_and_code_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mantamq.client.cli_wiring.connection", pressed)
+    assert run("queue", "list") == Ran(130, "", "mantamq: interrupted\n")
+
+
+def test_the_version(run: Run) -> None:
+    version = importlib.metadata.version("mantamq")
+    assert run("--version").out == f"mantamq {version}\n"
+    assert mantamq.client.__version__ == version
+
+
+def test_it_runs_as_a_module(tmp_path: Any) -> None:
+    """`mantamq` is a namespace package: its `__main__` is a file beside the sub-packages."""
+    command = [sys.executable, "-m", "mantamq", "queue"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert ran.returncode == 2 and ran.stderr.startswith("Usage: mantamq queue "), ran
+
+
+def every_command() -> list[list[str]]:
+    """All commands and groups, found in the application."""
+
+    def below(command: Any, words: list[str]) -> list[list[str]]:
+        children = getattr(command, "commands", {})
+        return [words] + [found for name in children for found in below(children[name], [*words, name])]
+
+    return below(typer.main.get_command(cli.app), [])
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_help_fits_into_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = run(*words, "--help")
+    assert ran.code == 0 and ran.out.startswith("Usage: mantamq")
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_an_unknown_option_is_one_line(run: Run, words: list[str]) -> None:
+    ran = run(*words, "--odd")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1) and "--odd" in ran.err
 
 
 def test_a_wrong_token_is_said(run: Run) -> None:
@@ -151,6 +235,21 @@ def test_wiring(at: Run) -> None:
     assert at("exchange", "delete", "e").code == 0
     assert at("queue", "delete", "r").code == 0
     assert [q["name"] for q in at("stat", "--json").json] == ["q"]
+
+
+def test_a_queue_with_messages_or_consumers_is_deleted_only_by_force(at: Run, broker: FakeBroker) -> None:
+    fill(broker, b"1")
+    ran = at("queue", "delete", "q")
+    assert ran.code == 1 and "has messages: --force" in ran.err and ran.err.count("\n") == 1
+    assert left(broker) == 1
+    at("queue", "purge", "q")
+    with connect(broker.address) as connection:
+        connection.session().receiver("q", capacity=1)
+        ran = at("queue", "delete", "q")
+        assert ran.code == 1 and "has consumers: --force" in ran.err
+    fill(broker, b"1")
+    assert at("queue", "delete", "q", "--force").code == 0
+    assert at("queue", "list", "--json").json == []
 
 
 def test_purge_says_how_many(at: Run, broker: FakeBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from made_up_status import ORDERS, actors, machine, report, silence
 from mantamq.actors import local_ray
-from mantamq.client import cli, cli_broker
+from mantamq.client import cli, cli_broker, console
 from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
@@ -75,7 +76,7 @@ def test_add_tells_name_and_address_and_they_are_remembered(run: Run, cluster: M
     assert code == 0 and out.startswith("b3 has joined at 10.0.0.0:5002")
     assert cluster.asked == [("abc", 7.0)]
     assert local_ray.recall()["members"] == cluster.addresses
-    code, out, _ = run("remove", "b3", "--json")
+    code, out, _ = run("remove", "b3", "--yes", "--json")
     assert code == 0 and json.loads(out)["removed"] is True
     assert sorted(local_ray.recall()["members"]) == ["b1", "b2"]
 
@@ -90,6 +91,19 @@ def test_a_refusal_is_one_line_and_code_1(run: Run) -> None:
     code, out, err = run("remove", "b9")
     assert (code, out, err) == (1, "", "mantamq: there is no broker 'b9'\n")
     assert run("remove")[0] == 2
+
+
+def test_fewer_than_three_only_after_a_yes(run: Run, cluster: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = run("remove", "b2")
+    assert code == 1 and "two brokers would be left" in err and "--yes" in err and err.count("\n") == 1
+    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, color_system=None))
+    for answer, code in (("\n", 1), ("no\n", 1), ("y\n", 0)):
+        assert "b2" in cluster.addresses
+        terminal = io.StringIO(answer)
+        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert run("remove", "b2")[0] == code
+    assert "b2" not in cluster.addresses
 
 
 def test_list(run: Run) -> None:
