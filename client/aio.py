@@ -67,7 +67,7 @@ class connect_async:
         failure: MantaError | None = None
         for one in addresses:
             try:
-                return await AsyncConnection.open(one, token, timeout, addresses, reconnecting)
+                return await AsyncConnection._open(one, token, timeout, addresses, reconnecting)
             except (ConnectionLost, Timeout, Unavailable, Busy) as error:
                 failure = error
         assert failure is not None
@@ -149,8 +149,8 @@ class AsyncSession:
             _receiver_of(message).settle(ACCEPT, message)
             return
         for receiver in self._receivers:
-            for each in list(receiver.core.unsettled.values()):
-                receiver.core.settle(ACCEPT, each)
+            for each in list(receiver._core.unsettled.values()):
+                receiver._core.settle(ACCEPT, each)
 
     def release(self, message: Message) -> None:
         """Give a message back to its place in the queue."""
@@ -162,7 +162,7 @@ class AsyncSession:
 
     @property
     def lost(self) -> list[tuple[str, int]]:
-        return [(r.core.queue, position) for r in self._receivers for position in r.core.lost]
+        return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
 
     async def sync(self, timeout: float | None = None) -> None:
         """Wait until all that was sent and settled is complete. Raises what a sender failed of; Timeout."""
@@ -182,30 +182,30 @@ class AsyncSession:
 async def _attached(connection: AsyncConnection, handle: int) -> None:
     conversation = connection._conversation
     try:
-        await connection.until(lambda: conversation.attached(handle))
+        await connection._until(lambda: conversation.attached(handle))
     except BaseException:
         conversation.abandon(handle)
         raise
 
 
 def _receiver_of(message: Message) -> ReceiverCore:
-    if message.receiver is None:
+    if message._receiver is None:
         raise Invalid("only a received message can be settled")
-    return message.receiver
+    return message._receiver
 
 
 class AsyncSender:
-    """Sends to one address. Attributes: core (its books)."""
+    """Sends to one address; made by `session.sender`."""
 
     def __init__(self, connection: AsyncConnection, core: SenderCore) -> None:
-        self.core = core
+        self._core = core
         self._connection = connection
         self._put = core.put
 
     @property
     def unsettled(self) -> int:
         """Messages sent and not complete."""
-        return self.core.unsettled
+        return self._core.unsettled
 
     async def send(self, message: Message | bytes | str) -> None:
         """Send one message; waits only while capacity is used up.
@@ -215,41 +215,41 @@ class AsyncSender:
             NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
             LinkClosed, Deleted, ConnectionLost: the sender has ended.
         """
-        core = self.core
+        core = self._core
         if core.failure is not None or core.failures:
             core.check()
         connection = self._connection
         # A loop: several tasks may wait, and one completion wakes them all.
-        while core.unsettled >= core.capacity or connection.pressed:
+        while core.unsettled >= core.capacity or connection._pressed:
             core.flush()
-            await connection.until(lambda: core.ready() and not connection.pressed, None)
+            await connection._until(lambda: core.ready() and not connection._pressed, None)
             core.check()
         self._put(message)
 
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""
-        core = self.core
+        core = self._core
         if core.failure is not None or core.failures:
             core.check()
-        if core.unsettled >= core.capacity or self._connection.pressed:
+        if core.unsettled >= core.capacity or self._connection._pressed:
             core.flush()
             raise Full(core.why_full())
         self._put(message)
 
     async def sync(self, timeout: float | None = None) -> None:
         """Wait until everything sent is complete. Raises as `send`; Timeout."""
-        core = self.core
+        core = self._core
         core.flush()
         mark = core.sent
-        if not await self._connection.until(lambda: core.settled(mark), timeout):
-            raise Timeout(f"{self.core.unsettled} messages are not complete in time; they may still complete")
-        self.core.check()
+        if not await self._connection._until(lambda: core.settled(mark), timeout):
+            raise Timeout(f"{self._core.unsettled} messages are not complete in time; they may still complete")
+        self._core.check()
 
     async def close(self) -> None:
         """Wait for what was sent, then end the sender."""
-        if self.core.failure is None:
+        if self._core.failure is None:
             await self.sync()
-        await _detach(self._connection, self.core.handle)
+        await _detach(self._connection, self._core.handle)
 
     async def __aenter__(self) -> AsyncSender:
         return self
@@ -260,10 +260,10 @@ class AsyncSender:
 
 
 class AsyncReceiver:
-    """Receives from one queue. Attributes: core (its books)."""
+    """Receives from one queue; made by `session.receiver`."""
 
     def __init__(self, connection: AsyncConnection, core: ReceiverCore) -> None:
-        self.core = core
+        self._core = core
         self._connection = connection
 
     @property
@@ -273,13 +273,13 @@ class AsyncReceiver:
     @property
     def available(self) -> int:
         """Messages that are here already."""
-        return self.core.available
+        return self._core.available
 
     def fetch_nowait(self) -> Message:
         """The next message that is here. Raises Empty when none is; LinkClosed, ConnectionLost."""
-        message = self.core.fetch()
+        message = self._core.fetch()
         if message is None:
-            self.core.check()
+            self._core.check()
             raise Empty("no message is here yet: fetch with a timeout, or get() to ask the cluster")
         return message
 
@@ -290,7 +290,7 @@ class AsyncReceiver:
             Empty: none came in time.
             LinkClosed, Deleted, ConnectionLost: the receiver has ended.
         """
-        core = self.core
+        core = self._core
         message = core.fetch()
         if message is not None:
             return message
@@ -301,7 +301,7 @@ class AsyncReceiver:
         try:
             while True:  # several tasks may wait, and one message wakes them all
                 left = None if end is None else max(0.0, end - connection._loop.time())
-                ready = await connection.until(core.ready, left)
+                ready = await connection._until(core.ready, left)
                 if not ready and core.capacity == 0 and core.credit:
                     await self._drain(True)  # take the asking back; what was on its way still counts
                 message = core.fetch()
@@ -328,7 +328,7 @@ class AsyncReceiver:
 
     async def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more."""
-        core = self.core
+        core = self._core
         messages: list[Message] = []
         core.ask(count, now=False)
         try:
@@ -349,15 +349,15 @@ class AsyncReceiver:
 
     async def sync(self, timeout: float | None = None) -> None:
         """Wait until all that was settled is complete. Raises Timeout, ConnectionLost."""
-        self.core.flush()
-        if not await self._connection.until(self.core.settled, timeout):
+        self._core.flush()
+        if not await self._connection._until(self._core.settled, timeout):
             raise Timeout("settlements are not complete in time; they may still complete")
 
     async def _drain(self, giving_up: bool = False) -> None:
-        core = self.core
+        core = self._core
         mark = core.drain()
         # Whoever gives up need not wait for another broker: the credit went with the old one.
-        await self._connection.until(
+        await self._connection._until(
             lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
         )
 
@@ -369,8 +369,8 @@ class AsyncReceiver:
 
     async def close(self) -> None:
         """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
-        self.core.flush()
-        await _detach(self._connection, self.core.handle)
+        self._core.flush()
+        await _detach(self._connection, self._core.handle)
 
     async def __aenter__(self) -> AsyncReceiver:
         return self
@@ -383,4 +383,4 @@ class AsyncReceiver:
 async def _detach(connection: AsyncConnection, handle: int) -> None:
     conversation = connection._conversation
     conversation.detach(handle)
-    await connection.until(lambda: conversation.detached(handle))
+    await connection._until(lambda: conversation.detached(handle))

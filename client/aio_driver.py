@@ -34,16 +34,16 @@ class _Protocol(asyncio.Protocol):
             tune(sock)
 
     def pause_writing(self) -> None:
-        self._connection.choked(self, True)
+        self._connection._choke(self, True)
 
     def resume_writing(self) -> None:
-        self._connection.choked(self, False)
+        self._connection._choke(self, False)
 
     def data_received(self, data: bytes) -> None:
-        self._connection.received(self, data)
+        self._connection._received(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.gone(self, str(exc) if exc else "it closed the connection")
+        self._connection._gone(self, str(exc) if exc else "it closed the connection")
 
 
 class AsyncDriver(Management):
@@ -59,7 +59,7 @@ class AsyncDriver(Management):
         self.address = address
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self.pressed = False  # no broker, or so much waits to be written that senders must wait
+        self._pressed = False  # no broker, or so much waits to be written that senders must wait
         self._choked = False
         self._protocol = _Protocol(self)
         self._conversation = Conversation(
@@ -73,7 +73,7 @@ class AsyncDriver(Management):
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     @classmethod
-    async def open(
+    async def _open(
         cls, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
         reconnecting: Reconnecting = OFF,
     ) -> Self:  # fmt: skip
@@ -91,7 +91,7 @@ class AsyncDriver(Management):
         conversation = connection._conversation
         conversation.open()
         try:
-            await connection.until(lambda: conversation.opened is not None or conversation.failure is not None)
+            await connection._until(lambda: conversation.opened is not None or conversation.failure is not None)
             conversation.check()
         except MantaError:
             connection._protocol.transport.close()
@@ -104,7 +104,7 @@ class AsyncDriver(Management):
     def _write(self, data: bytes) -> None:
         self._protocol.transport.write(data)
 
-    def received(self, protocol: _Protocol, data: bytes) -> None:
+    def _received(self, protocol: _Protocol, data: bytes) -> None:
         if protocol is not self._protocol:
             return
         conversation = self._conversation
@@ -123,7 +123,7 @@ class AsyncDriver(Management):
             self._press()
         self._notify()
 
-    def choked(self, protocol: _Protocol, choked: bool) -> None:
+    def _choke(self, protocol: _Protocol, choked: bool) -> None:
         if protocol is self._protocol:
             self._choked = choked
             self._press()
@@ -131,14 +131,14 @@ class AsyncDriver(Management):
 
     def _press(self) -> None:
         conversation = self._conversation
-        self.pressed = conversation.failure is None and (self._choked or not conversation.online)
+        self._pressed = conversation.failure is None and (self._choked or not conversation.online)
 
     def _leave(self) -> None:
         protocol = self._protocol
         protocol.transport.abort()
-        self.gone(protocol, self._conversation.leave)
+        self._gone(protocol, self._conversation.leave)
 
-    def gone(self, protocol: _Protocol, reason: str) -> None:
+    def _gone(self, protocol: _Protocol, reason: str) -> None:
         if protocol is not self._protocol:
             return
         conversation = self._conversation
@@ -207,14 +207,14 @@ class AsyncDriver(Management):
                 await self._loop.create_connection(lambda: protocol, host, port)
                 self.address = address
                 conversation.begin(address)
-                await self.until(lambda: conversation.online or self._broken or conversation.failure is not None, None)
+                await self._until(lambda: conversation.online or self._broken or conversation.failure is not None, None)
         except (OSError, TimeoutError, ValueError):  # ValueError: a member's address is none
             if protocol.transport is not None:
                 protocol.transport.abort()
             conversation.interrupted()
             return False
         self._start_beat()
-        over = await self.until(
+        over = await self._until(
             lambda: conversation.whole or self._broken or conversation.failure is not None, self.timeout
         )
         if conversation.failure is not None:
@@ -234,7 +234,7 @@ class AsyncDriver(Management):
                 if not future.done() and predicate():
                     future.set_result(None)
 
-    async def until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+    async def _until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
         """Wait until `predicate` holds, checked after everything that comes in.
 
         Args:
@@ -276,7 +276,7 @@ class AsyncDriver(Management):
         conversation = self._conversation
         number = conversation.command(name, arguments)
         try:
-            await self.until(lambda: conversation.replied(number))
+            await self._until(lambda: conversation.replied(number))
             value = conversation.result(number)
         finally:
             conversation.forget(number)
@@ -307,8 +307,13 @@ class AsyncDriver(Management):
         return self._conversation.interruptions
 
     @property
+    def token(self) -> str:
+        """What was presented to the cluster: with "local" or None as address, what was found there."""
+        return self._conversation.token
+
+    @property
     def failed(self) -> bool:
-        """Whether the connection is over."""
+        """Whether the connection is over: it was closed, or no broker took over in time."""
         return self._conversation.failure is not None
 
     async def close(self) -> None:

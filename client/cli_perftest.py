@@ -77,7 +77,7 @@ def _once(
     queues: list[str] = []
     with connection(broker, token) as c:
         members = list(c.members.values()) or [c.address]
-        token = c.conversation.token  # found along with the cluster, if it was not given
+        token = c.token  # found along with the cluster, if it was not given
         subscribers: list[str] = []
         publishers: list[str] = []
         for topic in range(qt):

@@ -37,8 +37,8 @@ class Message:
     """
 
     __slots__ = (
-        "acquisition", "body", "content_type", "correlation_id", "delivery_count", "durable", "message_id", "position",
-        "priority", "properties", "receiver", "reply_to", "subject", "ttl",
+        "_acquisition", "_receiver", "body", "content_type", "correlation_id", "delivery_count", "durable", "message_id",
+        "position", "priority", "properties", "reply_to", "subject", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -68,9 +68,9 @@ class Message:
         self.content_type = content_type
         self.message_id = message_id
         self.position = 0
-        self.acquisition = 0
+        self._acquisition = 0
         self.delivery_count = 0
-        self.receiver: ReceiverCore | None = None
+        self._receiver: ReceiverCore | None = None
 
     @property
     def redelivered(self) -> bool:
@@ -80,7 +80,7 @@ class Message:
     @property
     def queue(self) -> str:
         """The queue it was received from; "" for a message of one's own."""
-        return self.receiver.queue if self.receiver is not None else ""
+        return self._receiver.queue if self._receiver is not None else ""
 
     def __repr__(self) -> str:
         head = self.body[:32] + (b"..." if len(self.body) > 32 else b"")

@@ -74,7 +74,7 @@ def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
     key = (addresses, token)
     with _lock:
         connection = _connections.get(key)
-        if connection is None or connection.conversation.failure is not None:
+        if connection is None or connection.failed:
             if not _connections:
                 atexit.register(_close_all)
             connection = _connections[key] = connect(_where(addresses), token)
@@ -125,7 +125,7 @@ class Queue:
         addresses, token = self._addresses, self._token
         if addresses is None or addresses == ("local",):
             connection = self._connected()
-            addresses, token = tuple(connection.members.values()), connection.conversation.token
+            addresses, token = tuple(connection.members.values()), connection.token
         return _restore, (self.name, self.maxsize, addresses, token, self.confirm)
 
     def __repr__(self) -> str:

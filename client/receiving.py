@@ -136,8 +136,8 @@ class ReceiverCore:
         position, blob = found
         message = decode(blob)
         message.position = position
-        message.acquisition = self._acquisition
-        message.receiver = self
+        message._acquisition = self._acquisition
+        message._receiver = self
         if self._redelivered:
             message.delivery_count = self._redelivered.get(self._index, 0)
             self._index += 1
@@ -228,7 +228,7 @@ class ReceiverCore:
             LinkClosed: the receiver has ended; its messages are back in the queue.
         """
         position = message.position
-        if message.acquisition == _STALE:
+        if message._acquisition == _STALE:
             self._settle_stale(kind, message)
             return
         found = self.unsettled.pop(position, None)
@@ -244,11 +244,11 @@ class ReceiverCore:
             raise LinkClosed(f"message {position} is back in queue {self.queue!r}: its receiver has ended")
         runs = self._gathered.get(kind)
         if runs is None:
-            self._gathered[kind] = [message.acquisition, position, position]
-        elif runs[-1] == position - 1 and runs[-3] == message.acquisition:
+            self._gathered[kind] = [message._acquisition, position, position]
+        elif runs[-1] == position - 1 and runs[-3] == message._acquisition:
             runs[-1] = position
         else:
-            runs += (message.acquisition, position, position)
+            runs += (message._acquisition, position, position)
         self._count += 1
         if self._disposed == self._answered or self._count >= GATHER_SETTLEMENTS:
             self.flush()
@@ -285,7 +285,7 @@ class ReceiverCore:
             self.check()
         if self.unsettled.get(position) is message:  # else it came again, and that one is to be settled
             del self.unsettled[position]
-        message.acquisition = _STALE_SETTLED
+        message._acquisition = _STALE_SETTLED
         if kind != RELEASE:
             self.lost.append(position)
 
@@ -295,7 +295,7 @@ class ReceiverCore:
         """The broker is lost. What can be settled no more is back in the queue, and will come again; what need not be
         settled is ours."""
         for message in self.unsettled.values():
-            message.acquisition = _STALE
+            message._acquisition = _STALE
         for kind, runs in (*self._disposing.values(), *self._gathered.items()):
             if kind != RELEASE:  # what was to go back has gone back
                 self._lose(runs)

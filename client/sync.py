@@ -85,14 +85,14 @@ class Session:
         Raises:
             NotFound: there is no such queue or exchange.
         """
-        connection, conversation = self.connection, self.connection.conversation
+        connection, conversation = self.connection, self.connection._conversation
         exchange, key = parse_address(address)
         keyed = False
         if "/" not in address:
             keyed = connection._command("resolve", {"name": address})["kind"] == "exchange"
         if keyed:
             exchange = address
-        with connection.lock:
+        with connection._lock:
             handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
             _attached(connection, handle)
             sender = Sender(connection, conversation.sender(handle, address, keyed, capacity))
@@ -110,8 +110,8 @@ class Session:
         Raises:
             NotFound: there is no such queue.
         """
-        connection, conversation = self.connection, self.connection.conversation
-        with connection.lock:
+        connection, conversation = self.connection, self.connection._conversation
+        with connection._lock:
             handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
             _attached(connection, handle)
             core = conversation.receiver(handle, queue, capacity, accept and mode == "consume", mode == "browse")
@@ -121,27 +121,27 @@ class Session:
 
     def acknowledge(self, message: Message | None = None) -> None:
         """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
-        with self.connection.lock:
+        with self.connection._lock:
             if message is not None:
                 _receiver_of(message).settle(ACCEPT, message)
                 return
             for receiver in self._receivers:
-                for each in list(receiver.core.unsettled.values()):
-                    receiver.core.settle(ACCEPT, each)
+                for each in list(receiver._core.unsettled.values()):
+                    receiver._core.settle(ACCEPT, each)
 
     def release(self, message: Message) -> None:
         """Give a message back to its place in the queue."""
-        with self.connection.lock:
+        with self.connection._lock:
             _receiver_of(message).settle(RELEASE, message)
 
     def reject(self, message: Message) -> None:
         """Refuse a message: to the queue's alternate exchange, or discarded."""
-        with self.connection.lock:
+        with self.connection._lock:
             _receiver_of(message).settle(REJECT, message)
 
     @property
     def lost(self) -> list[tuple[str, int]]:
-        return [(r.core.queue, position) for r in self._receivers for position in r.core.lost]
+        return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until all that was sent and settled is complete. Raises what a sender failed of; Timeout."""
@@ -150,8 +150,8 @@ class Session:
         connection = self.connection
         for receiver in self._receivers:
             receiver.sync(timeout)
-        with connection.lock:
-            connection.conversation.check()
+        with connection._lock:
+            connection._conversation.check()
 
     def close(self) -> None:
         """Sync, then close all senders and receivers."""
@@ -161,27 +161,27 @@ class Session:
 
 
 def _attached(connection: Connection, handle: int) -> None:
-    conversation = connection.conversation
+    conversation = connection._conversation
     try:
-        connection.until(lambda: conversation.attached(handle))
+        connection._until(lambda: conversation.attached(handle))
     except BaseException:
         conversation.abandon(handle)
         raise
 
 
 class Sender:
-    """Sends to one address. Attributes: core (its books)."""
+    """Sends to one address; made by `session.sender`."""
 
     def __init__(self, connection: Connection, core: SenderCore) -> None:
-        self.core = core
+        self._core = core
         self._connection = connection
-        self._lock = connection.lock
+        self._lock = connection._lock
         self._put = core.put
 
     @property
     def unsettled(self) -> int:
         """Messages sent and not complete."""
-        return self.core.unsettled
+        return self._core.unsettled
 
     def send(self, message: Message | bytes | str, timeout: float | None = None) -> None:
         """Send one message; waits only while capacity is used up.
@@ -192,14 +192,14 @@ class Sender:
             NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
             LinkClosed, Deleted, ConnectionLost: the sender has ended.
         """
-        core = self.core
+        core = self._core
         with self._lock:
             if core.failure is not None or core.failures:
                 core.check()
             connection = self._connection
-            if core.unsettled >= core.capacity or connection.pressed():
+            if core.unsettled >= core.capacity or connection._pressed():
                 core.flush()
-                if not connection.until(lambda: core.ready() and not connection.pressed(), timeout):
+                if not connection._until(lambda: core.ready() and not connection._pressed(), timeout):
                     raise Full(f"{core.why_full()} (after {timeout} s)")
                 core.check()
             self._put(message)
@@ -210,19 +210,19 @@ class Sender:
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until everything sent is complete. Raises as `send`; Timeout."""
-        core = self.core
+        core = self._core
         with self._lock:
             core.flush()
             mark = core.sent
-            if not self._connection.until(lambda: core.settled(mark), timeout):
+            if not self._connection._until(lambda: core.settled(mark), timeout):
                 raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
             core.check()
 
     def close(self) -> None:
         """Wait for what was sent, then end the sender."""
-        if self.core.failure is None:
+        if self._core.failure is None:
             self.sync()
-        _detach(self._connection, self.core.handle)
+        _detach(self._connection, self._core.handle)
 
     def __enter__(self) -> Sender:
         return self
@@ -233,17 +233,17 @@ class Sender:
 
 
 class Receiver:
-    """Receives from one queue. Attributes: core (its books)."""
+    """Receives from one queue; made by `session.receiver`."""
 
     def __init__(self, connection: Connection, core: ReceiverCore) -> None:
-        self.core = core
+        self._core = core
         self._connection = connection
-        self._lock = connection.lock
+        self._lock = connection._lock
 
     @property
     def available(self) -> int:
         """Messages that are here already."""
-        return self.core.available
+        return self._core.available
 
     def fetch_nowait(self) -> Message:
         """The next message that is here. Raises Empty when none is; LinkClosed, ConnectionLost."""
@@ -257,7 +257,7 @@ class Receiver:
             Empty: none came in time.
             LinkClosed, Deleted, ConnectionLost: the receiver has ended.
         """
-        core = self.core
+        core = self._core
         with self._lock:
             message = core.fetch()
             if message is not None:
@@ -265,7 +265,7 @@ class Receiver:
             core.check()
             core.ask(1)
             try:
-                if not self._connection.until(core.ready, timeout) and core.capacity == 0 and core.credit:
+                if not self._connection._until(core.ready, timeout) and core.capacity == 0 and core.credit:
                     self._drain(True)  # take the asking back; what was on its way still counts
                 return self._taken(f"no message came in {timeout} s")
             finally:
@@ -286,7 +286,7 @@ class Receiver:
 
     def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more."""
-        core = self.core
+        core = self._core
         messages: list[Message] = []
         with self._lock:
             core.ask(count, now=False)
@@ -308,24 +308,24 @@ class Receiver:
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until all that was settled is complete. Raises Timeout, ConnectionLost."""
-        core = self.core
+        core = self._core
         with self._lock:
             core.flush()
-            if not self._connection.until(core.settled, timeout):
+            if not self._connection._until(core.settled, timeout):
                 raise Timeout("settlements are not complete in time; they may still complete")
 
     def _drain(self, giving_up: bool = False) -> None:
-        core = self.core
+        core = self._core
         mark = core.drain()
         # Whoever gives up need not wait for another broker: the credit went with the old one.
-        self._connection.until(
+        self._connection._until(
             lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
         )
 
     def _taken(self, empty: str) -> Message:
-        message = self.core.fetch()
+        message = self._core.fetch()
         if message is None:
-            self.core.check()
+            self._core.check()
             raise Empty(empty)
         return message
 
@@ -336,8 +336,8 @@ class Receiver:
     def close(self) -> None:
         """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
         with self._lock:
-            self.core.flush()
-        _detach(self._connection, self.core.handle)
+            self._core.flush()
+        _detach(self._connection, self._core.handle)
 
     def __enter__(self) -> Receiver:
         return self
@@ -348,7 +348,7 @@ class Receiver:
 
 
 def _detach(connection: Connection, handle: int) -> None:
-    conversation = connection.conversation
-    with connection.lock:
+    conversation = connection._conversation
+    with connection._lock:
         conversation.detach(handle)
-        connection.until(lambda: conversation.detached(handle))
+        connection._until(lambda: conversation.detached(handle))

@@ -37,11 +37,11 @@ class Driver(Management):
     ) -> None:  # fmt: skip
         self.address = address
         self.timeout = timeout
-        self.lock = threading.Condition(threading.Lock())
+        self._lock = threading.Condition(threading.Lock())
         self._waiting = 0
         self._pid = os.getpid()
         self._wire: Wire = cast(Wire, None)
-        self.conversation = Conversation(
+        self._conversation = Conversation(
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0
         )
         self._reconnecting = reconnecting
@@ -56,11 +56,11 @@ class Driver(Management):
             ) from None
         self._wire = Wire(sock, self._received, self._gone, self._eased)
         self._wire.start()
-        conversation = self.conversation
+        conversation = self._conversation
         try:
-            with self.lock:
+            with self._lock:
                 conversation.open()
-                self.until(lambda: conversation.opened is not None or conversation.failure is not None)
+                self._until(lambda: conversation.opened is not None or conversation.failure is not None)
                 conversation.check()
                 self._start_beat()
         except MantaError:
@@ -77,19 +77,19 @@ class Driver(Management):
         if os.getpid() != self._pid:
             raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
 
-    def pressed(self) -> bool:
+    def _pressed(self) -> bool:
         """Whether so much waits to be written that senders must wait."""
-        return self._wire.waiting > WAITING_BYTES and self.conversation.failure is None
+        return self._wire.waiting > WAITING_BYTES and self._conversation.failure is None
 
     def _eased(self) -> None:
-        with self.lock:
-            self.lock.notify_all()
+        with self._lock:
+            self._lock.notify_all()
 
     def _received(self, wire: Wire, data: bytes) -> None:
-        with self.lock:
+        with self._lock:
             if wire is not self._wire:
                 return
-            conversation = self.conversation
+            conversation = self._conversation
             try:
                 conversation.feed(data)
             except PeerError as error:
@@ -102,13 +102,13 @@ class Driver(Management):
             if conversation.leave:
                 wire.abort()
             if self._waiting:
-                self.lock.notify_all()
+                self._lock.notify_all()
 
     def _gone(self, wire: Wire, reason: str) -> None:
-        with self.lock:
+        with self._lock:
             if wire is not self._wire:
                 return
-            conversation = self.conversation
+            conversation = self._conversation
             reason = conversation.leave or reason
             seek = False
             if self._seeking:
@@ -120,29 +120,29 @@ class Driver(Management):
                 conversation.interrupted()
             else:
                 conversation.lost_because(reason)
-            self.lock.notify_all()
+            self._lock.notify_all()
         if seek:
             self._seek(reason)  # the thread of the wire that is gone has nothing else to do
 
     def _start_beat(self) -> None:
-        conversation = self.conversation
+        conversation = self._conversation
         if conversation.beat is not None:
             self._wire.beat(conversation.beat.tick_s, conversation.tick)
 
     # ---- another broker
 
     def _seek(self, reason: str) -> None:
-        conversation = self.conversation
+        conversation = self._conversation
         while True:
-            with self.lock:
+            with self._lock:
                 step = self._search.next(time.monotonic())
                 if step is None:
                     conversation.lost_because(reason, self._search.tried)
                 else:
-                    self.lock.wait_for(lambda: conversation.failure is not None, step[0])
+                    self._lock.wait_for(lambda: conversation.failure is not None, step[0])
                 if conversation.failure is not None:
                     self._seeking = False
-                    self.lock.notify_all()
+                    self._lock.notify_all()
                     return
             assert step is not None
             if self._attempt(*step[1:]):
@@ -151,14 +151,14 @@ class Driver(Management):
 
     def _attempt(self, address: str, limit_s: float) -> bool:
         """Try one broker. Returns whether it took over."""
-        conversation = self.conversation
+        conversation = self._conversation
         limit_s = min(limit_s, self.timeout)
         end = time.monotonic() + limit_s
         try:
             sock = socket.create_connection(split_host(address), limit_s)
         except (OSError, ValueError):  # ValueError: a member's address is none
             return False
-        with self.lock:
+        with self._lock:
             wire = self._wire = Wire(sock, self._received, self._gone, self._eased)
             self._broken = False
             self.address = address
@@ -175,19 +175,19 @@ class Driver(Management):
             self._seeking = False
             conversation.reconnects += 1
             self._search.found(time.monotonic())
-            self.lock.notify_all()
+            self._lock.notify_all()
         return True
 
     def _await(self, predicate: Callable[[], bool], timeout: float | None) -> None:
         """Wait in the search, with the lock held, for `predicate` or the end of the attempt."""
-        failed = self.conversation
+        failed = self._conversation
         self._waiting += 1
         try:
-            self.lock.wait_for(lambda: predicate() or self._broken or failed.failure is not None, timeout)
+            self._lock.wait_for(lambda: predicate() or self._broken or failed.failure is not None, timeout)
         finally:
             self._waiting -= 1
 
-    def until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+    def _until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
         """Wait, with the lock held, until `predicate` holds.
 
         Args:
@@ -200,12 +200,12 @@ class Driver(Management):
             return True
         self._check_process()
         limit = self.timeout if timeout == -1.0 else timeout
-        conversation = self.conversation
+        conversation = self._conversation
         while True:
             greetings = conversation.greetings
             self._waiting += 1
             try:
-                done = self.lock.wait_for(predicate, limit)
+                done = self._lock.wait_for(predicate, limit)
             finally:
                 self._waiting -= 1
             if done or timeout != -1.0:
@@ -215,11 +215,11 @@ class Driver(Management):
                 raise Timeout(f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown")
 
     def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
-        conversation = self.conversation
-        with self.lock:
+        conversation = self._conversation
+        with self._lock:
             number = conversation.command(name, arguments)
             try:
-                self.until(lambda: conversation.replied(number))
+                self._until(lambda: conversation.replied(number))
                 value = conversation.result(number)
             finally:
                 conversation.forget(number)
@@ -230,31 +230,41 @@ class Driver(Management):
     @property
     def broker(self) -> str:
         """The id of the broker this is (or was last) connected to."""
-        opened = self.conversation.opened
+        opened = self._conversation.opened
         return opened.broker if opened is not None else ""
 
     @property
     def members(self) -> dict[str, str]:
         """Broker id to "host:port" of every member, as the cluster said last."""
-        return dict(self.conversation.members)
+        return dict(self._conversation.members)
 
     @property
     def reconnects(self) -> int:
         """How often another broker (or the same again) has taken over."""
-        return self.conversation.reconnects
+        return self._conversation.reconnects
 
     @property
     def interruptions(self) -> int:
         """How often a broker was lost. A settlement in `session.lost` did not count if this is what it was before it
         was asked for; if not, it was on its way when a broker was lost, and may have counted."""
-        return self.conversation.interruptions
+        return self._conversation.interruptions
+
+    @property
+    def token(self) -> str:
+        """What was presented to the cluster: with "local" or None as address, what was found there."""
+        return self._conversation.token
+
+    @property
+    def failed(self) -> bool:
+        """Whether the connection is over: it was closed, or no broker took over in time."""
+        return self._conversation.failure is not None
 
     def close(self) -> None:
         """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
-        with self.lock:
-            if self.conversation.failure is None:
-                for link in self.conversation.links():
+        with self._lock:
+            if self._conversation.failure is None:
+                for link in self._conversation.links():
                     link.flush()
-                self.conversation.lost(ConnectionLost("this connection was closed: connect again"))
-            self.lock.notify_all()
+                self._conversation.lost(ConnectionLost("this connection was closed: connect again"))
+            self._lock.notify_all()
         self._wire.close()

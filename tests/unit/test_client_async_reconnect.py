@@ -107,7 +107,7 @@ async def test_settlements_on_their_way_are_told_as_lost_and_the_rest_comes_agai
 async def test_a_send_waits_for_a_broker_and_send_nowait_says_so(cluster, connection):
     sender = await connection.session().sender("q")
     cluster.freeze("b1", "b2")
-    await wait_until(lambda: connection.pressed)
+    await wait_until(lambda: connection._pressed)
     with pytest.raises(Full, match="another one is looked for"):
         sender.send_nowait(b"1")
     sending = asyncio.create_task(sender.send(b"1"))
@@ -160,7 +160,7 @@ async def test_closing_while_a_broker_is_looked_for(cluster, connection):
     receiver = await connection.session().receiver("q")
     fetching = asyncio.create_task(receiver.fetch())
     cluster.shut("b1", "b2")
-    await wait_until(lambda: connection.pressed)
+    await wait_until(lambda: connection._pressed)
     await connection.close()
     with pytest.raises(ConnectionLost, match="closed"):
         await fetching

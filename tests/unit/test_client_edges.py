@@ -253,12 +253,12 @@ def test_putters_do_not_wait_for_each_other(broker):
         s.sync(timeout=2)
         broker.hold(Completed)
         # complete number 1 only, while number 2 is under way
-        first = s.core.sent + 1
+        first = s._core.sent + 1
         s.send(b"1")
         t = in_thread(lambda: s.sync(timeout=3))
         time.sleep(0.05)
         s.send(b"2")
-        broker.inject(Completed(s.core.handle, [first, first]))
+        broker.inject(Completed(s._core.handle, [first, first]))
         t.join(1)
         assert not t.is_alive(), "sync waits for a message that was sent after it began"
 
@@ -332,14 +332,14 @@ def test_lost_connection_drops_what_cannot_be_settled(broker):
     r.fetch(timeout=2)
     wait_until(lambda: r.available == 1)
     broker.kick()
-    wait_until(lambda: session.connection.conversation.failure)
+    wait_until(lambda: session.connection._conversation.failure)
     with pytest.raises(ConnectionLost):
         r.fetch(timeout=1)
 
 
 def test_refusal_while_open_is_a_lost_connection(broker, session):
     broker.inject(Refused("invalid", "a transfer was malformed"))
-    wait_until(lambda: session.connection.conversation.failure)
+    wait_until(lambda: session.connection._conversation.failure)
     with pytest.raises((ConnectionLost, LinkClosed)):
         session.connection.queue("q")
 

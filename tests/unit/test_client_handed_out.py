@@ -130,7 +130,7 @@ def test_a_command_is_asked_again_as_it_was_asked(cluster):
         cluster.freeze("b1")
         binding = threading.Thread(target=lambda: connection.bind("amq.match", "q", "k", arguments), daemon=True)
         binding.start()
-        wait_until(lambda: connection.conversation._asked)
+        wait_until(lambda: connection._conversation._asked)
         arguments["a"] = 2
         arguments["list"].append(2)
         cluster.shut("b1")

@@ -154,7 +154,7 @@ def test_sends_wait_while_there_is_no_broker_and_capacity_still_bounds_them(clus
     for i in range(3):
         sender.send(b"%d" % i)
     fourth = in_thread(lambda: sender.send(b"3"))
-    wait_until(lambda: not connection.conversation.online)
+    wait_until(lambda: not connection._conversation.online)
     time.sleep(0.05)
     assert fourth.is_alive()
     cluster.thaw()
@@ -229,7 +229,7 @@ def test_prefetched_messages_of_a_lost_broker_are_not_handed_out(cluster, connec
     receiver.fetch(5)
     wait_until(lambda: receiver.available == 9)
     cluster.freeze("b1", "b2")
-    wait_until(lambda: not connection.conversation.online)
+    wait_until(lambda: not connection._conversation.online)
     assert receiver.available == 0
     with pytest.raises(Empty):
         receiver.fetch(0.05)
@@ -245,7 +245,7 @@ def test_prefetched_messages_of_a_lost_broker_are_not_handed_out(cluster, connec
 def test_a_fetch_under_way_and_a_get_live_through_it(cluster, connection, session):
     fetching = session.receiver("q", capacity=0)
     thread = in_thread(lambda: fetching.fetch(10))
-    wait_until(lambda: fetching.core.credit == 1)
+    wait_until(lambda: fetching._core.credit == 1)
     cluster.shut("b1")
     there(connection)
     sent(session, b"1")
@@ -299,7 +299,7 @@ def test_a_queue_deleted_meanwhile_ends_only_its_own_links(cluster, connection, 
         gone.fetch(5)
     there(connection)
     cluster.thaw()
-    assert not isinstance(gone.core.failure, ConnectionLost)
+    assert not isinstance(gone._core.failure, ConnectionLost)
     sent(session, b"1")
     cluster.pass_time(100)
     assert stays.fetch(5).body == b"1"
@@ -320,7 +320,7 @@ def test_a_question_under_way_is_asked_again_and_one_that_must_not_be_is_not(clu
     cluster.let_go()
     assert result(asking[0])["messages"] == 0
     assert result(asking[1]) is False  # it was declared the first time
-    assert not connection.conversation.failure
+    assert not connection._conversation.failure
     assert [c.name for c in cluster.said(Command)].count("purge") == 1
 
 
@@ -337,16 +337,16 @@ def test_an_unbind_that_had_happened_is_no_error(cluster, connection):
 
 def test_commands_and_attaches_asked_while_there_is_no_broker_wait_for_one(cluster, connection, session):
     cluster.freeze("b1", "b2")
-    wait_until(lambda: not connection.conversation.online)
+    wait_until(lambda: not connection._conversation.online)
     asking = [
         in_thread(lambda: connection.purge("q")),  # never sent before, so it may be
         in_thread(lambda: session.receiver("q")),
         in_thread(lambda: session.sender("amq.topic/a")),
     ]
-    wait_until(lambda: len(connection.conversation._asked) == 1 and len(connection.conversation._attaching) == 2)
+    wait_until(lambda: len(connection._conversation._asked) == 1 and len(connection._conversation._attaching) == 2)
     cluster.thaw()
     assert result(asking[0]) == 0
-    assert result(asking[1]).fetch_nowait is not None and result(asking[2]).core.failure is None
+    assert result(asking[1]).fetch_nowait is not None and result(asking[2])._core.failure is None
     sent(session, b"1")
     cluster.pass_time(100)
     assert result(asking[1]).fetch(5).body == b"1"
@@ -360,7 +360,7 @@ def test_what_was_closed_meanwhile_is_not_attached_again(cluster, connection, se
     there(connection)
     sender.close()
     assert len(cluster.said(AttachReceiver)) == 1 and len(cluster.said(AttachSender)) == 2
-    assert connection.conversation.links() == []
+    assert connection._conversation.links() == []
 
 
 # ---- where to, and when to give up
@@ -425,7 +425,7 @@ def test_two_connections_of_one_client_do_not_fight(cluster, monkeypatch):
     """The newer wins; the older says so and stays away."""
     monkeypatch.setattr("mantamq.client.conversation.uuid.uuid4", lambda: SimpleNamespace(hex="me"))
     with connect(cluster.address) as older, connect(cluster.address) as newer:
-        wait_until(lambda: older.conversation.failure)
+        wait_until(lambda: older._conversation.failure)
         with pytest.raises(ConnectionLost, match="in-use"):
             older.queues()
         assert newer.queues() == [] and newer.reconnects == older.reconnects == 0
@@ -435,7 +435,7 @@ def test_closing_while_a_broker_is_looked_for(cluster, connection, session):
     receiver = session.receiver("q")
     fetching = in_thread(receiver.fetch)
     cluster.shut("b1", "b2")
-    wait_until(lambda: not connection.conversation.online)
+    wait_until(lambda: not connection._conversation.online)
     begun = time.monotonic()
     connection.close()
     assert time.monotonic() - begun < 2 and isinstance(result(fetching), ConnectionLost)
@@ -469,7 +469,7 @@ def test_a_quiet_connection_stays_and_one_without_heartbeats_waits_for_ever(clus
         assert beating.reconnects == 0
         cluster.freeze("b1")
         there(beating)
-        assert patient.reconnects == 0 and patient.conversation.online
+        assert patient.reconnects == 0 and patient._conversation.online
 
 
 def test_wrong_arguments():

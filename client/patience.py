@@ -1,0 +1,79 @@
+"""How long nothing may move while something is awaited: what hangs is worse than what fails. Pure: time comes from the
+caller, who looks now and then, and whenever it waits."""
+
+from __future__ import annotations
+
+import math
+
+from .errors import Invalid
+
+LOOK_S = 1.0
+"""Whoever waits looks so often at least."""
+BLIND_S = 2.0
+"""Time in which nobody looked for longer than this does not count: this program stood still, not the cluster."""
+
+
+def checked(limit_s: float | None) -> float | None:
+    """A time-out as it may be given: more than 0 seconds, or None for none.
+
+    Raises:
+        Invalid: it is something else.
+    """
+    if limit_s is None:
+        return None
+    if isinstance(limit_s, bool) or not isinstance(limit_s, int | float) or not 0 < limit_s < math.inf:
+        raise Invalid(
+            f"a time-out for what does not complete is more than 0 seconds, or None for none: not {limit_s!r}"
+        )
+    return float(limit_s)
+
+
+class Patience:
+    """Watches whether something goes on.
+
+    Args:
+        limit_s: how long nothing may move; None: for ever.
+
+    Attributes:
+        expired: how often the limit has run out.
+        still_s: for how long nothing has moved, at the last look.
+    """
+
+    __slots__ = ("_begun", "_looked", "_moved", "_waiting", "expired", "limit_s", "still_s")
+
+    def __init__(self, limit_s: float | None) -> None:
+        self.limit_s = limit_s
+        self.expired = 0
+        self.still_s = 0.0
+        self._moved = -1
+        self._waiting = False
+        self._begun = 0.0  # of the time that counts towards the limit
+        self._looked = 0.0
+
+    def look(self, now: float, waiting: bool, moved: int) -> bool:
+        """Look at it.
+
+        Args:
+            now: seconds, on any clock that does not go back.
+            waiting: whether anything is awaited.
+            moved: another number when something has moved.
+
+        Returns:
+            Whether the limit has run out now; it begins anew then.
+        """
+        if not waiting or not self._waiting or moved != self._moved:
+            self._waiting, self._moved = waiting, moved
+            self._begun = self._looked = now
+            self.still_s = 0.0
+            return False
+        since = now - self._looked
+        if since > BLIND_S:
+            self._begun += since
+        else:
+            self.still_s += since
+        self._looked = now
+        if self.limit_s is None or now - self._begun < self.limit_s:
+            return False
+        self._begun = now
+        self.expired += 1
+        return True
