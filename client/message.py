@@ -37,8 +37,8 @@ class Message:
     """
 
     __slots__ = (
-        "_acquisition", "_receiver", "body", "content_type", "correlation_id", "delivery_count", "durable", "message_id",
-        "position", "priority", "properties", "reply_to", "subject", "ttl",
+        "_acquisition", "_receiver", "body", "content_type", "correlation_id", "delivery_count", "durable",
+        "message_id", "position", "priority", "properties", "reply_to", "subject", "ttl",
     )  # fmt: skip
 
     def __init__(
