@@ -27,6 +27,7 @@ class Plan:
         members: the brokers' ids; b1 .. bn at the start.
         events: directory or URL below which the event table is kept; "": no events.
         events_keep_s, events_keep_bytes: parts of it that are older, or beyond this size, go; 0: never.
+        program: Ray's id of the job whose end is the cluster's; "": it outlives whoever started it.
     """
 
     brokers: int = 3
@@ -40,6 +41,7 @@ class Plan:
     events: str = ""
     events_keep_s: float = 7 * 86400.0
     events_keep_bytes: int = 10 * 1024**3
+    program: str = ""
 
     def __post_init__(self) -> None:
         if self.brokers < 1:

@@ -18,7 +18,7 @@ from typing import Any
 import ray
 
 from ..protocol.errors import LocalError
-from . import local_ray, tapping
+from . import bound, local_ray, tapping
 from .local_ray import start_ray_head, stop_ray_head
 from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_handles import ActorGone, Handle
@@ -175,7 +175,7 @@ class Cluster:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.2)
-            self._supervisor = Placement(self.namespace, False).find(SUPERVISOR) or self._supervisor
+            self._supervisor = Placement(self.namespace).find(SUPERVISOR) or self._supervisor
 
     def broker_nodes(self) -> dict[str, str]:
         """Ray node id of every broker."""
@@ -225,7 +225,8 @@ def start_cluster(
         address: "local" for a fresh Ray in this process, which ends with the cluster; "auto", "host:port" or None (the
             remembered one) to use a running Ray. A Ray this process has joined already is used as it is.
         namespace: Ray namespace; one cluster each.
-        detached: whether the cluster outlives this process; by default unless Ray itself is local to it.
+        detached: whether the cluster outlives this program; by default unless Ray itself is local to it. One that does
+            not ends when the program leaves Ray; until then any of its processes may die.
         token: what clients must present; "" admits everybody.
         slice_ms: an owner's time on a contended queue, in milliseconds.
         spares: warm queue replicas per broker.
@@ -261,7 +262,9 @@ def start_cluster(
     if queue_actors_max is None:
         plan = replace(plan, queue_actors_max=queue_actors(brokers, alive_nodes()))
     try:
-        supervisor = _start_supervisor(namespace, not owns_ray and address != "local" if detached is None else detached)
+        if not (not owns_ray and address != "local" if detached is None else detached):
+            plan = replace(plan, program=bound.this_program())
+        supervisor = _start_supervisor(namespace)
         try:
             _follow(supervisor, plan, say)
             book = supervisor.call_now("book_now")
@@ -287,7 +290,7 @@ def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Clus
     """
     if not ray.is_initialized():
         local_ray.join(_address(address), namespace)
-    placement = Placement(namespace, False)
+    placement = Placement(namespace)
     until = time.monotonic() + _REPLACED_S
     while True:
         supervisor = placement.find(SUPERVISOR)
@@ -324,9 +327,9 @@ def _address(address: str | None) -> str:
     return address or local_ray.recall().get("address") or "auto"
 
 
-def _start_supervisor(namespace: str, detached: bool) -> Handle:
-    placement = Placement(namespace, detached)
-    if placement.find(SUPERVISOR) is not None:
+def _start_supervisor(namespace: str) -> Handle:
+    placement = Placement(namespace)
+    if _there(placement):
         raise LocalError(
             f"a cluster runs in the Ray namespace {namespace!r} already: use find_cluster(), stop it with "
             "`mantamq down`, or choose another namespace"
@@ -335,6 +338,20 @@ def _start_supervisor(namespace: str, detached: bool) -> Handle:
     carriers = broker_nodes(alive_nodes())
     home = here if any(node.id == here for node in carriers) else carriers[0].id
     return placement.actor(Supervisor, SUPERVISOR, home, placement, True)
+
+
+def _there(placement: Placement) -> bool:
+    """Whether a cluster is there. One whose program has just ended is about to end, too: that is waited for."""
+    until = time.monotonic() + _GONE_S
+    while (supervisor := placement.find(SUPERVISOR)) is not None:
+        try:
+            program = supervisor.call_now("book_now", timeout_s=_GONE_S)["program"]
+        except (ActorGone, LocalError):
+            return placement.find(SUPERVISOR) is not None
+        if not program or not bound.over(program) or time.monotonic() > until:
+            return True
+        time.sleep(_LOOK_S)
+    return False
 
 
 def _follow(supervisor: Handle, plan: Plan, say: Callable[[str], None]) -> None:
@@ -358,6 +375,6 @@ def _stop(supervisor: Handle) -> None:
         supervisor.call_now("stop", timeout_s=5 * STOP_S)
     except (ActorGone, LocalError):
         pass
-    supervisor.kill()
+    supervisor.end_now(STOP_S)
     if len({node.host for node in alive_nodes()}) == 1:
         local_ray.wait_gone(list(pids.values()), _GONE_S)

@@ -33,8 +33,7 @@ class Deputy:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        if self.placement.detached:  # otherwise Ray ends everything together with the Supervisor
-            self._task = asyncio.get_running_loop().create_task(self._look(), name="deputy")
+        self._task = asyncio.get_running_loop().create_task(self._look(), name="deputy")
 
     def close(self) -> None:
         if self._task is not None:

@@ -109,6 +109,7 @@ class Healer:
         entry = self._supervisor.book[name]
         try:
             await entry.handle.call("linger", timeout_s=float("inf"))
+            raise ActorGone(f"{name} has ended")
         except ActorGone as error:
             if self._supervisor.book.get(name) is not None:
                 log.warning("%s has died: %s", name, str(error).splitlines()[0])
@@ -330,7 +331,7 @@ class Healer:
         book = self._supervisor.book
         names = book.group(broker)
         replicas = book.replicas(broker)
-        await asyncio.gather(*(self.end(name) for name in names))
+        await asyncio.gather(*(self.end(name, gently=True) for name in names))
         for name in names:
             book.pop(name, None)
             self._dead.pop(name, None)
@@ -367,13 +368,19 @@ class Healer:
         entries = self._supervisor.book.values()
         return min(nodes, key=lambda node: sum(e.node == node.id and e.role == "BrokerNode" for e in entries))
 
-    async def end(self, name: str) -> None:
-        """Make sure that the process is gone: one that stands still hears no request to end itself."""
+    async def end(self, name: str, gently: bool = False) -> None:
+        """Make sure that the process is gone: one that stands still hears no request to end itself.
+
+        Args:
+            gently: let it end itself if it can: nothing is wrong with it, it is not needed any more.
+        """
         minder = self._minders.pop(name, None)
         if minder is not None:
             minder.cancel()
         entry = self._supervisor.book.get(name)
         if entry is None:
+            return
+        if gently and await entry.handle.end(ASK_S):
             return
         entry.handle.kill()
         if entry.pid and entry.node == (await self._supervisor.place())["node"]:

@@ -10,9 +10,11 @@ import importlib.util
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from ray._raylet import Config  # pyright: ignore[reportAttributeAccessIssue]
 from ray.exceptions import RayError
 
 from ..protocol.errors import LocalError
+from . import lasting
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 START_S = 60.0
@@ -41,7 +44,9 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
     """Start a fresh Ray in this process and join it."""
     for name, value in (_ENVIRONMENT | java_on_path(dict(os.environ))).items():
         os.environ.setdefault(name, value)
-    ray.init(
+    _leave_on_sigterm()
+    lasting.call(
+        ray.init,
         address="local",
         namespace=namespace,
         num_cpus=num_cpus,
@@ -49,7 +54,15 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
         object_store_memory=OBJECT_STORE_BYTES,
         logging_level=logging.ERROR,
         log_to_driver=False,
+        undo=ray.shutdown,
     )
+
+
+def _leave_on_sigterm() -> None:
+    """As `ray.init` does in the main thread: a program that is asked to end runs its `finally` and exit handlers. One
+    that has its own way to be asked keeps it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def java_on_path(environment: dict[str, str]) -> dict[str, str]:

@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from ..protocol.effects import Members
 from ..protocol.errors import LocalError
+from . import ending
 from .handshake import Credentials
 from .shell import Machine, Shell
-
-log = logging.getLogger(__name__)
-
-FENCE_PERIOD_S = 1.0
 
 
 class Member:
@@ -39,8 +33,9 @@ class Member:
         self.shell: Shell | None = None
         self.addresses: dict[str, str] = {}
         self._fenced = fenced
+        self._ending = asyncio.Event()
         if fenced:
-            fence(os.getppid())
+            ending.fence(os.getppid())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -52,7 +47,7 @@ class Member:
         # What importing Ray left behind never dies: the collector need not walk it while messages wait.
         gc.collect()
         gc.freeze()
-        on_failure: Callable[[BaseException], None] = leave if self._fenced else lambda error: None
+        on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
         inc = getattr(machine, "inc", 0) or getattr(machine, "uid", 0)
         self.shell = Shell(machine, replace(own, inc=inc), on_failure=on_failure, **options)
         return self.shell
@@ -72,8 +67,13 @@ class Member:
         return current_place() | {"loop": type(asyncio.get_running_loop()).__module__}
 
     async def linger(self) -> None:
-        """Returns never: whoever waits for it hears of this actor's death at once."""
-        await asyncio.get_running_loop().create_future()
+        """Returns when this actor is about to end: whoever waits for it hears of that, and of its death, at once."""
+        await self._ending.wait()
+
+    async def quit(self) -> None:
+        """End this process in a way that Ray does not take for a death. Whoever asks hears that this actor is gone."""
+        self._ending.set()  # Ray waits for every call under way
+        ending.quit()
 
     async def meet(self, peers: dict[str, str]) -> None:
         """Dial peers: name to "host:port"; a new address replaces an old one."""
@@ -103,24 +103,12 @@ class Member:
         """What the machine says of itself."""
         return machine.report()
 
+    async def hush(self) -> None:
+        """The cluster stops: whatever is seen of that is no news."""
+        if self.shell is not None:
+            self.shell.hush()
+
     async def stop(self) -> None:
         """Close all links and listeners. The process lives on until it is killed."""
         if self.shell is not None:
             await self.shell.stop()
-
-
-def fence(parent: int) -> None:
-    """End this process when `parent` is no longer its parent. A thread, so that a stuck event loop does not matter."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(FENCE_PERIOD_S)
-        os._exit(75)
-
-    threading.Thread(target=watch, name="fence", daemon=True).start()
-
-
-def leave(error: BaseException) -> None:
-    """Fail-stop: a machine that broke its own rule must not go on."""
-    logging.shutdown()
-    os._exit(70)

@@ -4,6 +4,9 @@ Every actor is named ``manta/<peer name>`` in the cluster's namespace: ``manta/s
 ``manta/ownership``, ``manta/b1``, ``manta/b1.r0``. Actors are pinned to a node with a small but non-zero resource,
 since Ray places actors that ask for nothing where it likes; and where they run is verified afterwards.
 
+All are detached, also those of a cluster that ends with its program (`bound.py`): Ray ends other actors together with
+whoever created them, and the one who creates them here, the Supervisor, may die like any other.
+
 Never restarted by Ray, never retried: a restart is an empty constructor (amnesia), and a retry may run twice.
 """
 
@@ -73,11 +76,9 @@ class Placement:
 
     Attributes:
         namespace: Ray namespace; one cluster each.
-        detached: whether the actors outlive the process that started them.
     """
 
     namespace: str
-    detached: bool
 
     def actor(self, cls: type, name: str, node: str, *args: Any) -> Handle:
         """Start an actor of `cls` on the Ray node `node`. Returns at once; `verify` when it matters that it runs."""
@@ -86,7 +87,7 @@ class Placement:
             .options(
                 name=PREFIX + name,
                 namespace=self.namespace,
-                lifetime="detached" if self.detached else "non_detached",
+                lifetime="detached",
                 num_cpus=ACTOR_CPUS,
                 max_restarts=0,
                 max_task_retries=0,

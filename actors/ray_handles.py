@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
 
 from ..protocol.errors import LocalError
 
@@ -79,6 +80,31 @@ class Handle:
             ray.kill(self._actor, no_restart=True)
         except (RayActorError, ValueError):
             pass  # gone already
+
+    async def end(self, timeout_s: float) -> bool:
+        """Let the process end itself, which Ray does not report as a death; whether it does.
+
+        One that does not answer is killed.
+        """
+        return self._ended(await asyncio.wait([asyncio.wrap_future(self._quit())], timeout=timeout_s))
+
+    def end_now(self, timeout_s: float) -> bool:
+        """`end`, from ordinary code; blocks."""
+        return self._ended(wait([self._quit()], timeout=timeout_s))
+
+    def _quit(self) -> Future[Any]:
+        if self._actor is None:
+            gone: Future[Any] = Future()
+            gone.set_exception(ActorDiedError())
+            return gone
+        return self.begin("quit").future()
+
+    def _ended(self, answers: tuple[set[Any], set[Any]]) -> bool:
+        # Nobody returns from `quit`: that the actor has died is the answer.
+        if any(isinstance(answer.exception(), ActorDiedError) for answer in answers[0]):
+            return True
+        self.kill()
+        return False
 
     def _translated(self, error: Exception, method: str, timeout_s: float) -> Exception:
         if isinstance(error, (TimeoutError, GetTimeoutError)):

@@ -421,6 +421,10 @@ class Shell:
 
     # ---- the end
 
+    def hush(self) -> None:
+        """Nothing that comes in counts any more: the cluster stops, and nobody is to act on seeing the others go."""
+        self._step = _nothing
+
     def _retire(self, reason: str) -> None:
         """The machine's part is over: what it has said still leaves, then this process ends."""
         log.warning("%s retires: %s", self.own.name, reason)

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.errors import LocalError
-from . import tapping
+from . import bound, ending, tapping
 from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
 from .deputy import Deputy
@@ -28,7 +28,6 @@ from .healing import Healer
 from .health import complaints, quorum_critical, sharing_node
 from .joining import Joiner
 from .legacy import Legacy
-from .member import fence
 from .ownership_actor import Ownership
 from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes
 from .ray_handles import ActorGone, Handle, Teller
@@ -69,8 +68,9 @@ class Supervisor:
         self._version = 0
         self.healer = Healer(self)
         self.joiner = Joiner(self)
+        self._bound: asyncio.Task[None] | None = None
         if fenced:
-            fence(os.getppid())
+            ending.fence(os.getppid())
 
     def __repr__(self) -> str:
         return f"Supervisor({self.cluster}, {self.stage_now})"
@@ -93,7 +93,13 @@ class Supervisor:
             raise
         self.stage_now = "running"
         await self.tell_members()
+        self._begin()
+
+    def _begin(self) -> None:
         self.healer.begin()
+        if self.plan.program:
+            watch = bound.watch(self.plan.program, self._end)
+            self._bound = asyncio.get_running_loop().create_task(watch, name="bound")
         self._running.set()
 
     async def _start(self, deadline: float) -> None:
@@ -269,8 +275,7 @@ class Supervisor:
         self.stage_now = "running"
         self.joiner.resume(legacy.change, legacy.ended)
         await self.tell_members()
-        self.healer.begin()
-        self._running.set()
+        self._begin()
 
     async def _newest(self, legacy: Legacy) -> Legacy:
         """Whoever started us may have missed the last word: a broker that has left would then be healed back."""
@@ -322,6 +327,7 @@ class Supervisor:
             "token": self.plan.token,
             "addresses": book.serving(),
             "nodes": {name: entry.node for name, entry in book.items() if entry.clients},
+            "program": self.plan.program,
             "pids": {SUPERVISOR: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         }
 
@@ -402,15 +408,31 @@ class Supervisor:
     # ---- stopping
 
     async def stop(self) -> dict[str, int]:
-        """Close all links, clients' first, then kill every actor but this one; returns the pids by name."""
+        """Close all links, clients' first, then end every actor but this one; returns the pids by name."""
         self.stage_now = "stopped"
         self.healer.close()
         self.joiner.close()
-        for role in ("BrokerNode", "QueueReplica", "Ownership", "Sequencer", tapping.ROLE):
-            handles = [self.book[name].handle for name in self.book.of(role)]
-            await asyncio.gather(*(h.call("stop", timeout_s=STOP_S) for h in handles), return_exceptions=True)
+        if self._bound is not None and self._bound is not asyncio.current_task():
+            self._bound.cancel()
+        brokers = self.book.of("BrokerNode")
+        others = [name for name in self.book if name not in brokers]
+        await self._tell(others, "hush")
+        await self._tell(brokers, "stop")
+        await self._tell(others, "stop")
         pids = {name: entry.pid for name, entry in self.book.items()}
-        for entry in self.book.values():
-            entry.handle.kill()
+        await asyncio.gather(*(entry.handle.end(STOP_S) for entry in self.book.values()))
         self.book = Book()
         return pids
+
+    async def _tell(self, names: list[str], method: str) -> None:
+        calls = (self.book[name].handle.call(method, timeout_s=STOP_S) for name in names)
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    async def quit(self) -> None:
+        """End this process, after `stop`."""
+        ending.quit()
+
+    async def _end(self) -> None:
+        await self.stop()
+        if (me := self.placement.find(SUPERVISOR)) is not None:
+            me.tell("quit")

@@ -126,7 +126,7 @@ class World:
         return set()
 
     def handle(self, name: str) -> Handle | None:
-        return Placement(self.cluster.namespace, False).find(name)
+        return Placement(self.cluster.namespace).find(name)
 
     def connect(self, chance: random.Random, limit_s: float = 20.0) -> Connection:
         """A connection of the observer's own, to any broker, past the proxies.

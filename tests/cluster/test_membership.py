@@ -57,7 +57,7 @@ def whole(cluster: Cluster) -> list[str]:
 
 def digests(cluster: Cluster, queue: str) -> dict[str, Any]:
     """Broker -> (how far, checksum) of a queue at rest, once all its replicas are as far."""
-    placement = Placement(cluster.namespace, False)
+    placement = Placement(cluster.namespace)
     until = time.monotonic() + WHOLE_S
     while True:
         found: dict[str, Any] = {}

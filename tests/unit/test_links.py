@@ -659,5 +659,5 @@ def test_a_link_that_is_just_lost_does_not_keep_the_others_from_being_written(ru
 
 
 def test_a_fenced_process_leaves_when_its_parent_is_another() -> None:
-    code = "import time; from mantamq.actors.member import fence; fence(-1); time.sleep(30)"
+    code = "import time; from mantamq.actors.ending import fence; fence(-1); time.sleep(30)"
     assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 75

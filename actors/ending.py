@@ -1,0 +1,58 @@
+"""How an actor's process ends: by itself, in a way that Ray takes for an end; or at once, when it must not go on.
+
+Ray tells the user's terminal of every actor that is killed, as of one that ran out of memory. Nobody is to read that
+because a cluster was stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+
+from .shell import Retired
+
+FENCE_PERIOD_S = 1.0
+QUIT_S = 3.0
+"""Ray lets calls under way return before it ends an actor; longer than this nobody waits."""
+
+
+def quit() -> None:
+    """End this actor from within one of its calls, which does not return."""
+    from ray.actor import exit_actor
+
+    _at_the_latest(0)
+    exit_actor()
+
+
+def leave(error: BaseException) -> None:
+    """The machine has stopped for good. Fail-stop: one that broke its own rule must not go on. One whose part is over,
+    with nothing left that it could do, ends like any other."""
+    if isinstance(error, Retired):
+        import ray
+
+        _at_the_latest(70)
+        ray.get_runtime_context().current_actor.quit.remote()
+        return
+    logging.shutdown()
+    os._exit(70)
+
+
+def fence(parent: int) -> None:
+    """End this process when `parent` is no longer its parent. A thread, so that a stuck event loop does not matter."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(FENCE_PERIOD_S)
+        os._exit(75)
+
+    threading.Thread(target=watch, name="fence", daemon=True).start()
+
+
+def _at_the_latest(code: int) -> None:
+    def wait() -> None:
+        time.sleep(QUIT_S)
+        os._exit(code)
+
+    threading.Thread(target=wait, name="quit", daemon=True).start()
