@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
 from .addresses import resolve
@@ -17,6 +17,7 @@ from .aio_driver import AsyncDriver
 from .errors import Busy, ConnectionLost, Empty, Full, Invalid, MantaError, Timeout, Unavailable
 from .management import parse_address
 from .message import Message
+from .patience import SEND_TIMEOUT_S, checked
 from .receiving import ReceiverCore
 from .reconnect import Reconnecting
 from .sending import SenderCore
@@ -32,6 +33,8 @@ class connect_async:
         brokers: size of an embedded cluster.
         reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
         heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
+        send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
+            more, gets Unavailable; None: for ever. A sender may have its own.
         on_reconnect: called in the event loop with the connection when another broker has taken over.
 
     Raises (when awaited):
@@ -41,10 +44,10 @@ class connect_async:
     def __init__(
         self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
         reconnect_s: float = 30.0, heartbeat_ms: int = 500,
-        on_reconnect: Callable[[AsyncConnection], None] | None = None,
+        on_reconnect: Callable[[AsyncConnection], None] | None = None, send_timeout_s: float | None = SEND_TIMEOUT_S,
     ) -> None:  # fmt: skip
         reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect)
-        self._arguments = (address, token, timeout, brokers, reconnecting)
+        self._arguments = (address, token, timeout, brokers, reconnecting, checked(send_timeout_s))
         self._connection: AsyncConnection | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncConnection]:
@@ -59,7 +62,7 @@ class connect_async:
             await self._connection.close()
 
     async def _connect(self) -> AsyncConnection:
-        address, token, timeout, brokers, reconnecting = self._arguments
+        address, token, timeout, brokers, reconnecting, send_timeout_s = self._arguments
         if address is None or address == "local":
             addresses, token = await asyncio.to_thread(resolve, address, token, brokers)
         else:
@@ -67,7 +70,7 @@ class connect_async:
         failure: MantaError | None = None
         for one in addresses:
             try:
-                return await AsyncConnection._open(one, token, timeout, addresses, reconnecting)
+                return await AsyncConnection._open(one, token, timeout, addresses, reconnecting, send_timeout_s)
             except (ConnectionLost, Timeout, Unavailable, Busy) as error:
                 failure = error
         assert failure is not None
@@ -100,14 +103,21 @@ class AsyncSession:
         self._senders: list[AsyncSender] = []
         self._receivers: list[AsyncReceiver] = []
 
-    async def sender(self, address: str, capacity: int = 1000) -> AsyncSender:
+    async def sender(
+        self, address: str, capacity: int = 1000, send_timeout_s: float | Literal["connection"] | None = "connection"
+    ) -> AsyncSender:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
+
+        Args:
+            capacity: most messages sent and not complete; `send` waits while there are so many.
+            send_timeout_s: as for `connect`, for this sender.
 
         Raises:
             NotFound: there is no such queue or exchange.
         """
         connection = self.connection
         conversation = connection._conversation
+        limit_s = conversation.limit_s if send_timeout_s == "connection" else checked(send_timeout_s)
         exchange, key = parse_address(address)
         keyed = False
         if not exchange and "/" not in address:
@@ -117,7 +127,7 @@ class AsyncSession:
             exchange = address
         handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
         await _attached(connection, handle)
-        sender = AsyncSender(connection, conversation.sender(handle, address, keyed, capacity))
+        sender = AsyncSender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
         self._senders.append(sender)
         return sender
 
@@ -165,7 +175,7 @@ class AsyncSession:
         return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
 
     async def sync(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent and settled is complete. Raises what a sender failed of; Timeout."""
+        """Wait until all that was sent and settled is complete. Raises as theirs do."""
         for sender in self._senders:
             await sender.sync(timeout)
         for receiver in self._receivers:
@@ -213,6 +223,7 @@ class AsyncSender:
         Raises:
             TooLarge, Invalid: this message cannot be sent.
             NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
+            Unavailable: nothing has completed for the sender's time-out; this message was not taken.
             LinkClosed, Deleted, ConnectionLost: the sender has ended.
         """
         core = self._core
@@ -222,7 +233,7 @@ class AsyncSender:
         # A loop: several tasks may wait, and one completion wakes them all.
         while core.unsettled >= core.capacity or connection._pressed:
             core.flush()
-            await connection._until(lambda: core.ready() and not connection._pressed, None)
+            await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
             core.check()
         self._put(message)
 
@@ -237,19 +248,30 @@ class AsyncSender:
         self._put(message)
 
     async def sync(self, timeout: float | None = None) -> None:
-        """Wait until everything sent is complete. Raises as `send`; Timeout."""
+        """Wait until everything sent is complete, `timeout` seconds at most (None: as long as something completes).
+
+        Raises:
+            Timeout: not everything is complete in time; it may still complete.
+            Unavailable: nothing has completed for the sender's time-out; it may still complete, and `sync` waits again.
+            NotFound, ...: as `send`.
+        """
         core = self._core
         core.flush()
         mark = core.sent
-        if not await self._connection._until(lambda: core.settled(mark), timeout):
+        if not await self._connection._until_moving(core, lambda: core.settled(mark), timeout):
             raise Timeout(f"{self._core.unsettled} messages are not complete in time; they may still complete")
         self._core.check()
 
     async def close(self) -> None:
-        """Wait for what was sent, then end the sender."""
-        if self._core.failure is None:
-            await self.sync()
-        await _detach(self._connection, self._core.handle)
+        """Wait for what was sent, then end the sender, also when that raises (as `sync`)."""
+        core = self._core
+        try:
+            if core.failure is None:
+                if core.hopeless:
+                    raise core.stalled()
+                await self.sync()
+        finally:
+            await _detach(self._connection, core.handle)
 
     async def __aenter__(self) -> AsyncSender:
         return self
@@ -348,9 +370,9 @@ class AsyncReceiver:
             core.unask(count - len(messages))
 
     async def sync(self, timeout: float | None = None) -> None:
-        """Wait until all that was settled is complete. Raises Timeout, ConnectionLost."""
+        """Wait until all that was settled is complete. Raises Timeout, Unavailable, ConnectionLost."""
         self._core.flush()
-        if not await self._connection._until(self._core.settled, timeout):
+        if not await self._connection._until_moving(self._core, self._core.settled, timeout):
             raise Timeout("settlements are not complete in time; they may still complete")
 
     async def _drain(self, giving_up: bool = False) -> None:

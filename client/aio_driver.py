@@ -12,9 +12,12 @@ from typing import Any, Self, cast
 from ..protocol.errors import PeerError
 from .addresses import split_host
 from .conversation import Conversation
-from .errors import ConnectionLost, MantaError, ProtocolError, Timeout
+from .errors import ConnectionLost, MantaError, ProtocolError
 from .management import Management
+from .patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
+from .receiving import ReceiverCore
 from .reconnect import OFF, Reconnecting, Search
+from .sending import SenderCore
 from .wire import WAITING_BYTES, tune
 
 PATIENCE_MS = 10_000
@@ -54,8 +57,9 @@ class AsyncDriver(Management):
     """
 
     def __init__(
-        self, address: str, token: str, timeout: float, given: Iterable[str] = (), reconnecting: Reconnecting = OFF
-    ) -> None:
+        self, address: str, token: str, timeout: float, given: Iterable[str] = (), reconnecting: Reconnecting = OFF,
+        send_timeout_s: float | None = SEND_TIMEOUT_S,
+    ) -> None:  # fmt: skip
         self.address = address
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -63,8 +67,9 @@ class AsyncDriver(Management):
         self._choked = False
         self._protocol = _Protocol(self)
         self._conversation = Conversation(
-            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS
-        )
+            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS,
+            checked(send_timeout_s),
+        )  # fmt: skip
         self._reconnecting = reconnecting
         self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking: asyncio.Task[None] | None = None
@@ -75,10 +80,10 @@ class AsyncDriver(Management):
     @classmethod
     async def _open(
         cls, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
-        reconnecting: Reconnecting = OFF,
+        reconnecting: Reconnecting = OFF, send_timeout_s: float | None = SEND_TIMEOUT_S,
     ) -> Self:  # fmt: skip
         """Connect to the broker at "host:port" and greet it; `given` are more members to try when it is lost."""
-        connection = cls(address, token, timeout, given, reconnecting)
+        connection = cls(address, token, timeout, given, reconnecting, send_timeout_s)
         host, port = split_host(address)
         try:
             async with asyncio.timeout(timeout):
@@ -161,8 +166,7 @@ class AsyncDriver(Management):
     def _start_beat(self) -> None:
         self._stop_beat()
         beat = self._conversation.beat
-        if beat is not None:
-            self._beat = self._loop.call_later(beat.tick_s, self._on_beat)
+        self._beat = self._loop.call_later(beat.tick_s if beat is not None else LOOK_S, self._on_beat)
 
     def _stop_beat(self) -> None:
         if self._beat is not None:
@@ -171,6 +175,7 @@ class AsyncDriver(Management):
 
     def _on_beat(self) -> None:
         self._beat = None
+        self._conversation.look(self._loop.time())
         if self._conversation.tick():
             self._start_beat()
         else:
@@ -245,32 +250,69 @@ class AsyncDriver(Management):
         """
         if predicate():
             return True
-        limit = self.timeout if timeout == -1.0 else timeout
+        if timeout != -1.0:
+            return await self._wait(predicate, timeout)
         conversation = self._conversation
+        answering = Answering(self.timeout, conversation.limit_s, self._loop.time())
         while True:
             greetings = conversation.greetings
-            future = self._loop.create_future()
-            waiter = (predicate, future)
-            self._waiters.append(waiter)
-            handle = None
-            if limit is not None:
-                handle = self._loop.call_later(max(0.0, limit), _expire, future)
-            try:
-                await future
+            if await self._wait(predicate, answering.slice_s(self._loop.time())):
                 return True
-            except TimeoutError:
-                if predicate():
-                    return True
-            finally:
-                if handle is not None:
-                    handle.cancel()
-                self._waiters.remove(waiter)
-            if timeout != -1.0:
-                return False
             # Brokers answer in time; while there is none, or one is new, that time does not run.
-            if conversation.greetings == greetings and (conversation.online or not greetings):
-                text = f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown"
-                raise Timeout(text)
+            same = conversation.greetings == greetings and (conversation.online or not greetings)
+            answering.check(same, self.address, self._loop.time())
+
+    async def _wait(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        future = self._loop.create_future()
+        waiter = (predicate, future)
+        self._waiters.append(waiter)
+        handle = None
+        if timeout is not None:
+            handle = self._loop.call_later(max(0.0, timeout), _expire, future)
+        try:
+            await future
+            return True
+        except TimeoutError:
+            return predicate()
+        finally:
+            if handle is not None:
+                handle.cancel()
+            self._waiters.remove(waiter)
+
+    async def _until_moving(
+        self, link: SenderCore | ReceiverCore, predicate: Callable[[], bool], timeout: float | None
+    ) -> bool:
+        """Wait until `predicate` holds; as long as things move in `link`.
+
+        Args:
+            timeout: seconds; None for as long as they do.
+
+        Returns:
+            False when `timeout` ended the wait.
+
+        Raises:
+            Unavailable: nothing has moved for the link's limit.
+        """
+        if predicate():
+            return True
+        now = self._loop.time()
+        end = None if timeout is None else now + timeout
+        patience = link.patience
+        link.waiters += 1
+        try:
+            link.look(now)
+            expired = patience.expired
+            while True:
+                if await self._wait(predicate, patience.slice_s(None if end is None else end - now)):
+                    return True
+                now = self._loop.time()
+                link.look(now)
+                if patience.expired != expired:
+                    raise link.stalled()
+                if end is not None and now >= end:
+                    return False
+        finally:
+            link.waiters -= 1
 
     async def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
         conversation = self._conversation

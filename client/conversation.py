@@ -60,6 +60,7 @@ class Conversation:
         heartbeat_ms: proposed heartbeat; 0 for none.
         reconnects: whether another broker may take over.
         patience_ms: how long a broker is asked to bear our silence; 0 for two heartbeats.
+        limit_s: how long nothing may complete in a sender or receiver that is waited for; None: for ever.
 
     Attributes:
         opened: the last greeting of a broker.
@@ -75,8 +76,9 @@ class Conversation:
 
     def __init__(
         self, address: str, token: str, write: Callable[[bytes], None], heartbeat_ms: int = 0, reconnects: bool = False,
-        patience_ms: int = 0,
+        patience_ms: int = 0, limit_s: float | None = None,
     ) -> None:  # fmt: skip
+        self.limit_s = limit_s
         self.address = address
         self.opened: Opened | None = None
         self.members: dict[str, str] = {}
@@ -150,6 +152,11 @@ class Conversation:
         elif verdict is Verdict.LOST:
             self.leave = "it was silent for two heartbeats"
         return verdict is not Verdict.LOST
+
+    def look(self, now: float) -> None:
+        """Called now and then, with the time: senders in which nothing completes any more say so."""
+        for sender in self._senders.values():
+            sender.look(now)
 
     def lost(self, failure: MantaError) -> None:
         """The connection is over: everything pending and later raises `failure`."""
@@ -305,14 +312,15 @@ class Conversation:
             raise error(answer.code, answer.text)
         return answer
 
-    def sender(self, handle: int, address: str, keyed: bool, capacity: int) -> SenderCore:
+    def sender(self, handle: int, address: str, keyed: bool, capacity: int, limit_s: float | None = None) -> SenderCore:
         """The sender whose attach was answered."""
         answer = self._attachment(handle)
         assert self.opened is not None
         try:
             core = SenderCore(
-                handle, address, keyed, answer.headers, capacity, self.opened.message_bytes, self.write, answer.next
-            )
+                handle, address, keyed, answer.headers, capacity, self.opened.message_bytes, self.write, answer.next,
+                limit_s,
+            )  # fmt: skip
         except Invalid:
             self._give_up(handle)
             raise
@@ -326,7 +334,7 @@ class Conversation:
         try:
             if capacity > self.opened.credit_messages:
                 raise Invalid(f"a receiver's capacity is at most {self.opened.credit_messages}, not {capacity}")
-            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse)
+            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s)
         except Invalid:
             self._give_up(handle)
             raise

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 
-from .errors import Invalid
+from .errors import Invalid, Timeout, Unavailable
 
+SEND_TIMEOUT_S = 60.0
+"""How long nothing may complete while it is awaited, unless something else is asked for."""
 LOOK_S = 1.0
 """Whoever waits looks so often at least."""
 BLIND_S = 2.0
@@ -77,3 +79,45 @@ class Patience:
         self._begun = now
         self.expired += 1
         return True
+
+    def slice_s(self, left_s: float | None) -> float:
+        """How long to wait until the next look, when at most `left_s` are left."""
+        return min(LOOK_S, self.limit_s or LOOK_S, left_s if left_s is not None else LOOK_S)
+
+
+class Answering:
+    """The wait for one answer of a broker: each has `timeout_s` for it, and all brokers that are tried one after the
+    other have `limit_s` together, if that is longer; None: for ever. `now` is on any clock that does not go back."""
+
+    def __init__(self, timeout_s: float, limit_s: float | None, now: float) -> None:
+        self._timeout_s = timeout_s
+        self._limit_s = None if limit_s is None else max(timeout_s, limit_s)
+        self._begun = self._checked = now
+
+    def slice_s(self, now: float) -> float:
+        """How long to wait until the next check."""
+        if self._limit_s is None:
+            return self._timeout_s
+        return min(self._timeout_s, max(0.0, self._begun + self._limit_s - now))
+
+    def check(self, same: bool, address: str, now: float) -> None:
+        """There is no answer yet.
+
+        Args:
+            same: it is the same broker since the last check, and it is there.
+
+        Raises:
+            Timeout: it has had its time.
+            Unavailable: all have.
+        """
+        full = now - self._checked >= 0.99 * self._timeout_s
+        self._checked = now
+        if same and full:
+            text = f"the broker at {address} did not answer within {self._timeout_s:g} s; the outcome is unknown"
+            raise Timeout(text)
+        waited_s = now - self._begun
+        if self._limit_s is not None and waited_s >= self._limit_s:
+            raise Unavailable(
+                f"no broker has answered within {waited_s:.3g} s, the last one at {address}; the outcome is unknown: "
+                "see `mantamq status`, and ask again"
+            )

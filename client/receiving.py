@@ -13,8 +13,9 @@ from itertools import chain
 
 from ..protocol.frames import RELEASE, Delivery, Detached, Dispose, Disposed, Flow, Frame
 from ..protocol.ranges import compress, pairs
-from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, link_ended
+from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from .message import Message, decode
+from .patience import Patience
 
 GATHER_SETTLEMENTS = 256
 _STALE, _STALE_SETTLED = -1, -2
@@ -31,6 +32,7 @@ class ReceiverCore:
         settles: whether messages must be settled.
         write: sends a frame.
         browse: whether it only looks.
+        limit_s: how long no settlement may be answered while one is awaited; None: for ever.
 
     Attributes:
         available: messages delivered and not fetched.
@@ -45,7 +47,7 @@ class ReceiverCore:
 
     def __init__(
         self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None],
-        browse: bool = False,
+        browse: bool = False, limit_s: float | None = None,
     ) -> None:  # fmt: skip
         if capacity < 0:
             raise Invalid(f"a receiver's capacity is 0 or more, not {capacity}")
@@ -61,6 +63,8 @@ class ReceiverCore:
         self.received = 0
         self.asking = 0
         self.credit = 0
+        self.patience = Patience(limit_s)
+        self.waiters = 0
         self._settles = settles
         self._browse = browse
         self._seen = 0  # a browser's last position
@@ -274,6 +278,18 @@ class ReceiverCore:
 
     def settled(self) -> bool:
         return (self._disposed == self._answered and not self._gathered) or self.failure is not None
+
+    def look(self, now: float) -> None:
+        """Called by whoever waits for settlements."""
+        self.patience.look(now, self.waiters > 0, self._answered)
+
+    def stalled(self) -> Unavailable:
+        """Why whoever waits must wait no longer."""
+        return Unavailable(
+            f"settlements of queue {self.queue!r} are not complete, and none has been answered for "
+            f"{self.patience.still_s:.3g} s: see `mantamq doctor` for what stands still. They may still complete: "
+            "`sync` waits again"
+        )
 
     def _lose(self, runs: list[int]) -> None:
         for i in range(0, len(runs), 3):

@@ -16,9 +16,10 @@ from ..protocol.errors import PeerError
 from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
 from ..protocol.framing import check_depth
 from ..protocol.limits import DEFAULT
-from ..protocol.ranges import RangeSet, pairs
-from .errors import Invalid, MantaError, TooLarge, again, error, link_ended
+from ..protocol.ranges import RangeSet, pairs, subtract
+from .errors import Invalid, MantaError, TooLarge, Unavailable, again, error, link_ended
 from .message import Message, encode
+from .patience import Patience
 
 GATHER_MESSAGES = 128
 GATHER_BYTES = 128 * 1024
@@ -56,8 +57,10 @@ class SenderCore:
         message_bytes: the broker's limit of one message.
         write: sends a frame.
         next: number of its first message.
+        limit_s: how long nothing may complete while something is awaited; None: for ever.
 
     Attributes:
+        waiters: callers that wait for something to complete.
         unsettled: messages put and not complete.
         failure: set when the link has ended.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
@@ -66,7 +69,7 @@ class SenderCore:
 
     def __init__(
         self, handle: int, address: str, keyed: bool, headers: bool, capacity: int, message_bytes: int,
-        write: Callable[[Frame], None], next: int = 1,
+        write: Callable[[Frame], None], next: int = 1, limit_s: float | None = None,
     ) -> None:  # fmt: skip
         if capacity < 1:
             raise Invalid(f"a sender's capacity is at least 1, not {capacity}")
@@ -82,6 +85,9 @@ class SenderCore:
         self._with_headers = headers
         self._message_bytes = message_bytes
         self._write = write
+        self.patience = Patience(limit_s)
+        self.waiters = 0
+        self._stalled_at = -1  # how many were complete when the time-out ran out
         self._flying = 0  # messages in frames on their way
         self._gather()
         self._done = RangeSet([1, next - 1] if next > 1 else ())
@@ -181,6 +187,41 @@ class SenderCore:
         """Number of the next transfer a broker must take: the first that is not complete."""
         return next(iter(self.pending), self.sent + 1)
 
+    # ---- what does not complete
+
+    def look(self, now: float) -> None:
+        """Called now and then, with the time: notice that nothing completes any more. Who waits is told by
+        `patience.expired`, who does not at the next send."""
+        done = self._done.count
+        if self.patience.look(now, self.unsettled > 0 or self.waiters > 0, done):
+            self._stalled_at = done
+            if not self.waiters:
+                self.failures.append((self.open_numbers(), self.stalled()))
+
+    def open_numbers(self) -> list[int]:
+        """What was sent and is not complete, as ranges."""
+        flat: list[int] = []
+        for first, frame in self.pending.items():
+            last = first + len(frame.blobs) - 1
+            flat += (n for part in subtract(first, last, self._done.within(first, last)) for n in part)
+        return flat
+
+    def stalled(self) -> Unavailable:
+        """Why whoever waits must wait no longer."""
+        return Unavailable(
+            f"{self.unsettled} messages to {self.address!r} are not complete, and none has completed for "
+            f"{self.patience.still_s:.3g} s: see `mantamq doctor` for what stands still. They may still complete: "
+            '`sync` waits again, `unsettled` counts them. If a majority is lost, browsing (mode="browse") still reads '
+            "what is in a queue"
+        )
+
+    @property
+    def hopeless(self) -> bool:
+        """Nothing has completed for the whole limit."""
+        return self._stalled_at == self._done.count and self.unsettled > 0
+
+    # ---- the end
+
     def ended(self, failure: MantaError) -> None:
         self.failure = self.failure or failure
         self._gather()
@@ -207,8 +248,10 @@ class SenderCore:
 
     def check(self) -> None:
         """Raise what the user has not been told yet."""
-        if self.failures:
+        while self.failures:
             ranges, failure = self.failures.pop(0)
+            if type(failure) is Unavailable and not self.hopeless:
+                continue  # some have completed since
             failure.numbers = ranges  # type: ignore[attr-defined]
             raise failure
         if self.failure is not None:

@@ -7,7 +7,9 @@ connection's own reads. Not to be carried over a fork: connect anew in the child
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
 from .addresses import resolve
@@ -15,6 +17,7 @@ from .aio import _receiver_of
 from .errors import Busy, ConnectionLost, Empty, Full, MantaError, Timeout, Unavailable
 from .management import parse_address
 from .message import Message
+from .patience import SEND_TIMEOUT_S, checked
 from .receiving import ReceiverCore
 from .reconnect import Reconnecting
 from .sending import SenderCore
@@ -24,6 +27,7 @@ from .sync_driver import Driver
 def connect(
     address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
     reconnect_s: float = 30.0, heartbeat_ms: int = 500, on_reconnect: Callable[[Connection], None] | None = None,
+    send_timeout_s: float | None = SEND_TIMEOUT_S,
 ) -> Connection:  # fmt: skip
     """Connect to a broker; use it as a context manager.
 
@@ -35,6 +39,8 @@ def connect(
         brokers: size of an embedded cluster.
         reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
         heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
+        send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
+            more, gets Unavailable; None: for ever. A sender may have its own.
         on_reconnect: called with the connection when another broker has taken over; in the connection's own thread, so
             it must not wait for the connection.
 
@@ -42,11 +48,12 @@ def connect(
         NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
     """
     reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect)
+    checked(send_timeout_s)
     addresses, token = resolve(address, token, brokers)
     failure: MantaError | None = None
     for one in addresses:
         try:
-            return Connection(one, token, timeout, addresses, reconnecting)
+            return Connection(one, token, timeout, addresses, reconnecting, send_timeout_s)
         except (ConnectionLost, Timeout, Unavailable, Busy) as error:
             failure = error
     assert failure is not None
@@ -79,13 +86,20 @@ class Session:
         self._senders: list[Sender] = []
         self._receivers: list[Receiver] = []
 
-    def sender(self, address: str, capacity: int = 1000) -> Sender:
+    def sender(
+        self, address: str, capacity: int = 1000, send_timeout_s: float | Literal["connection"] | None = "connection"
+    ) -> Sender:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
+
+        Args:
+            capacity: most messages sent and not complete; `send` waits while there are so many.
+            send_timeout_s: as for `connect`, for this sender.
 
         Raises:
             NotFound: there is no such queue or exchange.
         """
         connection, conversation = self.connection, self.connection._conversation
+        limit_s = conversation.limit_s if send_timeout_s == "connection" else checked(send_timeout_s)
         exchange, key = parse_address(address)
         keyed = False
         if "/" not in address:
@@ -95,7 +109,7 @@ class Session:
         with connection._lock:
             handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
             _attached(connection, handle)
-            sender = Sender(connection, conversation.sender(handle, address, keyed, capacity))
+            sender = Sender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
         self._senders.append(sender)
         return sender
 
@@ -144,7 +158,7 @@ class Session:
         return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
 
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent and settled is complete. Raises what a sender failed of; Timeout."""
+        """Wait until all that was sent and settled is complete. Raises as theirs do."""
         for sender in self._senders:
             sender.sync(timeout)
         connection = self.connection
@@ -190,6 +204,7 @@ class Sender:
             TooLarge, Invalid: this message cannot be sent.
             Full: capacity was used up for `timeout` seconds.
             NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
+            Unavailable: nothing has completed for the sender's time-out; this message was not taken.
             LinkClosed, Deleted, ConnectionLost: the sender has ended.
         """
         core = self._core
@@ -197,9 +212,11 @@ class Sender:
             if core.failure is not None or core.failures:
                 core.check()
             connection = self._connection
-            if core.unsettled >= core.capacity or connection._pressed():
+            end = None if timeout is None else time.monotonic() + timeout
+            while core.unsettled >= core.capacity or connection._pressed():
                 core.flush()
-                if not connection._until(lambda: core.ready() and not connection._pressed(), timeout):
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
                     raise Full(f"{core.why_full()} (after {timeout} s)")
                 core.check()
             self._put(message)
@@ -209,20 +226,31 @@ class Sender:
         self.send(message, timeout=0)
 
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until everything sent is complete. Raises as `send`; Timeout."""
+        """Wait until everything sent is complete, `timeout` seconds at most (None: as long as something completes).
+
+        Raises:
+            Timeout: not everything is complete in time; it may still complete.
+            Unavailable: nothing has completed for the sender's time-out; it may still complete, and `sync` waits again.
+            NotFound, ...: as `send`.
+        """
         core = self._core
         with self._lock:
             core.flush()
             mark = core.sent
-            if not self._connection._until(lambda: core.settled(mark), timeout):
+            if not self._connection._until_moving(core, lambda: core.settled(mark), timeout):
                 raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
             core.check()
 
     def close(self) -> None:
-        """Wait for what was sent, then end the sender."""
-        if self._core.failure is None:
-            self.sync()
-        _detach(self._connection, self._core.handle)
+        """Wait for what was sent, then end the sender, also when that raises (as `sync`)."""
+        core = self._core
+        try:
+            if core.failure is None:
+                if core.hopeless:
+                    raise core.stalled()
+                self.sync()
+        finally:
+            _detach(self._connection, core.handle)
 
     def __enter__(self) -> Sender:
         return self
@@ -307,11 +335,11 @@ class Receiver:
                 core.unask(count - len(messages))
 
     def sync(self, timeout: float | None = None) -> None:
-        """Wait until all that was settled is complete. Raises Timeout, ConnectionLost."""
+        """Wait until all that was settled is complete. Raises Timeout, Unavailable, ConnectionLost."""
         core = self._core
         with self._lock:
             core.flush()
-            if not self._connection._until(core.settled, timeout):
+            if not self._connection._until_moving(core, core.settled, timeout):
                 raise Timeout("settlements are not complete in time; they may still complete")
 
     def _drain(self, giving_up: bool = False) -> None:

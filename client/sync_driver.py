@@ -15,9 +15,12 @@ from typing import Any, cast
 from ..protocol.errors import PeerError
 from .addresses import split_host
 from .conversation import Conversation
-from .errors import ConnectionLost, MantaError, NotAllowed, ProtocolError, Timeout
+from .errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
 from .management import Management
+from .patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
+from .receiving import ReceiverCore
 from .reconnect import OFF, Reconnecting, Search
+from .sending import SenderCore
 from .wire import WAITING_BYTES, Wire
 
 
@@ -26,6 +29,7 @@ class Driver(Management):
 
     Args:
         given: more members to try then. reconnecting: whether, and how, to look for them.
+        send_timeout_s: how long nothing may complete while it is awaited; None: for ever.
 
     Attributes:
         address: "host:port" of the broker.
@@ -33,7 +37,7 @@ class Driver(Management):
 
     def __init__(
         self, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
-        reconnecting: Reconnecting = OFF,
+        reconnecting: Reconnecting = OFF, send_timeout_s: float | None = SEND_TIMEOUT_S,
     ) -> None:  # fmt: skip
         self.address = address
         self.timeout = timeout
@@ -42,8 +46,9 @@ class Driver(Management):
         self._pid = os.getpid()
         self._wire: Wire = cast(Wire, None)
         self._conversation = Conversation(
-            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0
-        )
+            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0,
+            limit_s=checked(send_timeout_s),
+        )  # fmt: skip
         self._reconnecting = reconnecting
         self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking = False
@@ -125,9 +130,13 @@ class Driver(Management):
             self._seek(reason)  # the thread of the wire that is gone has nothing else to do
 
     def _start_beat(self) -> None:
-        conversation = self._conversation
-        if conversation.beat is not None:
-            self._wire.beat(conversation.beat.tick_s, conversation.tick)
+        beat = self._conversation.beat
+        self._wire.beat(beat.tick_s if beat is not None else LOOK_S, self._tick)
+
+    def _tick(self) -> bool:
+        with self._lock:
+            self._conversation.look(time.monotonic())
+        return self._conversation.tick()
 
     # ---- another broker
 
@@ -199,20 +208,60 @@ class Driver(Management):
         if predicate():
             return True
         self._check_process()
-        limit = self.timeout if timeout == -1.0 else timeout
+        if timeout != -1.0:
+            return self._wait(predicate, timeout)
         conversation = self._conversation
+        answering = Answering(self.timeout, conversation.limit_s, time.monotonic())
         while True:
             greetings = conversation.greetings
-            self._waiting += 1
-            try:
-                done = self._lock.wait_for(predicate, limit)
-            finally:
-                self._waiting -= 1
-            if done or timeout != -1.0:
-                return done
+            if self._wait(predicate, answering.slice_s(time.monotonic())):
+                return True
             # Brokers answer in time; while there is none, or one is new, that time does not run.
-            if conversation.greetings == greetings and (conversation.online or not greetings):
-                raise Timeout(f"the broker at {self.address} did not answer within {limit:g} s; the outcome is unknown")
+            same = conversation.greetings == greetings and (conversation.online or not greetings)
+            answering.check(same, self.address, time.monotonic())
+
+    def _wait(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        self._waiting += 1
+        try:
+            return self._lock.wait_for(predicate, timeout)
+        finally:
+            self._waiting -= 1
+
+    def _until_moving(
+        self, link: SenderCore | ReceiverCore, predicate: Callable[[], bool], timeout: float | None
+    ) -> bool:
+        """Wait, with the lock held, until `predicate` holds; as long as things move in `link`.
+
+        Args:
+            timeout: seconds; None for as long as they do.
+
+        Returns:
+            False when `timeout` ended the wait.
+
+        Raises:
+            Unavailable: nothing has moved for the link's limit.
+        """
+        if predicate():
+            return True
+        self._check_process()
+        now = time.monotonic()
+        end = None if timeout is None else now + timeout
+        patience = link.patience
+        link.waiters += 1
+        try:
+            link.look(now)
+            expired = patience.expired
+            while True:
+                if self._wait(predicate, patience.slice_s(None if end is None else end - now)):
+                    return True
+                now = time.monotonic()
+                link.look(now)
+                if patience.expired != expired:
+                    raise link.stalled()
+                if end is not None and now >= end:
+                    return False
+        finally:
+            link.waiters -= 1
 
     def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
         conversation = self._conversation
