@@ -102,6 +102,7 @@ class Shell:
         self.failure: BaseException | None = None
         self.retired = ""
         self._limits = limits
+        self._member_limits = limits.between_members()
         self._admits = admits
         self._on_want_spare = on_want_spare
         self._on_failure = on_failure
@@ -126,7 +127,9 @@ class Shell:
 
     async def listen_peers(self, host: str, port: int = 0) -> str:
         """Accept authenticated peers; returns "host:port"."""
-        return await self._listen(lambda: Link(self, ListenOpening(self.own, self._admits), self._limits), host, port)
+        return await self._listen(
+            lambda: Link(self, ListenOpening(self.own, self._admits), self._member_limits), host, port
+        )
 
     async def listen_clients(self, host: str, port: int = 0) -> str:
         """Accept clients; returns "host:port".
@@ -169,7 +172,7 @@ class Shell:
             if old.address == address:
                 return
             old.close()
-        self._diallers[name] = Dialler(self, self.own, name, address, self._limits)
+        self._diallers[name] = Dialler(self, self.own, name, address, self._member_limits)
 
     async def until_up(self, names: Iterable[str], timeout_s: float) -> list[str]:
         """Wait until links to all `names` are open; returns those still missing at the time limit."""

@@ -105,7 +105,7 @@ class Hosting:
         self.settling: dict[int, Settling] = {}
         self.purges: list[QueueCommand] = []
         self.expiries: list[tuple[int, int]] = []  # heap of (expires_ms, position)
-        self.buried: set[int] = set()  # batches whose copies have been asked for
+        self.buried: dict[int, int] = {}  # batch whose copies have been asked for -> which piece of it is on its way
         self.update: Updatee | None = None  # under way to us
         self.updates: dict[str, Updater] = {}  # under way from us, by peer
         self.updated: Updatee | None = None  # the last one to us

@@ -18,6 +18,9 @@ TAIL_ENTRIES = 1000
 TAIL_BYTES = 1024 * 1024
 """So much of the log goes with an update: what voters that are a little behind may lack."""
 
+ENTRY_BYTES = 64
+"""What an entry takes in a frame besides its event, about."""
+
 
 class Keeper:
     """The log of one stream at one voter.
@@ -112,10 +115,17 @@ class Keeper:
         )
 
     def fetch(self, frame: Fetch) -> Fetched | None:
-        """The entries a sequencer adopts from this log; None if they are not there."""
+        """The entries a sequencer adopts from this log, or the first of them; None if they are not there."""
         if frame.ballot != self.promised or frame.first <= self.base or frame.last > self.end:
             return None
-        entries = [self._log[index] for index in range(frame.first, frame.last + 1)]
+        entries: list[Entry] = []
+        size = 0
+        for index in range(frame.first, frame.last + 1):
+            entry = self._log[index]
+            size += len(entry.event) + ENTRY_BYTES
+            if frame.most_bytes and entries and size > frame.most_bytes:
+                break
+            entries.append(entry)
         return Fetched(frame.ballot, self.stream, frame.first, self._ballot_at(frame.first - 1), entries)
 
     # ---- the log

@@ -9,7 +9,9 @@ class Limits(msgspec.Struct, frozen=True):
     """Bounds that one connection must keep.
 
     Attributes:
-        frame_bytes: largest payload of a frame.
+        frame_bytes: largest payload of a frame, of a client's.
+        member_frame_bytes: the same between members, whose frames may hold what a queue or the wiring is: as much as
+            may wait on a link at all.
         message_bytes: largest encoded message (body and headers together).
         depth: deepest nesting of arrays and maps in a frame.
         transfer_messages: most messages in one transfer frame.
@@ -23,6 +25,7 @@ class Limits(msgspec.Struct, frozen=True):
     """
 
     frame_bytes: int = 32 * 1024 * 1024
+    member_frame_bytes: int = 256 * 1024 * 1024
     message_bytes: int = 8 * 1024 * 1024
     depth: int = 16
     transfer_messages: int = 10_000
@@ -32,6 +35,10 @@ class Limits(msgspec.Struct, frozen=True):
     uncommitted_bytes: int = 64 * 1024 * 1024
     heartbeat_ms: tuple[int, int] = (100, 60_000)
     patience_ms: int = 600_000
+
+    def between_members(self) -> Limits:
+        """Those of a link between two members: both have proved who they are."""
+        return msgspec.structs.replace(self, frame_bytes=max(self.frame_bytes, self.member_frame_bytes))
 
 
 DEFAULT = Limits()

@@ -164,16 +164,22 @@ class Promised(Frame):
 
 
 class Fetch(Frame):
-    """Send entries `first` to `last` of `stream`: the new sequencer adopts them (S2)."""
+    """Send entries `first` to `last` of `stream`: the new sequencer adopts them (S2).
+
+    Attributes:
+        most_bytes: of no more than so many bytes, but at least one; 0: of all. The rest is asked for then.
+    """
 
     ballot: Ballot
     stream: str
     first: int
     last: int
+    most_bytes: int = 0
 
 
 class Fetched(Frame):
-    """`previous_ballot` is that of the entry before `first`."""
+    """Entries from `first` on; fewer than were asked for, if they have too many bytes. `previous_ballot` is that of the
+    entry before `first`."""
 
     ballot: Ballot
     stream: str

@@ -22,6 +22,8 @@ PREPARE_MS = 500
 """How often those that have not answered are asked again."""
 GRACE_MS = 100
 """How long a recovery quorum waits for the others that are linked, so that they need no update afterwards."""
+FETCH_BYTES = 4 * 1024 * 1024
+"""A log is fetched in pieces of so many bytes at the most (one entry may be larger)."""
 MARGIN = 256
 """Entries adopted before those that are needed, for a keeper that is a little behind."""
 
@@ -150,8 +152,8 @@ class Reign:
         return best_voter, quorums, known | _entering(stream, best)
 
     @staticmethod
-    def fetch(ballot: Ballot, stream: StreamView, best: Subscribe, first: int) -> Fetch:
-        return Fetch(ballot, stream.name, first, best.have)
+    def fetch(ballot: Ballot, stream: StreamView, last: int, first: int) -> Fetch:
+        return Fetch(ballot, stream.name, first, last, FETCH_BYTES)
 
 
 def committed(stream: StreamView) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
+from .burying import PIECES_FROM, piece, piece_name
 from .dispatch import Delivered
 from .effects import (
     OWNERSHIP,
@@ -341,20 +342,28 @@ class ReplicaMachine(Follower):
     # ---- rejected messages go to the alternate exchange
 
     def bury(self, hosted: Hosting, index: int) -> None:
-        """Ask for copies of the batch that event `index` rejected."""
+        """Ask for copies of the batch that event `index` rejected; of a large one piece by piece."""
         if index not in hosted.buried:
-            hosted.buried.add(index)
-            state = hosted.state
-            _, ranges = state.batches[index]
-            blobs = [state.blobs[p] for first, last in pairs(ranges) for p in range(first, last + 1)]
-            self.send(self.broker, Bury(state.id, index, state.alternate, blobs))
+            self._bury_piece(hosted, index, 0)
+
+    def _bury_piece(self, hosted: Hosting, index: int, number: int) -> None:
+        hosted.buried[index] = number
+        state = hosted.state
+        blobs, _ = piece(state, index, number)
+        self.send(self.broker, Bury(state.id, piece_name(index, number), state.alternate, blobs))
 
     def _interred(self, frame: Interred) -> None:
         hosted = self.queues.get(frame.queue)
-        if hosted is not None and frame.id in hosted.buried:
-            hosted.buried.discard(frame.id)
-            if frame.id in hosted.state.batches:
-                self.submit(hosted, Buried(frame.id), None)
+        number, index = divmod(frame.id, PIECES_FROM)
+        if hosted is None or hosted.buried.get(index) != number:
+            return
+        if index not in hosted.state.batches:
+            del hosted.buried[index]
+        elif piece(hosted.state, index, number)[1]:
+            self._bury_piece(hosted, index, number + 1)
+        else:
+            del hosted.buried[index]
+            self.submit(hosted, Buried(index), None)
 
     # ---- consumers
 

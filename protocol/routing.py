@@ -11,6 +11,22 @@ from .wiring import Wiring
 Parts = list[tuple[str, bytes]]
 """(queue id, encoded enqueue)"""
 
+REQUEST_BYTES = 8 * 1024 * 1024
+"""A request of several parts has no more event bytes than this (one part may be larger)."""
+
+
+def in_requests(parts: Parts) -> list[Parts]:
+    """The parts of a large transfer, in order, for as many requests as carry them."""
+    requests: list[Parts] = []
+    size = 0
+    for part in parts:
+        size += len(part[1])
+        if not requests or size > REQUEST_BYTES:
+            requests.append([])
+            size = len(part[1])
+        requests[-1].append(part)
+    return requests
+
 
 def route_together(wiring: Wiring, version: int, link: SenderLink, frame: Transfer, expiry: list[int]) -> Parts:
     """One route for the whole transfer: the event is encoded once, and the route kept as long as the wiring's `version`

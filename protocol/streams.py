@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .events import ZERO, Ballot, Entry
-from .frames import Numbers, Request, Subscribe
+from .frames import Fetched, Numbers, Request, Subscribe
 from .keeper import note_number
 
 ALL_PARTS = 1 << 30
@@ -85,7 +85,7 @@ class StreamView:
         ready: its log has been adopted (or it began in this term).
         voices: voter -> (peer, what it said of its log), as long as the stream is not ready, or it is too far
             behind and cannot be spared.
-        asked: whom its log is being fetched from, "" for nobody.
+        asked: whom its log is being fetched from, "" for nobody. asked_for: up to which entry. pieces: what has come.
         voters: whose logs count, as committed; empty as long as nobody has said.
         change, changed: index of a change of the voters that is not committed (0: none is under way), and the voters
             behind it.
@@ -96,9 +96,9 @@ class StreamView:
     """
 
     __slots__ = (
-        "asked", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "incs", "keepers", "log",
-        "name", "numbers", "pledged", "ready", "repeats", "returned", "settled", "size", "start", "total", "updates",
-        "voices", "voters", "waiting", "waiting_from",
+        "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "incs",
+        "keepers", "log", "name", "numbers", "pieces", "pledged", "ready", "repeats", "returned", "settled", "size",
+        "start", "total", "updates", "voices", "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
     def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
@@ -128,6 +128,8 @@ class StreamView:
         self.incs: dict[str, int] = {}
         self.voices: dict[str, tuple[str, Subscribe]] = {}
         self.asked = ""
+        self.asked_for = 0
+        self.pieces: Fetched | None = None
         self.updates: dict[
             str, int
         ] = {}  # peer -> counts up with each updater it is given, so that the next is another

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from .effects import Retire, is_broker
 from .events import CLUSTER, Ballot, Evict, Start, encode_event
 from .frames import Beat, Fetched, Nack, Prepare, Promised, Subscribe, Suspect
@@ -70,26 +72,32 @@ class Succession:
         if best is None or first > best.have:
             self.adopted(stream, best, None)
         else:
-            stream.asked = peer
-            self.machine.send(peer, self.machine.reign.fetch(self.machine.ballot, stream, best, first))
+            stream.asked, stream.asked_for, stream.pieces = peer, best.have, None
+            self.machine.send(peer, self.machine.reign.fetch(self.machine.ballot, stream, best.have, first))
 
     def fetched(self, peer: str, frame: Fetched) -> None:
         stream = self.machine.streams.get(frame.stream)
         if stream is None or stream.ready or stream.asked != peer or frame.ballot != self.machine.ballot:
             return
-        stream.asked = ""
         machine = self.machine
+        if stream.pieces is not None:
+            entries = stream.pieces.entries
+            if frame.first != stream.pieces.first + len(entries):
+                return  # of a question that was given up
+            entries += frame.entries
+            frame = stream.pieces
+        after = frame.first + len(frame.entries)
+        if after <= stream.asked_for and frame.entries:
+            stream.pieces = stream.pieces or replace(frame, entries=list(frame.entries))
+            machine.send(peer, machine.reign.fetch(machine.ballot, stream, stream.asked_for, after))
+            return
+        stream.asked, stream.pieces = "", None
         floor = machine.reign.floor(machine.streams[CLUSTER]) if CLUSTER in machine.streams else {}
         # Others may have spoken meanwhile: what they know may make another log the best, or a promise worthless.
         source = machine.reign.source(stream, floor, machine.members, set(machine.linked), machine.now_ms)
         if source is not None:
             again, best, first = source
-            if (
-                best is not None
-                and again == peer
-                and first >= frame.first
-                and frame.first + len(frame.entries) - 1 == best.have
-            ):
+            if best is not None and again == peer and first >= frame.first and after - 1 == best.have:
                 self.adopted(stream, best, frame)
                 return
         self.recover(stream)

@@ -7,13 +7,14 @@ more than this broker may hold is not read until then, and others are.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .effects import PauseClient, PauseClients
 from .errors import NOT_FOUND
 from .events import Enqueue, encode_event
 from .frames import Bury, Completed, Detached, Failed, Interred, Transfer
-from .routing import route_each, route_together
+from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
 from .session import Session
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class Transfers:
         for _, event in parts:
             size += len(event)
         self.uncommitted_bytes += size
+        if size > REQUEST_BYTES and len(parts) > 1:
+            self._split(session, frame.handle, first, last, parts)
+            return
 
         def done() -> None:
             self.uncommitted_bytes -= size
@@ -76,6 +80,25 @@ class Transfers:
             self._complete(session, frame.handle, first, last)
 
         broker.request(parts, done)
+
+    def _split(self, session: Session, handle: int, first: int, last: int, parts: Parts) -> None:
+        """A large transfer for several queues: one frame might not carry all of it, so it is asked for in several
+        requests. It is complete when all are."""
+        requests = in_requests(parts)
+        left = len(requests)
+
+        def done(size: int) -> None:
+            nonlocal left
+            left -= 1
+            self.uncommitted_bytes -= size
+            if self.stopped:
+                self.withheld_bytes += size
+            if not left:
+                self._complete(session, handle, first, last)
+
+        for request in requests:
+            size = sum(len(event) for _, event in request)
+            self._broker.request(request, partial(done, size))
 
     def bury(self, peer: str, frame: Bury) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""

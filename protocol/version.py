@@ -13,7 +13,8 @@ from .errors import WRONG_VERSION, PeerError
 MAJOR = 1
 MINOR = 2
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
-2: the decisions that are ordered since the first trial from outside, each named where it is: `Waits`."""
+2: the decisions that are ordered since the first trial from outside, each named where it is:
+`Waits`, `Fetch.most_bytes`."""
 
 
 def spoken(minor: int = MINOR) -> str:

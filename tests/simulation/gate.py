@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import mutants, mutants_failover, mutants_flow, mutants_membership
+from . import mutants, mutants_failover, mutants_flow, mutants_membership, mutants_recovery
 from .explore import STORIES, Explorer
 from .model import Violation
 from .workload import play
@@ -19,7 +19,11 @@ BUDGET = 300
 
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     **{name: (plant, None) for module in (mutants, mutants_membership) for name, plant in module.ALL.items()},
-    **{name: (plant, True) for module in (mutants_failover, mutants_flow) for name, plant in module.ALL.items()},
+    **{
+        name: (plant, True)
+        for module in (mutants_failover, mutants_flow, mutants_recovery)
+        for name, plant in module.ALL.items()
+    },
 }
 """Name -> (how to plant it, whether it is looked for among the stories with faults only; None: among all)."""
 

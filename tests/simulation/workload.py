@@ -11,6 +11,7 @@ from mantamq.protocol import flow, saying
 from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
 from mantamq.protocol.limits import DEFAULT, Limits
 
+from . import sizes
 from .checkers import Watcher
 from .clients import Client, Item, Link
 from .deliveries import Deliveries
@@ -85,17 +86,17 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        usual = saying.APPEND_BYTES, flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS
+        usual = flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS
         patience = flow.GIVE_UP, flow.PATIENCE_MS
-        saying.APPEND_BYTES = self.append_bytes
         flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = *self.flow_limit, 5
         flow.GIVE_UP, flow.PATIENCE_MS = self.flow_patience
         try:
-            self._set_up()
-            self._live()
-            self._rest()
+            with sizes.at_most(self.append_bytes):
+                self._set_up()
+                self._live()
+                self._rest()
         finally:
-            saying.APPEND_BYTES, flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = usual
+            flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = usual
             flow.GIVE_UP, flow.PATIENCE_MS = patience
         return self.operations
 

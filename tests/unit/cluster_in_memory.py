@@ -28,6 +28,7 @@ from mantamq.protocol.effects import (
 )
 from mantamq.protocol.frames import Command, Delivery, Frame, Open, Reply
 from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.replica import ReplicaMachine
@@ -129,7 +130,8 @@ class MemoryCluster:
         self.traffic.append((source, target, frame))
         data = encode_frame(frame)
         self._said.append((frame, data))
-        (frame,) = FrameBuffer().feed(data)
+        clients = target in self.clients or source in self.clients
+        (frame,) = FrameBuffer(DEFAULT if clients else DEFAULT.between_members()).feed(data)
         if target in self.clients:
             self.clients[target].got.append(frame)
         elif target in self.machines:

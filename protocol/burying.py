@@ -1,0 +1,38 @@
+"""Rejected messages on their way to the alternate exchange: a large batch goes in pieces, one after the other.
+
+A piece is a function of the batch alone, and so is its name: whoever finishes what another began asks for the same
+pieces under the same names, and each is enqueued once.
+"""
+
+from __future__ import annotations
+
+from .queue import QueueState
+from .ranges import pairs
+
+PIECE_BYTES = 8 * 1024 * 1024
+"""A piece has no more message bytes than this (one message may be larger)."""
+PIECES_FROM = 1 << 44
+"""A piece's name is its batch's index plus its number times this: the first is called as its batch."""
+
+
+def piece_name(index: int, number: int) -> int:
+    return index + number * PIECES_FROM
+
+
+def piece(state: QueueState, index: int, number: int) -> tuple[list[bytes], bool]:
+    """The messages of piece `number`, from 0, of the batch that event `index` rejected; and whether there are more
+    pieces behind it."""
+    _, ranges = state.batches[index]
+    blobs: list[bytes] = []
+    size = at = 0
+    for first, last in pairs(ranges):
+        for position in range(first, last + 1):
+            blob = state.blobs[position]
+            size += len(blob)
+            if size > PIECE_BYTES and size > len(blob):
+                if at == number:
+                    return blobs, True
+                at, size = at + 1, len(blob)
+            if at == number:
+                blobs.append(blob)
+    return blobs, False

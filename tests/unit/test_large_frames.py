@@ -1,0 +1,163 @@
+"""What members tell each other may be large: none of it is more than a link takes, or it goes in pieces."""
+
+from __future__ import annotations
+
+import cluster_in_memory
+import pytest
+from mantamq.protocol import burying, dispatch, reign, routing, saying, transfers
+from mantamq.protocol.frames import (
+    REJECT,
+    AttachReceiver,
+    AttachSender,
+    Bury,
+    Completed,
+    Delivery,
+    Dispose,
+    Fetched,
+    Flow,
+    Reply,
+    Transfer,
+    UpdateStart,
+)
+from mantamq.protocol.framing import encode_frame
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.limits import DEFAULT, Limits
+from mortal_cluster import MortalCluster
+from msgspec.structs import replace
+
+KIB = 2**10
+SMALL = Limits(frame_bytes=256 * KIB, message_bytes=64 * KIB, member_frame_bytes=256 * KIB)
+"""All sizes of the wire by 128 smaller, so that a test takes no time. Members may say no more than clients."""
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(cluster_in_memory, "DEFAULT", SMALL)
+    for module, name in ((reign, "FETCH_BYTES"), (burying, "PIECE_BYTES"), (routing, "REQUEST_BYTES")):
+        monkeypatch.setattr(module, name, 64 * KIB)
+    monkeypatch.setattr(transfers, "REQUEST_BYTES", 64 * KIB)
+    monkeypatch.setattr(dispatch, "DELIVER_BYTES", 64 * KIB)
+    monkeypatch.setattr(saying, "APPEND_BYTES", 32 * KIB)
+
+
+def takeover() -> list[Fetched]:
+    """A sequencer takes over while a keeper lacks more than a frame carries; what was fetched for it."""
+    cluster = MortalCluster()
+    cluster.add_sequencer()
+    client = cluster.client("b2")
+    client.command("declare_queue", name="q")
+    client.send(AttachSender(1, "", "q"))
+    behind = cluster.replica("b1", "q")
+    deaf, cluster.machines[behind] = cluster.machines[behind], _Deaf()
+    count = SMALL.frame_bytes // (32 * KIB) + 2
+    for number in range(1, count + 1):
+        client.send(Transfer(1, number, [bytes(32 * KIB)]))
+        cluster.pass_time(10)
+    assert client.take(Completed), "two of three are enough"
+    cluster.machines[behind] = deaf
+    cluster.traffic.clear()
+    cluster.kill("sequencer")
+    cluster.pass_time(3000)
+    assert {state.available.count for state in cluster.queue_states("q")} == {count}
+    assert len({state.digest() for state in cluster.queue_states("q")}) == 1
+    return [frame for _, _, frame in cluster.traffic if isinstance(frame, Fetched) and frame.stream.startswith("q#")]
+
+
+def test_a_takeover_with_a_keeper_far_behind(small):
+    """What it lacks is more than a frame takes: it is fetched in pieces."""
+    pieces = takeover()
+    assert len(pieces) > 1
+    assert all(sum(len(entry.event) for entry in piece.entries) <= 64 * KIB for piece in pieces)
+
+
+class _Deaf:
+    """A process that stands still."""
+
+    def step(self, input: object) -> list[object]:
+        return []
+
+
+def test_a_large_message_for_many_queues(small):
+    """One frame for all of them would be more than a link takes."""
+    cluster = MortalCluster(limits=SMALL)
+    client = cluster.client("b1")
+    names = [f"q{i}" for i in range(6)]
+    for name in names:
+        client.command("declare_queue", name=name)
+        client.command("bind", exchange="amq.fanout", queue=name)
+    client.send(AttachSender(1, "amq.fanout", ""), Transfer(1, 1, [bytes(SMALL.message_bytes)]))
+    assert [done.ranges for done in client.take(Completed)] == [[1, 1]]
+    cluster.pass_time(100)
+    assert all(state.available.count == 1 for name in names for state in cluster.queue_states(name))
+
+
+def test_a_large_batch_is_rejected(small):
+    """Its copies go to the alternate exchange in pieces, each once, in order."""
+    cluster = MortalCluster()
+    client = cluster.client("b1")
+    client.command("declare_queue", name="dead")
+    client.command("bind", exchange="amq.fanout", queue="dead")
+    client.command("declare_queue", name="q", alternate="amq.fanout")
+    client.send(AttachSender(1, "", "q"))
+    for number in range(1, 8):
+        client.send(Transfer(1, number, [bytes([number]) * (48 * KIB)]))
+        cluster.pass_time(10)
+    client.send(AttachReceiver(2, "q"), Flow(2, 100))
+    cluster.pass_time(100)
+    deliveries = client.take(Delivery)
+    runs = [n for d in deliveries for n in (d.acquisition, d.ranges[0], d.ranges[-1])]
+    cluster.traffic.clear()
+    client.send(Dispose(2, 1, REJECT, runs))
+    cluster.pass_time(100)
+    buried = [frame for _, _, frame in cluster.traffic if isinstance(frame, Bury)]
+    assert len(buried) == 7 and all(sum(map(len, one.blobs)) <= 64 * KIB for one in buried)
+    for state in cluster.queue_states("dead"):
+        assert [state.blobs[p][0] for p in sorted(state.blobs)] == [1, 2, 3, 4, 5, 6, 7]
+    assert all(not state.blobs and not state.batches for state in cluster.queue_states("q"))
+
+
+def test_the_wiring_and_a_queue_as_they_are_told_to_who_comes_back(monkeypatch):
+    """Each is one frame, and larger than a client's may be."""
+    clients = Limits(frame_bytes=96 * KIB)
+    monkeypatch.setattr(cluster_in_memory, "DEFAULT", clients)
+    cluster = MortalCluster()
+    client = cluster.client("b1")
+    client.command("declare_queue", name="q")
+    client.send(AttachSender(1, "", "q"))
+    lots = {"text": "x" * (16 * KIB)}
+    for i in range(8):
+        assert not client.command("bind", exchange="amq.headers", queue="q", key=str(i), arguments=lots).code
+    each = 2_000
+    for first in range(1, 8 * each, each):
+        client.send(Transfer(1, first, [b""] * each, ttl=[n for i in range(each) for n in (i, 1_000_000_000 + i)]))
+    cluster.pass_time(100)
+    cluster.kill("b2")
+    cluster.pass_time(5000)
+    cluster.traffic.clear()
+    cluster.add_broker("b2")
+    cluster.pass_time(20_000)
+    assert not cluster.machines["b2"].keeper.blank
+    assert len({m.wiring.digest() for name, m in cluster.machines.items() if name in cluster.members}) == 1
+    assert len(cluster.queue_states("q")) == 3 and len({state.digest() for state in cluster.queue_states("q")}) == 1
+    starts = {f.stream: len(encode_frame(f)) for _, _, f in cluster.traffic if isinstance(f, UpdateStart)}
+    assert len(starts) == 2 and min(starts.values()) > clients.frame_bytes
+
+
+def test_thousands_of_queues_in_one_answer():
+    cluster = MortalCluster(brokers=1)
+    client = cluster.client("b1")
+    for i in range(200):
+        client.command("declare_queue", name=f"{i}" + "q" * 200)
+    queues = client.command("queues").value
+    assert len(queues) == 200
+    assert len(encode_frame(Reply(1, queues))) < DEFAULT.frame_bytes / 150
+    report = cluster.machines["b1"].report()
+    assert len(encode_frame(Reply(1, report))) < DEFAULT.frame_bytes / 150
+
+
+def test_a_keeper_of_an_older_minor_sends_all_at_once(small, monkeypatch):
+    """It does not know that a question may name a size."""
+    monkeypatch.setattr(cluster_in_memory, "DEFAULT", DEFAULT)
+    fetch = Keeper.fetch
+    monkeypatch.setattr(Keeper, "fetch", lambda self, frame: fetch(self, replace(frame, most_bytes=0)))
+    assert len(takeover()) == 1
