@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..protocol.events import CLUSTER
 from .book import Plan, broker_of
+from .lost import Loss, called, losses, waiting
 from .tapping import is_tap
 
 Actor = dict[str, Any]
-
-NAMED = 5
-"""Queues that one reason names; the rest are counted."""
 
 
 def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
@@ -39,10 +38,16 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     wrong += [f"broker {broker} is not there" for broker in missing if broker not in known]
     leading = leader(actors)
     voters = plan.members if leading is None else leading["machine"]["members"]
-    if sum(voter in brokers for voter in voters) <= len(voters) // 2:
+    gone = lost(actors)
+    wrong = [str(loss) for loss in gone] + wrong
+    barred = {name for loss in gone if loss.for_good and CLUSTER in loss.streams for name in loss.blank}
+    named = any(CLUSTER in loss.streams for loss in gone)
+    if not named and sum(voter in brokers for voter in voters) <= len(voters) // 2:
         wrong.append("no majority: nothing completes until more brokers are back")
     for name, machine in brokers.items():
-        if machine["blank"]:
+        if name in barred:
+            wrong.append(f"broker {name} cannot join: the majority that knew the wiring is lost")
+        elif machine["blank"]:
             wrong.append(f"broker {name} is joining: it has no wiring yet")
         if machine["cut_off"]:
             wrong.append(f"broker {name} is cut off from the majority and serves nobody")
@@ -58,7 +63,13 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
         wrong.append("no standby sequencer: the death of the one that leads would take longer to heal")
     if not _of(actors, "Ownership"):
         wrong.append("no Ownership: consume locks do not move")
-    return wrong + (_streams(leading["machine"]) if leading is not None else [])
+    return wrong + (_streams(leading["machine"], gone) if leading is not None else [])
+
+
+def lost(actors: list[Actor]) -> list[Loss]:
+    """What has no majority (`lost.py`). `actors`: as in `Supervisor.status`."""
+    leading = leader(actors)
+    return losses(waiting(actors, leading["machine"] if leading is not None else None))
 
 
 def leader(actors: list[Actor]) -> Actor | None:
@@ -95,9 +106,9 @@ def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]
             unready.append(name)
         elif len(left) <= len(voters) // 2:
             short.setdefault((left, len(voters) // 2 + 1), []).append(name)
-    wrong = [f"{_called(unready)}: not recovered yet, wait until that is done"] if unready else []
+    wrong = [f"{called(unready)}: not recovered yet, wait until that is done"] if unready else []
     for (left, majority), names in short.items():
-        wrong.append(f"{_called(names)}: {_only(left)}, and a majority of the replicas is {majority}")
+        wrong.append(f"{called(names)}: {_only(left)}, and a majority of the replicas is {majority}")
     return wrong
 
 
@@ -121,7 +132,8 @@ def _silent(actors: list[Actor]) -> list[str]:
     return [f"{', '.join(sorted(names))} {'does' if len(names) == 1 else 'do'} not answer" for names in groups.values()]
 
 
-def _streams(machine: dict[str, Any]) -> list[str]:
+def _streams(machine: dict[str, Any], gone: list[Loss]) -> list[str]:
+    stopped = {name for loss in gone for name in loss.streams}  # nobody is brought up to date there
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
     wrong += [
         f"flow control is on, no transfer completes: {behind['reason']} (for {behind['for_ms'] / 1000:.1f} s)"
@@ -129,6 +141,8 @@ def _streams(machine: dict[str, Any]) -> list[str]:
     ]
     found: dict[str, list[str]] = {}  # what is wrong -> streams
     for name, stream in machine["streams"].items():
+        if name in stopped:
+            continue
         if not stream["ready"]:
             found.setdefault("not recovered yet since a sequencer took over", []).append(name)
             continue
@@ -137,7 +151,7 @@ def _streams(machine: dict[str, Any]) -> list[str]:
             found.setdefault(what, []).append(name)
         if stream["missing"]:
             found.setdefault(f"no replica at {', '.join(sorted(stream['missing']))}", []).append(name)
-    return wrong + [f"{_called(names)}: {what}" for what, names in found.items()]
+    return wrong + [f"{called(names)}: {what}" for what, names in found.items()]
 
 
 def _not_serving(plan: Plan, actors: list[Actor]) -> set[str]:
@@ -156,16 +170,6 @@ def _silent_replicas(actors: list[Actor]) -> dict[str, set[str]]:
                 for queue in queues:
                     found.setdefault(queue, set()).add(broker_of(replica))
     return found
-
-
-def _called(streams: list[str]) -> str:
-    """Streams in words: a queue's id is its name, "#", and where it was declared."""
-    queues = [name.rpartition("#")[0] for name in streams if "#" in name]
-    words = [] if len(queues) == len(streams) else ["the wiring"]
-    if queues:
-        more = f" and {len(queues) - NAMED} more" if len(queues) > NAMED else ""
-        words.append(f"{'queue' if len(queues) == 1 else 'queues'} {', '.join(queues[:NAMED])}{more}")
-    return ", ".join(words)
 
 
 def _only(left: tuple[str, ...] | list[str]) -> str:

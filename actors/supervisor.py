@@ -25,7 +25,7 @@ from .broker_actor import BrokerNode
 from .deputy import Deputy
 from .handshake import Credentials
 from .healing import Healer
-from .health import complaints, quorum_critical, sharing_node
+from .health import complaints, lost, quorum_critical, sharing_node
 from .joining import Joiner
 from .legacy import Legacy
 from .ownership_actor import Ownership
@@ -347,6 +347,7 @@ class Supervisor:
             "supervisor": {"pid": os.getpid()},
             "healthy": not wrong,
             "unhealthy": wrong,
+            "lost": [loss.facts() for loss in lost(actors)],
             "warnings": tapping.warnings(self.plan.events, actors),
             "actors": actors,
         }

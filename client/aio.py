@@ -36,6 +36,7 @@ class connect_async:
         send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
             more, gets Unavailable; None: for ever. A sender may have its own.
         on_reconnect: called in the event loop with the connection when another broker has taken over.
+        rescue: only look, also at a broker that has lost the majority (`connect`).
 
     Raises (when awaited):
         NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
@@ -45,8 +46,9 @@ class connect_async:
         self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
         reconnect_s: float = 30.0, heartbeat_ms: int = 500,
         on_reconnect: Callable[[AsyncConnection], None] | None = None, send_timeout_s: float | None = SEND_TIMEOUT_S,
+        rescue: bool = False,
     ) -> None:  # fmt: skip
-        reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect)
+        reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect, rescue)
         self._arguments = (address, token, timeout, brokers, reconnecting, checked(send_timeout_s))
         self._connection: AsyncConnection | None = None
 

@@ -68,7 +68,7 @@ class AsyncDriver(Management):
         self._protocol = _Protocol(self)
         self._conversation = Conversation(
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS,
-            checked(send_timeout_s),
+            checked(send_timeout_s), reconnecting.rescue,
         )  # fmt: skip
         self._reconnecting = reconnecting
         self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)

@@ -92,12 +92,18 @@ def _cluster(broker: str, token: str) -> Iterator[Finding]:
         connection = connect(addresses(broker), token)
     except MantaError as error:
         yield FAIL, "cluster", str(error)
+        try:  # one that has lost the majority still says so to those who only look
+            with connect(addresses(broker), token, rescue=True) as looking:
+                yield from _majority(looking, looking.members)
+        except MantaError:
+            pass
         return
     with connection:
         members = connection.members
         yield OK, "cluster", f"{len(members)} members, connected to {connection.broker} at {connection.address}"
         if len(members) == 2:
             yield WARN, "members", "two brokers serve only together: three survive the loss of one"
+        yield from _majority(connection, members)
         ballots: dict[str, Any] = {}
         for member, address in members.items():
             yield from _member(member, address, token, ballots)
@@ -105,6 +111,13 @@ def _cluster(broker: str, token: str) -> Iterator[Finding]:
             yield WARN, "ballot", f"the brokers follow different sequencers: {ballots}"
         yield _token(list(members.values()))
         yield clocks(list(members.values()))
+
+
+def _majority(connection: Connection, members: dict[str, str]) -> Iterator[Finding]:
+    try:
+        yield majority(connection.status(), members)
+    except MantaError as error:
+        yield FAIL, "majority", f"{connection.broker} does not say whether there is one: {error}"
 
 
 def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> Iterator[Finding]:
@@ -132,6 +145,21 @@ def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> I
 
 
 # ---- judgements, apart from where their facts come from
+
+
+def majority(status: dict[str, Any], serving: Iterable[str]) -> Finding:
+    """Whether anything completes, by what a broker says of itself (`status`) and which members take clients."""
+    from ..actors.lost import losses
+
+    lost = losses(status.get("waiting", ()))
+    if lost:
+        return FAIL, "majority", "; ".join(map(str, lost))
+    voters: list[str] = status.get("voters") or list(serving)
+    there = [voter for voter in voters if voter in serving]
+    if status.get("cut_off") or len(there) <= len(voters) // 2:
+        text = f"only {', '.join(there) or 'nobody'} of {', '.join(voters)} takes clients: nothing completes"
+        return FAIL, "majority", f"{text}; `mantamq status` says why"
+    return OK, "majority", f"{len(there)} of {len(voters)} brokers take clients"
 
 
 def dashboard(processes: Iterable[Any]) -> Finding:

@@ -92,6 +92,9 @@ def receive(
     timeout: Annotated[float, typer.Option("--timeout", "-t", min=0, help="stop after so many idle seconds")] = 1.0,
     forever: Annotated[bool, typer.Option("--forever", help="wait until Ctrl-C")] = False,
     browse: Annotated[bool, typer.Option("--browse", help="look, do not take")] = False,
+    rescue: Annotated[
+        bool, typer.Option("--rescue", help="with --browse: also from a broker without a majority; may be old")
+    ] = False,
     reject: Annotated[bool, typer.Option("--reject", help="reject instead of accept")] = False,
     release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
     show: Annotated[Print, typer.Option("--print", help="of each message; --json is --print json")] = Print.body,
@@ -101,11 +104,13 @@ def receive(
     """Print each message's body on a line (with --json: everything about it), and accept it once it is printed."""
     if browse + reject + release > 1:
         raise typer.BadParameter("--browse, --reject and --release exclude each other")
+    if rescue and not browse:
+        raise typer.BadParameter("--rescue only looks: name --browse as well")
     if forever and release:
         raise typer.BadParameter("--release gives back at the end: leave --forever away")
     got = 0
     form = Print.json if as_json else show
-    with connection(broker, token) as c:
+    with connection(broker, token, rescue) as c:
         session = c.session()
         # A bounded receive asks for each message: a window would take more, and give them back flagged.
         window = 0 if count else capacity

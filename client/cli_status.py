@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ..protocol.events import CLUSTER
 from .console import Json, Namespace, Ray, out, running, say, table_of
 from .sheets import Sheet
 
@@ -83,9 +84,10 @@ def _span(seconds: float) -> str:
 def _brokers(report: Report, by_name: dict[str, Report]) -> Sheet:
     columns = ["broker", "state", "clients connect to", "connections", "replicas", "pid"]
     table = table_of("brokers", columns, ("connections", "replicas", "pid"))
+    barred = any(loss["for_good"] and CLUSTER in loss["streams"] for loss in report.get("lost", ()))
     for name in report["brokers"]:
         actor = by_name.get(name, {})
-        word, color = broker_state(name, report["members"], actor)
+        word, color = broker_state(name, report["members"], actor, barred)
         replicas = actor.get("machine", {}).get("replicas")
         table.add_row(
             name,
@@ -98,8 +100,13 @@ def _brokers(report: Report, by_name: dict[str, Report]) -> Sheet:
     return table
 
 
-def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str, str]:
-    """In a word or two, and its colour. `members`: those that take clients."""
+def broker_state(name: str, members: dict[str, str], actor: Report, barred: bool = False) -> tuple[str, str]:
+    """In a word or two, and its colour.
+
+    Args:
+        members: those that take clients.
+        barred: the majority that knew the wiring is lost, so nobody joins.
+    """
     if not actor:
         return "not there", BAD
     if not actor.get("alive"):
@@ -108,7 +115,7 @@ def broker_state(name: str, members: dict[str, str], actor: Report) -> tuple[str
     if machine is None:
         return "starting", SOON
     if machine["blank"]:
-        return "joining", SOON
+        return ("cannot join", BAD) if barred else ("joining", SOON)
     if machine["leaving"]:
         return "leaving", SOON
     if machine["cut_off"]:

@@ -50,9 +50,9 @@ def addresses(broker: str) -> str | list[str] | None:
     return broker or remembered() or None
 
 
-def connection(broker: str, token: str) -> Connection:
-    """Connect as the options say."""
-    return connect(addresses(broker), token)
+def connection(broker: str, token: str, rescue: bool = False) -> Connection:
+    """Connect as the options say. `rescue`: as in `connect`."""
+    return connect(addresses(broker), token, rescue=rescue)
 
 
 def running(address: str, namespace: str) -> Any:

@@ -61,6 +61,7 @@ class Conversation:
         reconnects: whether another broker may take over.
         patience_ms: how long a broker is asked to bear our silence; 0 for two heartbeats.
         limit_s: how long nothing may complete in a sender or receiver that is waited for; None: for ever.
+        rescue: whether it only looks, also at a broker without a majority.
 
     Attributes:
         opened: the last greeting of a broker.
@@ -76,7 +77,7 @@ class Conversation:
 
     def __init__(
         self, address: str, token: str, write: Callable[[bytes], None], heartbeat_ms: int = 0, reconnects: bool = False,
-        patience_ms: int = 0, limit_s: float | None = None,
+        patience_ms: int = 0, limit_s: float | None = None, rescue: bool = False,
     ) -> None:  # fmt: skip
         self.limit_s = limit_s
         self.address = address
@@ -95,6 +96,7 @@ class Conversation:
         self._may_reconnect = reconnects
         self._heartbeat_ms = heartbeat_ms
         self._patience_ms = patience_ms
+        self._rescue = rescue
         self._left = address  # the broker that was lost last
         self._write_bytes = write
         self._buffer = FrameBuffer()
@@ -120,7 +122,8 @@ class Conversation:
 
     def open(self) -> None:
         """Greet the broker."""
-        self._write_bytes(encode_frame(Open(self._client, self.token, MINOR, self._heartbeat_ms, self._patience_ms)))
+        bounds = self._heartbeat_ms, self._patience_ms
+        self._write_bytes(encode_frame(Open(self._client, self.token, MINOR, *bounds, self._rescue)))
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the broker.

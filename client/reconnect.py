@@ -31,11 +31,13 @@ class Reconnecting:
         heartbeat_ms: a broker that is silent for two heartbeats is left. 0: no heartbeats.
         on_reconnect: called with the connection each time another broker has taken over, in the thread that reads (or
             the event loop): it must not wait for the connection.
+        rescue: it only looks, and stays with a broker that has lost the majority.
     """
 
     reconnect_s: float = 30.0
     heartbeat_ms: int = 500
     on_reconnect: Callable[[Any], None] | None = None
+    rescue: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.reconnect_s < math.inf:

@@ -27,7 +27,7 @@ from .sync_driver import Driver
 def connect(
     address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
     reconnect_s: float = 30.0, heartbeat_ms: int = 500, on_reconnect: Callable[[Connection], None] | None = None,
-    send_timeout_s: float | None = SEND_TIMEOUT_S,
+    send_timeout_s: float | None = SEND_TIMEOUT_S, rescue: bool = False,
 ) -> Connection:  # fmt: skip
     """Connect to a broker; use it as a context manager.
 
@@ -43,11 +43,13 @@ def connect(
             more, gets Unavailable; None: for ever. A sender may have its own.
         on_reconnect: called with the connection when another broker has taken over; in the connection's own thread, so
             it must not wait for the connection.
+        rescue: only look (browse, ask), also at a broker that has lost the majority and serves nobody else. What is
+            seen may be old: the last completed messages may be missing, others' accepts as well.
 
     Raises:
         NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
     """
-    reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect)
+    reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect, rescue)
     checked(send_timeout_s)
     addresses, token = resolve(address, token, brokers)
     failure: MantaError | None = None

@@ -47,7 +47,7 @@ class Driver(Management):
         self._wire: Wire = cast(Wire, None)
         self._conversation = Conversation(
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0,
-            limit_s=checked(send_timeout_s),
+            limit_s=checked(send_timeout_s), rescue=reconnecting.rescue,
         )  # fmt: skip
         self._reconnecting = reconnecting
         self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)

@@ -92,6 +92,7 @@ from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
 CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
+RESCUE = "a connection opened for rescue only looks: browse a queue, or connect without rescue"
 
 
 class BrokerMachine(Follower):
@@ -260,7 +261,7 @@ class BrokerMachine(Follower):
         for peer in following.others() if following.suspicious(now_ms) else ():
             self.send(peer, Suspect(following.promised, self.broker, list(self.members)))
         if self.lease.expired(now_ms):
-            self.close_all(CUT_OFF)
+            self.close_all(CUT_OFF, rescue=False)
 
     def _end(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over: what its consumers held goes back to its place."""
@@ -274,9 +275,11 @@ class BrokerMachine(Follower):
             self.send(link.replica, Cancel(link.queue, link.sub, True))
         session.receivers.clear()
 
-    def close_all(self, text: str) -> None:
+    def close_all(self, text: str, rescue: bool = True) -> None:
+        """`rescue`: those that only look, too."""
         for session in list(self.sessions.values()):
-            self._end(session, UNAVAILABLE, text)
+            if rescue or not session.rescue:
+                self._end(session, UNAVAILABLE, text)
 
     def moved(self, addresses: dict[str, str]) -> None:
         """The members are told to every client: it may need them when this broker is gone."""
@@ -386,13 +389,15 @@ class BrokerMachine(Follower):
             raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
         if len(frame.client) > self.limits.name_chars:
             raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
-        refusal = self.standing.refusal() or (CUT_OFF if self.lease.expired(self.now_ms) else "")
+        cut_off = self.lease.expired(self.now_ms) and not frame.rescue
+        refusal = self.standing.refusal() or (CUT_OFF if cut_off else "")
         if refusal:
             raise PeerError(UNAVAILABLE, refusal)
         older = self._clients.get(frame.client)
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
             self._end(older, IN_USE, text)
+        session.rescue = frame.rescue
         session.client = frame.client or f"{self.broker}.{self.inc}.{session.peer}"
         self._clients[session.client] = session
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
@@ -403,6 +408,9 @@ class BrokerMachine(Follower):
 
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
+        if session.rescue:
+            self.send(session.peer, Detached(frame.handle, NOT_ALLOWED, RESCUE))
+            return
         if frame.exchange == "":
             if frame.key is not None and self.wiring.queue(frame.key) is None:
                 text = f"there is no queue {frame.key!r}: declare it first"
@@ -425,6 +433,9 @@ class BrokerMachine(Follower):
         if frame.mode not in ("consume", "browse"):
             text = f"a receiver's mode is consume or browse, not {frame.mode!r}"
             self.send(session.peer, Detached(frame.handle, INVALID, text))
+            return
+        if session.rescue and frame.mode != "browse":
+            self.send(session.peer, Detached(frame.handle, NOT_ALLOWED, RESCUE))
             return
         host = self.hosts.of.get(definition.id)
         if host is None:

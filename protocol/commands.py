@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .arguments import check_names
-from .errors import EXISTS, IN_USE, INVALID, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from .frames import Command, QueueCommand, QueueReply, Reply
 from .session import Session
@@ -96,6 +96,11 @@ class Commands:
                 code=INVALID, text=f"there is no command {frame.name!r}; commands are {', '.join(sorted(_COMMANDS))}"
             )
             return
+        if session.rescue:
+            if frame.name not in _LOOKS:
+                answer(code=NOT_ALLOWED, text=f"{frame.name} changes something: connect without rescue")
+                return
+            rule = _RESCUED.get(frame.name, rule)
         try:
             arguments = msgspec.convert(frame.arguments, shape)
             rule(self, answer, arguments)
@@ -209,6 +214,13 @@ class Commands:
         for queue in queues:
             self._ask(queue, "stat", 0, lambda report, queue=queue: asked(queue, report))
 
+    def _defined(self, answer: Answer, a: NameArguments) -> None:
+        """A queue as it is declared: how much is in it takes a majority to say."""
+        answer(_described(self._queue_named(a.name), {}))
+
+    def _all_defined(self, answer: Answer, a: NoArguments) -> None:
+        answer([_described(queue, {}) for queue in self._broker.wiring.queues()])
+
     # ---- questions about the wiring
 
     def _exchanges(self, answer: Answer, a: NoArguments) -> None:
@@ -261,3 +273,11 @@ _COMMANDS: dict[str, tuple[Callable[[Commands, Answer, Any], None], type[msgspec
     "resolve": (Commands._resolve, NameArguments),
     "status": (Commands._status, NoArguments),
 }
+
+_LOOKS = frozenset({"queue", "queues", "exchanges", "bindings", "resolve", "status"})
+"""Commands that only look."""
+_RESCUED: dict[str, Callable[[Commands, Answer, Any], None]] = {
+    "queue": Commands._defined,
+    "queues": Commands._all_defined,
+}
+"""What they do without a majority."""

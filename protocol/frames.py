@@ -315,6 +315,7 @@ class Open(Frame):
         minor: of the protocol the client speaks (`version.py`).
         heartbeat_ms: how often each side speaks at least, proposed; 0 for no heartbeats.
         patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
+        rescue: it only looks (browses, asks), and is served without a majority as well; what it sees may be old.
     """
 
     client: str
@@ -322,6 +323,7 @@ class Open(Frame):
     minor: int = 0
     heartbeat_ms: int = 0
     patience_ms: int = 0
+    rescue: bool = False
 
 
 class Opened(Frame):

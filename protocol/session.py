@@ -56,12 +56,14 @@ class Session:
 
     Attributes:
         client: the client's own id, set when it has opened.
+        rescue: it only looks, also where there is no majority.
     """
 
     def __init__(self, peer: str, limits: Limits) -> None:
         self.peer = peer
         self.limits = limits
         self.client = ""
+        self.rescue = False
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mantamq.actors.book import Plan
-from mantamq.actors.health import complaints
+from mantamq.actors.health import complaints, lost
 
 Actor = dict[str, Any]
 ORDERS = "orders#4"
@@ -67,7 +67,7 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
     add("ownership", "Ownership", {ORDERS: {"owner": "b1", "grant": 3, "interested": members[:2]}})
     for index, broker in enumerate(members):
         machine = {
-            "blank": False, "leaving": False, "cut_off": False, "attached": True, "homeless": [],
+            "blank": False, "voters": list(members), "leaving": False, "cut_off": False, "attached": True, "homeless": [],
             "replicas": {f"{broker}.r0": [ORDERS], f"{broker}.r1": []}, **flow,
         }  # fmt: skip
         add(broker, "BrokerNode", machine, index, address=f"10.0.0.{index % nodes}:{5000 + index}", clients=index)
@@ -103,5 +103,6 @@ def report(found: list[Actor], brokers: int = 3) -> dict[str, Any]:
     return {
         "cluster": "abc123", "namespace": "mantamq", "stage": "running", "uptime_s": 4000.5,
         "brokers": list(plan(brokers).members), "members": serving, "authenticated": False, "supervisor": {"pid": 99},
-        "healthy": not wrong, "unhealthy": wrong, "actors": found,
+        "healthy": not wrong, "unhealthy": wrong, "lost": [loss.facts() for loss in lost(found)],
+        "actors": found,
     }  # fmt: skip

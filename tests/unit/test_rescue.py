@@ -1,0 +1,48 @@
+"""What a survivor still has can be looked at without a majority, by those who say that they only look."""
+
+from __future__ import annotations
+
+from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
+from mantamq.protocol.frames import AttachReceiver, AttachSender, Detached, Flow, Open, Opened, Transfer
+from mortal_cluster import MortalCluster
+
+
+def survivor() -> MortalCluster:
+    """b3 is alone: the others have died, and the sequencer too, with two messages in q."""
+    cluster = MortalCluster()
+    client = cluster.client("b3", name="teller")
+    assert not client.command("declare_queue", name="q").code
+    client.send(AttachSender(1, "", "q"), Transfer(1, 1, [b"one", b"two"]))
+    cluster.pass_time(1000)
+    cluster.kill("b1", "b2", *cluster.sequencers())
+    cluster.pass_time(5000)
+    assert cluster.machines["b3"].report()["cut_off"]
+    assert client.closed[0] == UNAVAILABLE
+    return cluster
+
+
+def test_it_is_let_in_where_nobody_else_is_and_sees_what_is_there() -> None:
+    cluster = survivor()
+    assert cluster.client("b3").closed[0] == UNAVAILABLE
+    looker = cluster.client("b3", opened=False)
+    looker.send(Open("looker", rescue=True))
+    assert looker.take(Opened)
+    looker.send(AttachReceiver(1, "q", "browse"), Flow(1, 10))
+    assert looker.positions() == [1, 2]
+    cluster.pass_time(10_000)
+    assert not looker.closed
+    assert looker.command("status").value["cut_off"]
+    assert [queue["name"] for queue in looker.command("queues").value] == ["q"]
+
+
+def test_it_only_looks() -> None:
+    """Also where there is a majority: what an option allows must not depend on the weather."""
+    cluster = MortalCluster()
+    assert not cluster.client("b1").command("declare_queue", name="q").code
+    looker = cluster.client("b1", opened=False)
+    looker.send(Open("looker", rescue=True))
+    looker.send(AttachSender(1, "", "q"), AttachReceiver(2, "q", "consume"))
+    assert [(d.handle, d.code) for d in looker.take(Detached)] == [(1, NOT_ALLOWED), (2, NOT_ALLOWED)]
+    for name in ("declare_queue", "delete_queue", "purge"):
+        assert looker.command(name, name="q").code == NOT_ALLOWED
+    assert looker.command("queue", name="q").value["name"] == "q"
