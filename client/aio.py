@@ -165,7 +165,11 @@ class AsyncSession:
                 receiver._core.settle(ACCEPT, each)
 
     def release(self, message: Message) -> None:
-        """Give a message back to its place in the queue."""
+        """Give a message back to its place in the queue, flagged redelivered.
+
+        A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
+        taken it first. With a window, what was sent ahead already comes before it.
+        """
         _receiver_of(message).settle(RELEASE, message)
 
     def reject(self, message: Message) -> None:
@@ -338,10 +342,12 @@ class AsyncReceiver:
             core.unask(1)
 
     async def get(self, timeout: float | None = 0) -> Message:
-        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word.
+        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word. Whatever was
+        complete before the call, at any broker, is found.
 
         Raises:
             Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
+            Timeout: there is no word within the connection's `timeout`, since no majority is there, say.
         """
         messages = await self.get_batch(1)
         if messages:
@@ -351,7 +357,8 @@ class AsyncReceiver:
         return await self.fetch(timeout)
 
     async def get_batch(self, count: int) -> list[Message]:
-        """Up to `count` messages that the queue has for us now; fewer means it has no more."""
+        """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
+        before the call is found; Timeout as `get`."""
         core = self._core
         messages: list[Message] = []
         core.ask(count, now=False)
@@ -379,7 +386,7 @@ class AsyncReceiver:
 
     async def _drain(self, giving_up: bool = False) -> None:
         core = self._core
-        mark = core.drain()
+        mark = core.drain(sure=not giving_up)
         # Whoever gives up need not wait for another broker: the credit went with the old one.
         await self._connection._until(
             lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)

@@ -204,7 +204,7 @@ class Queue:
         """
         _check_timeout(timeout)
         session, _, receiver = self._links()
-        message = receiver.fetch(timeout) if block else receiver.get(0)
+        message = receiver.fetch(timeout) if block and timeout != 0 else receiver.get(0)
         session.acknowledge(message)
         return _unpacked(message)
 
@@ -228,7 +228,7 @@ class Queue:
         """`get`, without blocking the event loop. Cancelled while it waits, it takes nothing."""
         _check_timeout(timeout)
         session, _, receiver = await self._links_async()
-        message = await (receiver.fetch(timeout) if block else receiver.get(0))
+        message = await (receiver.fetch(timeout) if block and timeout != 0 else receiver.get(0))
         session.acknowledge(message)
         return _unpacked(message)
 

@@ -65,6 +65,7 @@ class ReceiverCore:
         self.credit = 0
         self.patience = Patience(limit_s)
         self.waiters = 0
+        self._drain_again = False  # somebody has asked since the drain that is under way began
         self._settles = settles
         self._browse = browse
         self._seen = 0  # a browser's last position
@@ -88,6 +89,8 @@ class ReceiverCore:
             self._grant(self.capacity)
 
     def _grant(self, messages: int) -> None:
+        if RELEASE in self._gathered:
+            self.flush()  # what goes back comes before what it makes room for
         self.credit += messages
         self._write(Flow(self.handle, messages))
 
@@ -176,7 +179,7 @@ class ReceiverCore:
         if self.capacity or self.failure is not None:
             return
         if self.credit > 0 and self.credit + self.available > self.asking:
-            self.drain()
+            self.drain(sure=False)
         self._shed()
 
     def _want(self) -> None:
@@ -194,18 +197,29 @@ class ReceiverCore:
                     break
                 self.settle(RELEASE, message)
 
-    def drain(self) -> int:
-        """Ask to be told when there is nothing more, joining a drain that is under way.
+    def drain(self, sure: bool = True) -> int:
+        """Ask to be told when there is nothing more. One drain is under way at a time.
+
+        Args:
+            sure: the answer is to hold all that is complete by now, so it is not that of a drain asked for before;
+                False: credit is only taken back.
 
         Returns:
             The count of `drained` that is the answer.
         """
         if self.drains == self.drained:
-            self.drains += 1
-            more = 0 if self.capacity else max(0, self.asking - self.credit - self.available)
-            self.credit += more
-            self._write(Flow(self.handle, more, -1, True))
+            self._say_drain(0 if self.capacity else max(0, self.asking - self.credit - self.available), sure)
+        elif sure:
+            self._drain_again = True
+            return self.drains + 1
         return self.drains
+
+    def _say_drain(self, more: int, sure: bool) -> None:
+        if RELEASE in self._gathered:
+            self.flush()
+        self.drains += 1
+        self.credit += more
+        self._write(Flow(self.handle, more, -1, True, sure))
 
     def on_drained(self) -> None:
         """The credit is gone: grant it anew, to the window or to those who still wait."""
@@ -213,7 +227,11 @@ class ReceiverCore:
         self.credit = 0
         if self.failure is not None:
             return
-        if self.capacity:
+        if self._drain_again:
+            self._drain_again = False
+            self._fetched = 0
+            self._say_drain(max(0, (self.capacity or self.asking) - self.available), True)
+        elif self.capacity:
             self._fetched = 0
             if self.available < self.capacity:
                 self._grant(self.capacity - self.available)

@@ -146,7 +146,11 @@ class Session:
                     receiver._core.settle(ACCEPT, each)
 
     def release(self, message: Message) -> None:
-        """Give a message back to its place in the queue."""
+        """Give a message back to its place in the queue, flagged redelivered.
+
+        A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
+        taken it first. With a window, what was sent ahead already comes before it.
+        """
         with self.connection._lock:
             _receiver_of(message).settle(RELEASE, message)
 
@@ -302,10 +306,12 @@ class Receiver:
                 core.unask(1)
 
     def get(self, timeout: float | None = 0) -> Message:
-        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word.
+        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word. Whatever was
+        complete before the call, at any broker, is found.
 
         Raises:
             Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
+            Timeout: there is no word within the connection's `timeout`, since no majority is there, say.
         """
         messages = self.get_batch(1)
         if messages:
@@ -315,7 +321,8 @@ class Receiver:
         return self.fetch(timeout)
 
     def get_batch(self, count: int) -> list[Message]:
-        """Up to `count` messages that the queue has for us now; fewer means it has no more."""
+        """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
+        before the call is found; Timeout as `get`."""
         core = self._core
         messages: list[Message] = []
         with self._lock:
@@ -346,7 +353,7 @@ class Receiver:
 
     def _drain(self, giving_up: bool = False) -> None:
         core = self._core
-        mark = core.drain()
+        mark = core.drain(sure=not giving_up)
         # Whoever gives up need not wait for another broker: the credit went with the old one.
         self._connection._until(
             lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)

@@ -473,7 +473,7 @@ class BrokerMachine(Follower):
     def _flow(self, session: Session, frame: Flow) -> None:
         link = session.flow(frame)
         if link is not None:
-            self.send(link.replica, Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain))
+            self.send(link.replica, Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, frame.sure))
 
     def _dispose(self, session: Session, frame: Dispose) -> None:
         link = session.dispose(frame)

@@ -11,6 +11,7 @@ behind the delivery, and until that event is applied the positions are *taken*.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from .credit import UNLIMITED, Credit
 from .frames import Deliver
@@ -33,9 +34,14 @@ class Subscription:
         pointer: no message before it is of interest.
         held: acquisition -> positions delivered and not yet settled.
         draining: it wants to know when it has got all there is.
+        wanted, asked, known: number of the last drain that must be sure; of the last for which the stream is asked; of
+            the last before which all that was complete is applied here.
+        waits: so many things it waits for before it is given more: releases of its own that are not applied.
     """
 
-    __slots__ = ("accept", "browse", "credit", "draining", "held", "id", "pointer")
+    __slots__ = (
+        "accept", "asked", "browse", "credit", "draining", "held", "id", "known", "pointer", "waits", "wanted",
+    )  # fmt: skip
 
     def __init__(self, id: int, browse: bool, accept: bool) -> None:
         self.id = id
@@ -45,6 +51,20 @@ class Subscription:
         self.credit = Credit()
         self.held: dict[int, RangeSet] = {}
         self.draining = False
+        self.wanted = self.asked = self.known = 0
+        self.waits = 0
+
+    def drain(self, sure: bool) -> None:
+        """It wants to know when it has got all there is: of all that is complete by now, if it is to be `sure`."""
+        self.draining = True
+        self.wanted += sure
+
+
+class Looked(NamedTuple):
+    """What an event of ours that changes nothing tells when it is applied: all that was complete when these drains
+    were asked for is applied as well. Attributes: drains (subscription id, number of its drain)."""
+
+    drains: list[tuple[int, int]]
 
 
 class Delivered:
@@ -127,7 +147,9 @@ class Dispatcher:
         """
         delivered: list[Delivered] = []
         budget = RUN_MESSAGES
-        active = [s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse)]
+        active = [
+            s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits
+        ]
         available = self.state.available
         if not active or not available.count:
             return delivered, False
@@ -214,26 +236,55 @@ class Dispatcher:
             size += weight
         return last, size, False
 
-    def drained(self, acquire: bool) -> list[Subscription]:
-        """Draining subscriptions that have got all there is for them; their credit is now zero.
+    def drained(self, acquire: bool) -> tuple[list[Subscription], list[Subscription]]:
+        """Draining subscriptions that have got all there is for them, whose credit is now zero; and those that have,
+        as far as is known here: more may be complete already.
 
-        Without the lock a consumer is only drained when the whole queue has nothing available.
+        Without the lock a consumer is only drained when the whole queue has nothing available: what another broker is
+        about to give to its own consumers may yet come here.
         """
         done: list[Subscription] = []
+        unsure: list[Subscription] = []
         for subscription in self.subscriptions.values():
             if not subscription.draining:
                 continue
-            if (
-                subscription.credit.messages <= 0
-                or not self._fits(subscription)
-                or (
-                    self._candidate(subscription, 1) is None and (acquire or subscription.browse or not self._waiting())
-                )
-            ):
-                subscription.draining = False
-                subscription.credit.stop()
-                done.append(subscription)
-        return done
+            if subscription.credit.messages > 0 and self._fits(subscription):
+                if subscription.waits or self._candidate(subscription, 1) is not None:
+                    continue
+                if not (acquire or subscription.browse) and self._waiting():
+                    continue
+                if subscription.known < subscription.wanted:
+                    unsure.append(subscription)
+                    continue
+            subscription.draining = False
+            subscription.credit.stop()
+            done.append(subscription)
+        return done, unsure
+
+    def look(self, unsure: list[Subscription]) -> Looked | None:
+        """What to ask the stream for the sake of these; None when it is asked already."""
+        drains = [(s.id, s.wanted) for s in unsure if s.asked < s.wanted]
+        for subscription in unsure:
+            subscription.asked = subscription.wanted
+        return Looked(drains) if drains else None
+
+    def looked(self, tag: Looked) -> None:
+        """The stream has answered."""
+        for id, number in tag.drains:
+            if (subscription := self.subscriptions.get(id)) is not None:
+                subscription.known = max(subscription.known, number)
+
+    # ---- releases of a subscription's own
+
+    def releasing(self, sub: int) -> None:
+        """It has given something back: what it is given next must not come from behind that."""
+        if (subscription := self.subscriptions.get(sub)) is not None:
+            subscription.waits += 1
+
+    def released(self, subs: list[int]) -> None:
+        for sub in subs:
+            if (subscription := self.subscriptions.get(sub)) is not None:
+                subscription.waits -= 1
 
     def _fits(self, subscription: Subscription) -> bool:
         """Whether byte credit allows the next message: one that is too large for it must not keep the lock."""

@@ -194,13 +194,18 @@ class Consume(Frame):
 
 
 class Credit(Frame):
-    """More credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest."""
+    """More credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest.
+
+    Attributes:
+        sure: a drain's answer holds all that was complete when it was asked; False: all that is known here.
+    """
 
     queue: str
     sub: int
     messages: int
     bytes: int = -1
     drain: bool = False
+    sure: bool = True
 
 
 class Drained(Frame):
@@ -429,6 +434,7 @@ class Flow(Frame):
     messages: int
     bytes: int = -1
     drain: bool = False
+    sure: bool = True
 
 
 class FlowDrained(Frame):

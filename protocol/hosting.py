@@ -30,11 +30,12 @@ ACK_MS = 2
 
 class Settling:
     """Settles gathered for one event. Attributes: runs (flat), tags (subscription id, its number, lost at once,
-    acquisitions it named)."""
+    acquisitions it named), releasing (ids of subscriptions that wait for it)."""
 
-    __slots__ = ("runs", "tags")
+    __slots__ = ("releasing", "runs", "tags")
 
     def __init__(self) -> None:
+        self.releasing: list[int] = []
         self.runs: list[int] = []
         self.tags: list[tuple[int, int, list[int], set[int]]] = []
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from .burying import PIECES_FROM, piece, piece_name
-from .dispatch import Delivered
+from .dispatch import Delivered, Looked
 from .effects import (
     OWNERSHIP,
     Again,
@@ -331,10 +331,13 @@ class ReplicaMachine(Follower):
                 if done.lost:
                     lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
                 self.send(self.broker, Settled(id, sub, number, lost))
+            hosted.dispatcher.released(tag.releasing)
             if type(event) is Reject and hosted.state.index in hosted.state.batches:
                 self.bury(hosted, hosted.state.index)
         elif isinstance(tag, Cancel):
             self.send(self.broker, Cancelled(id, tag.sub))
+        elif isinstance(tag, Looked):
+            hosted.dispatcher.looked(tag)
         elif isinstance(tag, QueueCommand):
             purged: dict[str, object] = {"purged": sum(last - first + 1 for first, last in done.positions)}
             self.send(self.broker, QueueReply(id, tag.number, purged if tag.name == "purge" else self.report(id)))
@@ -378,7 +381,8 @@ class ReplicaMachine(Follower):
         subscription = hosted.dispatcher.subscriptions.get(frame.sub) if hosted is not None else None
         if subscription is not None:
             subscription.credit.grant(frame.messages, frame.bytes)
-            subscription.draining = subscription.draining or frame.drain
+            if frame.drain:
+                subscription.drain(frame.sure)
             self.dirty[frame.queue] = None
 
     def _cancel(self, frame: Cancel) -> None:
@@ -408,6 +412,9 @@ class ReplicaMachine(Follower):
             settling = hosted.settling[frame.kind] = Settling()
         settling.runs += good
         settling.tags.append((frame.sub, frame.number, lost, acquisitions))
+        if frame.kind == RELEASE and good:
+            settling.releasing.append(frame.sub)
+            hosted.dispatcher.releasing(frame.sub)
         self.dirty[frame.queue] = None
 
     def _contended(self, frame: Contended) -> None:
@@ -423,9 +430,13 @@ class ReplicaMachine(Follower):
         elif frame.name == "purge":
             self.submit(hosted, Purge(frame.argument), frame)
         else:
-            # Asked in order, so that the answer holds all that was complete before: an event that changes nothing.
-            self._gather(hosted)
-            self.submit(hosted, Expire(self.now_ms, []), frame)
+            self._look(hosted, frame)
+
+    def _look(self, hosted: Hosting, tag: QueueCommand | Looked) -> None:
+        """Ask in order, so that the answer holds all that was complete before: by an event that changes nothing. It is
+        applied once a majority holds it, so who asks a sequencer that is deposed waits for the next one's."""
+        self._gather(hosted)
+        self.submit(hosted, Expire(self.now_ms, []), tag)
 
     # ---- saying it
 
@@ -499,8 +510,11 @@ class ReplicaMachine(Follower):
             more = more or again
             if delivered:
                 self._deliver(hosted, delivered)
-            for subscription in dispatcher.drained(lock.held):
+            drained, unsure = dispatcher.drained(lock.held)
+            for subscription in drained:
                 self.send(self.broker, Drained(id, subscription.id))
+            if unsure and (looked := dispatcher.look(unsure)) is not None:
+                self._look(hosted, looked)
         if hosted.settling or hosted.acquires_due(self.now_ms):
             self._gather(hosted)
         elif hosted.acquire_at:

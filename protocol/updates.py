@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .dispatch import Looked
 from .events import ZERO
-from .frames import Cancel, Cancelled, Evicted, QueueCommand, QueueReply, Update, UpdateFront, UpdateStart, UpdateTaken
-from .hosting import Hosting
+from .frames import (
+    Cancel,
+    Cancelled,
+    Evicted,
+    QueueCommand,
+    QueueReply,
+    Update,
+    UpdateFront,
+    UpdateStart,
+    UpdateTaken,
+)
+from .hosting import Hosting, Settling
 from .queue import QueueState
 from .updating import PROCESS_BYTES_S, RETRY_MS, Pace, Updatee, Updater
 
@@ -62,6 +73,10 @@ class Updates:
             elif isinstance(tag, QueueCommand):
                 lost = {"error": "the replica of this queue has been brought up to date meanwhile: ask again"}
                 self.machine.send(self.machine.broker, QueueReply(frame.stream, tag.number, lost))
+            elif isinstance(tag, Looked):
+                hosted.dispatcher.looked(tag)
+            elif isinstance(tag, Settling):
+                hosted.dispatcher.released(tag.releasing)
         self.fenced(hosted, hosted.state.evicted.get(self.machine.broker, -1))
         if self.machine.following.leader:
             self.machine.send(self.machine.following.leader, hosted.keeper.subscribe())

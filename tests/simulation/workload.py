@@ -15,6 +15,7 @@ from . import sizes
 from .checkers import Watcher
 from .clients import Client, Item, Link
 from .deliveries import Deliveries
+from .drains import Drains
 from .faults import Faults
 from .flows import Flows
 from .leases import Leases
@@ -76,6 +77,7 @@ class Story:
         if self.faults is not None:
             self.faults.voters, self.faults.deleted = self.watch.voters, self.watch.gone
         self.deliveries = Deliveries(self.world, self.watch)
+        self.drains = Drains(self.world, self.watch, self.deliveries)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         self.operations = 0
@@ -272,7 +274,7 @@ class Story:
         rng = self.rng
         chance = rng.random()
         if chance < 0.35 or (not link.held and chance < 0.8):
-            drain = rng.random() < 0.05 and not link.draining
+            drain = rng.random() < 0.2 and not link.draining
             client.flow(handle, rng.choice([1, 3, 20, 100]), rng.choice([-1, -1, -1, 50, 20]), drain)
         elif chance < 0.8:
             self._settle_some(client, handle, link)

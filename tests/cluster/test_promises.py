@@ -1,0 +1,52 @@
+"""What brokers say on a real cluster is so: at the broker that was told, and at any other."""
+
+from __future__ import annotations
+
+import pytest
+from mantamq.actors.cluster import start_cluster
+from mantamq.client import Empty, Queue, connect
+
+TRIES = 100
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with start_cluster(brokers=3, address="local") as running:
+        yield running
+
+
+@pytest.mark.parametrize("mode", ["consume", "browse"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_get_after_a_completed_send_is_never_empty(cluster, mode, elsewhere):
+    first, second, _ = cluster.addresses.values()
+    with connect(first) as here, connect(second if elsewhere else first) as there:
+        name = f"gets-{mode}-{elsewhere}"
+        here.declare_queue(name)
+        sender, session = here.session().sender(name), there.session()
+        reader = session.receiver(name, capacity=0 if mode == "consume" else 10, mode=mode)
+        empty = 0
+        for number in range(TRIES):
+            sender.send(str(number))
+            sender.sync(10)
+            try:
+                message = reader.get()
+            except Empty:
+                empty += 1
+                message = reader.fetch(10)
+            assert message.body == str(number).encode()
+            if mode == "consume":
+                session.acknowledge(message)
+        assert empty == 0
+        session.sync(10)
+        with pytest.raises(Empty):
+            reader.get()
+
+
+def test_queue_put_then_get_nowait_is_never_empty(cluster):
+    first, second, _ = cluster.addresses.values()
+    put, get = Queue("handles", address=first), Queue("handles", address=second)
+    for number in range(TRIES):
+        put.put(number)
+        assert get.get_nowait() == number
+        put.put(number)
+        assert get.get(timeout=0) == number

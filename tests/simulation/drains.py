@@ -1,0 +1,126 @@
+"""What "nothing more" says, against the committed log: a drain's answer holds all that was committed when it was asked.
+
+A drain that is answered while credit is left says that there was a moment, since it was asked, at which the queue had
+nothing for that subscription. A moment is a place in the committed log; what is on its way to another consumer is not
+there any more, and neither is what has expired.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mantamq.protocol import events
+from mantamq.protocol.frames import Cancel, Consume, Credit, Deliver, Drained
+
+from .checkers import Watcher
+from .deliveries import Deliveries
+from .model import Violation, each
+from .world import World
+
+UNLIMITED = -1
+
+
+class _Asked:
+    """One subscription. Attributes: queue, browse, credit (messages left), bounded (its credit in bytes was ever limited),
+    seen (the last position it was given), upto (what was committed when its drain was asked, None without one), nothing
+    (there was a moment since)."""
+
+    def __init__(self, queue: str, browse: bool) -> None:
+        self.queue = queue
+        self.browse = browse
+        self.credit = 0
+        self.bounded = False
+        self.seen = 0
+        self.upto: int | None = None
+        self.nothing = False
+
+
+class Drains:
+    """Watches replicas and their brokers.
+
+    Attributes:
+        judged: answers that said that there was nothing more.
+    """
+
+    def __init__(self, world: World, watch: Watcher, deliveries: Deliveries) -> None:
+        self.world = world
+        self.watch = watch
+        self.judged = 0
+        self._deliveries = deliveries
+        self._subs: dict[tuple[str, int], _Asked] = {}  # (replica, number)
+        self._asking: dict[str, dict[tuple[str, int], _Asked]] = {}  # queue id -> those that drain now
+        world.arrivals.append(self._arrived)
+        world.taps.append(self._sent)
+        world.deaths.append(self._died)
+        watch.on_commit.append(self._committed)
+
+    def _died(self, name: str, machine: Any) -> None:
+        for key in [key for key in self._subs if key[0] == name]:
+            self._forget(key)
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        sub = self._subs.pop(key, None)
+        if sub is not None:
+            self._asking.get(sub.queue, {}).pop(key, None)
+
+    def _arrived(self, source: str, target: str, frame: Any) -> None:
+        kind = type(frame)
+        if kind is Consume:
+            self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode == "browse")
+        elif kind is Cancel:
+            self._forget((target, frame.sub))
+        elif kind is Credit and (sub := self._subs.get((target, frame.sub))) is not None:
+            sub.credit += frame.messages
+            sub.bounded = sub.bounded or frame.bytes != UNLIMITED
+            if frame.drain and frame.sure:
+                model = self.watch.models.get(frame.queue)
+                sub.upto = len(model.place) if model is not None else 0
+                sub.nothing = False
+                self._asking.setdefault(frame.queue, {})[target, frame.sub] = sub
+                self._look(frame.queue)
+
+    def _sent(self, source: str, target: str, frame: Any) -> None:
+        kind = type(frame)
+        if kind is Deliver and (sub := self._subs.get((source, frame.sub))) is not None:
+            sub.credit -= len(frame.blobs)
+            sub.seen = each(frame.ranges)[-1]
+            if self._asking.get(frame.queue):
+                self._look(frame.queue)
+        elif kind is Drained and (sub := self._subs.get((source, frame.sub))) is not None:
+            self._answered(source, frame, sub)
+
+    def _answered(self, source: str, frame: Drained, sub: _Asked) -> None:
+        self._look(frame.queue)
+        if sub.upto is not None and sub.credit > 0 and not sub.bounded and frame.queue not in self.watch.gone:
+            self.judged += 1
+            if not sub.nothing:
+                raise Violation(
+                    f"{source} says that {frame.queue} has nothing more for {frame.sub}; what was committed up to "
+                    f"{sub.upto} when it was asked is there: {self._there(frame.queue, sub)[:5]}"
+                )
+        sub.credit, sub.upto = 0, None
+        self._asking.get(frame.queue, {}).pop((source, frame.sub), None)
+
+    def _committed(self, stream: str, event: events.AnyEvent, model: Any, effective: bool) -> None:
+        if self._asking.get(stream):
+            self._look(stream)
+
+    def _look(self, queue: str) -> None:
+        for sub in self._asking.get(queue, {}).values():
+            if not sub.nothing:
+                sub.nothing = not self._there(queue, sub)
+
+    def _there(self, queue: str, sub: _Asked) -> list[int]:
+        """What the queue has for it now, of what was committed when it asked."""
+        model = self.watch.models.get(queue)
+        if model is None or sub.upto is None:
+            return []
+        now_ms = self.world.now_us // 1000
+        return [
+            position
+            for position in model.live
+            if position <= sub.upto
+            and model.place[position] == "available"
+            and model.expiry.get(position, now_ms + 1) > now_ms
+            and (position > sub.seen if sub.browse else (queue, position) not in self._deliveries.out)
+        ]

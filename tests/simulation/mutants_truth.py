@@ -1,0 +1,42 @@
+"""Bugs of what a broker says planted on purpose, as in `mutants.py`: answers that are not so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol.dispatch import Dispatcher, Subscription
+
+Patch = pytest.MonkeyPatch
+
+
+def empty_by_what_is_known_here(patch: Patch) -> None:
+    """A drain is answered from this replica's memory, which may be behind what is complete."""
+    patch.setattr(Subscription, "drain", lambda self, sure: setattr(self, "draining", True))
+
+
+def empty_while_the_lock_is_elsewhere(patch: Patch) -> None:
+    """Who may give nothing now, says that there is nothing."""
+    drained = Dispatcher.drained
+
+    def hasty(self: Any, acquire: bool) -> Any:
+        done, unsure = drained(self, acquire)
+        for subscription in self.subscriptions.values() if not acquire else ():
+            if subscription.draining and not subscription.browse and subscription not in unsure:
+                if subscription.known < subscription.wanted:
+                    unsure.append(subscription)
+                else:
+                    subscription.draining = False
+                    subscription.credit.stop()
+                    done.append(subscription)
+        return done, unsure
+
+    patch.setattr(Dispatcher, "drained", hasty)
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}
