@@ -6,8 +6,16 @@ pieces under the same names, and each is enqueued once.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .events import Buried
+from .frames import Bury, Interred
+from .hosting import Hosting
 from .queue import QueueState
 from .ranges import pairs
+
+if TYPE_CHECKING:
+    from .replica import ReplicaMachine
 
 PIECE_BYTES = 8 * 1024 * 1024
 """A piece has no more message bytes than this (one message may be larger)."""
@@ -36,3 +44,34 @@ def piece(state: QueueState, index: int, number: int) -> tuple[list[bytes], bool
             if at == number:
                 blobs.append(blob)
     return blobs, False
+
+
+class Burials:
+    """Of one replica."""
+
+    def __init__(self, machine: ReplicaMachine) -> None:
+        self.machine = machine
+
+    def bury(self, hosted: Hosting, index: int) -> None:
+        """Ask for copies of the batch that event `index` rejected; of a large one piece by piece."""
+        if index not in hosted.buried:
+            self._bury_piece(hosted, index, 0)
+
+    def _bury_piece(self, hosted: Hosting, index: int, number: int) -> None:
+        hosted.buried[index] = number
+        state = hosted.state
+        blobs, _ = piece(state, index, number)
+        self.machine.send(self.machine.broker, Bury(state.id, piece_name(index, number), state.alternate, blobs))
+
+    def interred(self, frame: Interred) -> None:
+        hosted = self.machine.queues.get(frame.queue)
+        number, index = divmod(frame.id, PIECES_FROM)
+        if hosted is None or hosted.buried.get(index) != number:
+            return
+        if index not in hosted.state.batches:
+            del hosted.buried[index]
+        elif piece(hosted.state, index, number)[1]:
+            self._bury_piece(hosted, index, number + 1)
+        else:
+            del hosted.buried[index]
+            self.machine.submit(hosted, Buried(index), None)

@@ -41,7 +41,7 @@ class Grants:
             # Who has just given the lock up may have died before it said so.
             machine.send(OWNERSHIP, hosted.held())
             for index in done.orphans:
-                machine.bury(hosted, index)
+                machine.burials.bury(hosted, index)
         if self._is_us(hosted, event):
             hosted.joined = True
             hosted.interested = False  # what was said of it may have gone with a void grant: it is said again

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
-from .burying import PIECES_FROM, piece, piece_name
+from .burying import Burials
 from .dispatch import Delivered, Looked
 from .effects import (
     OWNERSHIP,
@@ -30,7 +30,6 @@ from .events import (
     Accept,
     Acquire,
     AnyEvent,
-    Buried,
     Enqueue,
     Entry,
     Expire,
@@ -51,7 +50,6 @@ from .frames import (
     Ack,
     Append,
     Beat,
-    Bury,
     Cancel,
     Cancelled,
     Consume,
@@ -110,6 +108,7 @@ class ReplicaMachine(Follower):
         self.queues: dict[str, Hosting] = {}
         self.updates = Updates(self)
         self.grants = Grants(self)
+        self.burials = Burials(self)
         self.sender = ""  # who sent the frame that is being handled
         self.fellows: set[str] = set()  # linked replicas of other brokers
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
@@ -333,7 +332,7 @@ class ReplicaMachine(Follower):
                 self.send(self.broker, Settled(id, sub, number, lost))
             hosted.dispatcher.released(tag.releasing)
             if type(event) is Reject and hosted.state.index in hosted.state.batches:
-                self.bury(hosted, hosted.state.index)
+                self.burials.bury(hosted, hosted.state.index)
         elif isinstance(tag, Cancel):
             self.send(self.broker, Cancelled(id, tag.sub))
         elif isinstance(tag, Looked):
@@ -341,32 +340,6 @@ class ReplicaMachine(Follower):
         elif isinstance(tag, QueueCommand):
             purged: dict[str, object] = {"purged": sum(last - first + 1 for first, last in done.positions)}
             self.send(self.broker, QueueReply(id, tag.number, purged if tag.name == "purge" else self.report(id)))
-
-    # ---- rejected messages go to the alternate exchange
-
-    def bury(self, hosted: Hosting, index: int) -> None:
-        """Ask for copies of the batch that event `index` rejected; of a large one piece by piece."""
-        if index not in hosted.buried:
-            self._bury_piece(hosted, index, 0)
-
-    def _bury_piece(self, hosted: Hosting, index: int, number: int) -> None:
-        hosted.buried[index] = number
-        state = hosted.state
-        blobs, _ = piece(state, index, number)
-        self.send(self.broker, Bury(state.id, piece_name(index, number), state.alternate, blobs))
-
-    def _interred(self, frame: Interred) -> None:
-        hosted = self.queues.get(frame.queue)
-        number, index = divmod(frame.id, PIECES_FROM)
-        if hosted is None or hosted.buried.get(index) != number:
-            return
-        if index not in hosted.state.batches:
-            del hosted.buried[index]
-        elif piece(hosted.state, index, number)[1]:
-            self._bury_piece(hosted, index, number + 1)
-        else:
-            del hosted.buried[index]
-            self.submit(hosted, Buried(index), None)
 
     # ---- consumers
 
@@ -591,7 +564,7 @@ _RULES: dict[type[Frame], Callable[[ReplicaMachine, Any], None]] = {
     Credit: ReplicaMachine._credit,
     Cancel: ReplicaMachine._cancel,
     Settle: ReplicaMachine._settle,
-    Interred: ReplicaMachine._interred,
+    Interred: lambda machine, frame: machine.burials.interred(frame),
     Contended: ReplicaMachine._contended,
     Yield: lambda machine, frame: machine.grants.give_up(),
     QueueCommand: ReplicaMachine._command,

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from mantamq.protocol import broker, frames, replica, sequencer
 from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.burying import Burials
 from mantamq.protocol.credit import Credit
 from mantamq.protocol.dispatch import Dispatcher
 from mantamq.protocol.effects import Send
@@ -180,14 +181,14 @@ def credit_forgotten(patch: Patch) -> None:
 
 def buried_twice(patch: Patch) -> None:
     """Whoever finishes a burial does not know the name it began under."""
-    bury = ReplicaMachine.bury
+    bury = Burials.bury
 
     def twice(self: Any, hosted: Any, index: Any) -> None:
         bury(self, hosted, index)
-        sent = self.effects[-1].frame
-        self.effects.append(Send(self.broker, msgspec.structs.replace(sent, id=sent.id + 1_000_000)))
+        sent = self.machine.effects[-1].frame
+        self.machine.send(self.machine.broker, msgspec.structs.replace(sent, id=sent.id + 1_000_000))
 
-    patch.setattr(ReplicaMachine, "bury", twice)
+    patch.setattr(Burials, "bury", twice)
 
 
 def pointer_stays_behind(patch: Patch) -> None:
