@@ -32,7 +32,7 @@ from ..protocol.frames import CLIENT_KINDS, KIND_OF, KINDS, Accepted, Challenge,
 from ..protocol.version import MINOR
 
 NONCE_BYTES = 32
-PEER_KINDS = frozenset(kind for kind in KINDS if 32 <= kind < 96) | {KIND_OF[Refused], 6, 7}
+PEER_KINDS = frozenset(kind for kind in KINDS if 8 <= kind < 96) | {KIND_OF[Refused], 6, 7}
 """What may come over an open peer link: cluster frames, refusal, ping and pong."""
 
 

@@ -45,7 +45,7 @@ from .order_frames import (
 from .tap_frames import Offer, Seen, Tell, Told
 from .waiting_frames import Waits
 
-# ---- links: 1 to 31 (spoken by the links themselves, never seen by a machine)
+# ---- links: 1 to 7 (spoken by the links themselves, never seen by a machine); 8 to 95: members among themselves
 
 
 class Hello(Frame):

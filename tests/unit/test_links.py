@@ -38,8 +38,13 @@ from mantamq.protocol.effects import (
 )
 from mantamq.protocol.errors import UNAUTHORIZED, LocalError, PeerError
 from mantamq.protocol.frames import (
+    CLIENT_KINDS,
+    KIND_OF,
+    KINDS,
+    Accepted,
     Attached,
     Busy,
+    Challenge,
     Command,
     Detach,
     Forget,
@@ -224,6 +229,13 @@ def test_a_peer_that_does_not_belong_here_never_comes_up(run: Run, caller: Crede
             assert not broker.of(PeerUp) and not machine.of(PeerUp)
 
     run(story)
+
+
+def test_whatever_members_say_to_each_other_is_taken_from_an_open_link() -> None:
+    """What is not would break the link that carries it."""
+    opening = {KIND_OF[frame] for frame in (Hello, Challenge, Proof, Accepted)}
+    members = set(KINDS) - opening - CLIENT_KINDS | {KIND_OF[Ping], KIND_OF[Pong]}
+    assert DialOpening.open_kinds == ListenOpening.open_kinds == members
 
 
 def test_a_proof_cannot_be_reflected() -> None:
