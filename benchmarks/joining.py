@@ -94,7 +94,7 @@ async def _consume(address: str, queues: list[str], rate: int, stop: Any) -> Non
         while not stop.is_set():
             for receiver in receivers:
                 for _ in range(each):
-                    session.acknowledge(await receiver.fetch())
+                    await session.acknowledge(await receiver.fetch())
             due += TICK_S
             await asyncio.sleep(max(0.0, due - time.monotonic()))
         await session.sync()

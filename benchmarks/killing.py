@@ -184,7 +184,7 @@ class Receiver:
 
     async def receive(self) -> bytes:
         message = await self._receiver.fetch()
-        self._session.acknowledge(message)
+        await self._session.acknowledge(message)
         return message.body
 
     async def close(self) -> None:

@@ -48,7 +48,7 @@ async def consume(address: str, queue: str, count: int, ready: Any) -> Consumed:
         for _ in range(count):
             message = await receiver.fetch()
             latencies.append(now() - unpack(message.body)[0])
-            session.acknowledge(message)
+            await session.acknowledge(message)
         await session.sync()
         return Consumed(now(), count, latencies)
 
@@ -71,7 +71,7 @@ async def consume_shared(address: str, queue: str, total: int, counter_address: 
                 continue
             last = now()
             latencies.append(last - unpack(message.body)[0])
-            session.acknowledge(message)
+            await session.acknowledge(message)
             if receiver.available == 0:
                 await session.sync()
                 last = now()

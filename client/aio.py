@@ -15,7 +15,7 @@ from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSen
 from .addresses import resolve
 from .aio_driver import AsyncDriver
 from .errors import Busy, ConnectionLost, Empty, Full, Invalid, MantaError, Timeout, Unavailable
-from .management import parse_address
+from .management import _resolve, parse_address
 from .message import Message
 from .patience import SEND_TIMEOUT_S, checked
 from .receiving import ReceiverCore
@@ -80,9 +80,15 @@ class connect_async:
 
 
 class AsyncConnection(AsyncDriver):
-    """One connection to a broker, and to another member when that is lost. All methods of `Management` are awaited."""
+    """One connection to a broker, and to another member when that is lost.
+
+    What speaks to the cluster is a coroutine, here and in all that a connection gives; properties, `session()` and
+    names in `_nowait` speak to nobody. A forgotten `await` is a RuntimeWarning that names the method, and nothing
+    happens.
+    """
 
     def session(self) -> AsyncSession:
+        """A new session; nothing is said to the broker before its first sender or receiver."""
         return AsyncSession(self)
 
     async def __aenter__(self) -> AsyncConnection:
@@ -93,12 +99,7 @@ class AsyncConnection(AsyncDriver):
 
 
 class AsyncSession:
-    """Senders and receivers that are settled together.
-
-    Attributes:
-        lost: (queue, position) of settlements that came too late: the messages were not ours any more. After a
-            reconnect also of those on their way when the broker was lost: such a message may come again, flagged.
-    """
+    """Senders and receivers that are settled together."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self.connection = connection
@@ -123,8 +124,7 @@ class AsyncSession:
         exchange, key = parse_address(address)
         keyed = False
         if not exchange and "/" not in address:
-            kind = (await connection._command("resolve", {"name": address}))["kind"]
-            keyed = kind == "exchange"
+            keyed = await connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
         handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
@@ -155,7 +155,7 @@ class AsyncSession:
         self._receivers.append(receiver)
         return receiver
 
-    def acknowledge(self, message: Message | None = None) -> None:
+    async def acknowledge(self, message: Message | None = None) -> None:
         """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
         if message is not None:
             _receiver_of(message).settle(ACCEPT, message)
@@ -164,7 +164,7 @@ class AsyncSession:
             for each in list(receiver._core.unsettled.values()):
                 receiver._core.settle(ACCEPT, each)
 
-    def release(self, message: Message) -> None:
+    async def release(self, message: Message) -> None:
         """Give a message back to its place in the queue, flagged redelivered.
 
         A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
@@ -172,12 +172,14 @@ class AsyncSession:
         """
         _receiver_of(message).settle(RELEASE, message)
 
-    def reject(self, message: Message) -> None:
+    async def reject(self, message: Message) -> None:
         """Refuse a message: to the queue's alternate exchange, or discarded."""
         _receiver_of(message).settle(REJECT, message)
 
     @property
     def lost(self) -> list[tuple[str, int]]:
+        """(queue, position) of settlements that came too late: the messages were not ours any more. After a reconnect
+        also of those on their way when the broker was lost: such a message may come again, flagged."""
         return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
 
     async def sync(self, timeout: float | None = None) -> None:
@@ -296,6 +298,7 @@ class AsyncReceiver:
 
     @property
     def connection(self) -> AsyncConnection:
+        """The connection it belongs to."""
         return self._connection
 
     @property

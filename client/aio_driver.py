@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from ..protocol.errors import PeerError
 from .addresses import split_host
 from .conversation import Conversation
 from .errors import ConnectionLost, MantaError, ProtocolError
-from .management import Management
+from .management import AsyncManagement, T, _Ask
 from .patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
 from .receiving import ReceiverCore
 from .reconnect import OFF, Reconnecting, Search
@@ -49,7 +49,7 @@ class _Protocol(asyncio.Protocol):
         self._connection._gone(self, str(exc) if exc else "it closed the connection")
 
 
-class AsyncDriver(Management):
+class AsyncDriver(AsyncManagement):
     """One connection to a broker, and to another member when that is lost.
 
     Attributes:
@@ -314,15 +314,15 @@ class AsyncDriver(Management):
         finally:
             link.waiters -= 1
 
-    async def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
+    async def _ask(self, ask: _Ask[T]) -> T:
         conversation = self._conversation
-        number = conversation.command(name, arguments)
+        number = conversation.command(ask.name, ask.arguments)
         try:
             await self._until(lambda: conversation.replied(number))
             value = conversation.result(number)
         finally:
             conversation.forget(number)
-        return pick(value) if pick is not None else value
+        return ask.pick(value)
 
     # ---- the user's
 

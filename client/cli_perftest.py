@@ -261,7 +261,7 @@ def _subscribe(where: str, token: str, source: str, capacity: int, barrier: Any,
                 now = time.time()
                 if message is not None:
                     histogram.record_value(max(1, int((now - STAMP.unpack_from(message.body)[0]) * 1e6)))
-                    session.acknowledge(message)
+                    await session.acknowledge(message)
                     amount += 1
                 if now - told_at > 0.2 or (message is None and amount):
                     results.put(("received", amount, histogram.encode()))

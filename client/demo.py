@@ -174,7 +174,7 @@ async def _empty(session: AsyncSession, receiver: AsyncReceiver, account: Accoun
         histogram.record_value(max(1, int((now() - published) * 1e6)))
         account.rows.append(row)
         account.checksums.append(zlib.crc32(message.body[size:]))
-        session.acknowledge(message)
+        await session.acknowledge(message)
         if not len(account.rows) % 256:
             counter.value = len(account.rows)
             await asyncio.sleep(0)  # the other queue's turn

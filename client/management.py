@@ -1,9 +1,14 @@
-"""Management commands, once for both twins: a method per command; the twin decides whether its result is awaited."""
+"""Management commands of both twins, described once (`_Ask`): `Management` answers, `AsyncManagement` is awaited."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+Description = dict[str, Any]
+"""What a broker says of a queue, an exchange, a binding, or itself: names and plain values."""
 
 
 def parse_address(address: str) -> tuple[str, str]:
@@ -12,19 +17,95 @@ def parse_address(address: str) -> tuple[str, str]:
     return (exchange, key) if slash else ("", address)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ask(Generic[T]):
+    """A command. Attributes: name; arguments; pick: what its answer comes to."""
+
+    name: str
+    arguments: dict[str, Any]
+    pick: Callable[[Any], T]
+
+
+def _declare_queue(
+    name: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool
+) -> _Ask[bool]:
+    what = {"name": name, "durable": durable, "alternate": alternate}
+    return _Ask("declare_queue", what | {"arguments": arguments or {}, "passive": passive}, _changed)
+
+
+def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[None]:
+    return _Ask("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _nothing)
+
+
+def _declare_exchange(
+    name: str, type: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool
+) -> _Ask[bool]:
+    what = {"name": name, "type": type, "durable": durable, "alternate": alternate}
+    return _Ask("declare_exchange", what | {"arguments": arguments or {}, "passive": passive}, _changed)
+
+
+def _delete_exchange(name: str) -> _Ask[None]:
+    return _Ask("delete_exchange", {"name": name}, _nothing)
+
+
+def _bind(exchange: str, queue: str, key: str, arguments: dict[str, Any] | None) -> _Ask[bool]:
+    what = {"exchange": exchange, "queue": queue, "key": key, "arguments": arguments or {}}
+    return _Ask("bind", what, _changed)
+
+
+def _unbind(exchange: str, queue: str, key: str) -> _Ask[None]:
+    return _Ask("unbind", {"exchange": exchange, "queue": queue, "key": key}, _nothing)
+
+
+def _purge(name: str, count: int) -> _Ask[int]:
+    return _Ask("purge", {"name": name, "count": count}, _purged)
+
+
+def _queue(name: str) -> _Ask[Description]:
+    return _Ask("queue", {"name": name}, _same)
+
+
+def _resolve(name: str) -> _Ask[str]:
+    """ "queue" or "exchange"."""
+    return _Ask("resolve", {"name": name}, lambda value: str(value["kind"]))
+
+
+_QUEUES: _Ask[list[Description]] = _Ask("queues", {}, lambda value: value)
+_EXCHANGES: _Ask[list[Description]] = _Ask("exchanges", {}, lambda value: value)
+_BINDINGS: _Ask[list[Description]] = _Ask("bindings", {}, lambda value: value)
+_STATUS: _Ask[Description] = _Ask("status", {}, lambda value: value)
+
+
+def _changed(value: Any) -> bool:
+    return bool(value["changed"])
+
+
+def _purged(value: Any) -> int:
+    return int(value["purged"])
+
+
+def _nothing(value: Any) -> None:
+    return None
+
+
+def _same(value: Any) -> Description:
+    return value
+
+
 class Management:
     """Declaring and asking. Every method completes when every connected broker shows what it did.
 
-    All raise, besides what they say: Invalid (an argument is not of the allowed form), ConnectionLost, Timeout.
+    All raise, besides what they say: Invalid (an argument is not of the allowed form), ConnectionLost, Timeout,
+    Unavailable (brokers came and went, and none has answered).
     """
 
-    def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
+    def _ask(self, ask: _Ask[T]) -> T:
         raise NotImplementedError
 
     def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
         Args:
@@ -38,86 +119,119 @@ class Management:
             Invalid: an argument means nothing here.
             NotFound: passive and not there; or the alternate exchange is not there.
         """
-        return self._command(
-            "declare_queue",
-            {
-                "name": name,
-                "durable": durable,
-                "alternate": alternate,
-                "arguments": arguments or {},
-                "passive": passive,
-            },
-            _changed,
-        )
+        return self._ask(_declare_queue(name, durable, alternate, arguments, passive))
 
-    def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> Any:
+    def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete a queue with its messages. Raises NotFound, InUse, NotEmpty."""
-        return self._command("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _nothing)
+        self._ask(_delete_queue(name, if_unused, if_empty))
 
     def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
         arguments: dict[str, Any] | None = None, passive: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> bool:  # fmt: skip
         """Create an exchange (direct, topic, fanout or headers) unless it is there. Returns whether it is new.
 
         Raises Exists, NotFound, NotAllowed (amq. names), as `declare_queue`.
         """
-        return self._command(
-            "declare_exchange",
-            {
-                "name": name,
-                "type": type,
-                "durable": durable,
-                "alternate": alternate,
-                "arguments": arguments or {},
-                "passive": passive,
-            },
-            _changed,
-        )
+        return self._ask(_declare_exchange(name, type, durable, alternate, arguments, passive))
 
-    def delete_exchange(self, name: str) -> Any:
+    def delete_exchange(self, name: str) -> None:
         """Delete an exchange and its bindings. Raises NotFound, NotAllowed, InUse (it is somebody's alternate)."""
-        return self._command("delete_exchange", {"name": name}, _nothing)
+        self._ask(_delete_exchange(name))
 
-    def bind(self, exchange: str, queue: str, key: str = "", arguments: dict[str, Any] | None = None) -> Any:
+    def bind(self, exchange: str, queue: str, key: str = "", arguments: dict[str, Any] | None = None) -> bool:
         """Bind a queue; binding again changes nothing. Returns whether it is new. Raises NotFound, NotAllowed."""
-        arguments_ = {"exchange": exchange, "queue": queue, "key": key, "arguments": arguments or {}}
-        return self._command("bind", arguments_, _changed)
+        return self._ask(_bind(exchange, queue, key, arguments))
 
-    def unbind(self, exchange: str, queue: str, key: str = "") -> Any:
+    def unbind(self, exchange: str, queue: str, key: str = "") -> None:
         """Undo `bind`. Raises NotFound."""
-        return self._command("unbind", {"exchange": exchange, "queue": queue, "key": key}, _nothing)
+        self._ask(_unbind(exchange, queue, key))
 
-    def purge(self, name: str, count: int = 0) -> Any:
+    def purge(self, name: str, count: int = 0) -> int:
         """Discard available messages, at most `count` from the head (0: all). Returns how many. Raises NotFound."""
-        return self._command("purge", {"name": name, "count": count}, _purged)
+        return self._ask(_purge(name, count))
 
-    def queue(self, name: str) -> Any:
+    def queue(self, name: str) -> Description:
         """What is known of a queue: messages, bytes, acquired, owner, handovers, ... Raises NotFound."""
-        return self._command("queue", {"name": name})
+        return self._ask(_queue(name))
 
-    def queues(self) -> Any:
-        """`queue` of every queue, by name."""
-        return self._command("queues", {})
+    def queues(self) -> list[Description]:
+        """`queue` of every queue that this broker can tell of, in the order of their names."""
+        return self._ask(_QUEUES)
 
-    def exchanges(self) -> Any:
-        return self._command("exchanges", {})
+    def exchanges(self) -> list[Description]:
+        """All exchanges: name, type, durable, alternate, arguments."""
+        return self._ask(_EXCHANGES)
 
-    def bindings(self) -> Any:
-        return self._command("bindings", {})
+    def bindings(self) -> list[Description]:
+        """All bindings: exchange, queue, key, arguments."""
+        return self._ask(_BINDINGS)
 
-    def status(self) -> Any:
+    def status(self) -> Description:
         """What the broker knows of itself and the cluster."""
-        return self._command("status", {})
+        return self._ask(_STATUS)
 
 
-def _changed(value: Any) -> bool:
-    return bool(value["changed"])
+class AsyncManagement:
+    """As `Management`, awaited.
 
+    All raise, besides what they say: Invalid (an argument is not of the allowed form), ConnectionLost, Timeout,
+    Unavailable (brokers came and went, and none has answered).
+    """
 
-def _purged(value: Any) -> int:
-    return int(value["purged"])
+    async def _ask(self, ask: _Ask[T]) -> T:
+        raise NotImplementedError
 
+    async def declare_queue(
+        self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
+        passive: bool = False,
+    ) -> bool:  # fmt: skip
+        """As `Connection.declare_queue`."""
+        return await self._ask(_declare_queue(name, durable, alternate, arguments, passive))
 
-def _nothing(value: Any) -> None:
-    return None
+    async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
+        """As `Connection.delete_queue`."""
+        await self._ask(_delete_queue(name, if_unused, if_empty))
+
+    async def declare_exchange(
+        self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
+        arguments: dict[str, Any] | None = None, passive: bool = False,
+    ) -> bool:  # fmt: skip
+        """As `Connection.declare_exchange`."""
+        return await self._ask(_declare_exchange(name, type, durable, alternate, arguments, passive))
+
+    async def delete_exchange(self, name: str) -> None:
+        """As `Connection.delete_exchange`."""
+        await self._ask(_delete_exchange(name))
+
+    async def bind(self, exchange: str, queue: str, key: str = "", arguments: dict[str, Any] | None = None) -> bool:
+        """As `Connection.bind`."""
+        return await self._ask(_bind(exchange, queue, key, arguments))
+
+    async def unbind(self, exchange: str, queue: str, key: str = "") -> None:
+        """As `Connection.unbind`."""
+        await self._ask(_unbind(exchange, queue, key))
+
+    async def purge(self, name: str, count: int = 0) -> int:
+        """As `Connection.purge`."""
+        return await self._ask(_purge(name, count))
+
+    async def queue(self, name: str) -> Description:
+        """As `Connection.queue`."""
+        return await self._ask(_queue(name))
+
+    async def queues(self) -> list[Description]:
+        """As `Connection.queues`."""
+        return await self._ask(_QUEUES)
+
+    async def exchanges(self) -> list[Description]:
+        """As `Connection.exchanges`."""
+        return await self._ask(_EXCHANGES)
+
+    async def bindings(self) -> list[Description]:
+        """As `Connection.bindings`."""
+        return await self._ask(_BINDINGS)
+
+    async def status(self) -> Description:
+        """As `Connection.status`."""
+        return await self._ask(_STATUS)

@@ -229,7 +229,7 @@ class Queue:
         _check_timeout(timeout)
         session, _, receiver = await self._links_async()
         message = await (receiver.fetch(timeout) if block and timeout != 0 else receiver.get(0))
-        session.acknowledge(message)
+        await session.acknowledge(message)
         return _unpacked(message)
 
     def put_nowait(self, item: Any) -> None:

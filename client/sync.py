@@ -15,7 +15,7 @@ from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSen
 from .addresses import resolve
 from .aio import _receiver_of
 from .errors import Busy, ConnectionLost, Empty, Full, MantaError, Timeout, Unavailable
-from .management import parse_address
+from .management import _resolve, parse_address
 from .message import Message
 from .patience import SEND_TIMEOUT_S, checked
 from .receiving import ReceiverCore
@@ -66,6 +66,7 @@ class Connection(Driver):
     """One connection to a broker, and to another member when that is lost: see `Driver` for its arguments."""
 
     def session(self) -> Session:
+        """A new session; nothing is said to the broker before its first sender or receiver."""
         return Session(self)
 
     def __enter__(self) -> Connection:
@@ -76,12 +77,7 @@ class Connection(Driver):
 
 
 class Session:
-    """Senders and receivers that are settled together.
-
-    Attributes:
-        lost: (queue, position) of settlements that came too late: the messages were not ours any more. After a
-            reconnect also of those on their way when the broker was lost: such a message may come again, flagged.
-    """
+    """Senders and receivers that are settled together."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -105,7 +101,7 @@ class Session:
         exchange, key = parse_address(address)
         keyed = False
         if "/" not in address:
-            keyed = connection._command("resolve", {"name": address})["kind"] == "exchange"
+            keyed = connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
         with connection._lock:
@@ -161,6 +157,8 @@ class Session:
 
     @property
     def lost(self) -> list[tuple[str, int]]:
+        """(queue, position) of settlements that came too late: the messages were not ours any more. After a reconnect
+        also of those on their way when the broker was lost: such a message may come again, flagged."""
         return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
 
     def sync(self, timeout: float | None = None) -> None:

@@ -10,13 +10,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import cast
 
 from ..protocol.errors import PeerError
 from .addresses import split_host
 from .conversation import Conversation
 from .errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
-from .management import Management
+from .management import Management, T, _Ask
 from .patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
 from .receiving import ReceiverCore
 from .reconnect import OFF, Reconnecting, Search
@@ -263,16 +263,16 @@ class Driver(Management):
         finally:
             link.waiters -= 1
 
-    def _command(self, name: str, arguments: dict[str, Any], pick: Callable[[Any], Any] | None = None) -> Any:
+    def _ask(self, ask: _Ask[T]) -> T:
         conversation = self._conversation
         with self._lock:
-            number = conversation.command(name, arguments)
+            number = conversation.command(ask.name, ask.arguments)
             try:
                 self._until(lambda: conversation.replied(number))
                 value = conversation.result(number)
             finally:
                 conversation.forget(number)
-        return pick(value) if pick is not None else value
+        return ask.pick(value)
 
     # ---- the user's
 

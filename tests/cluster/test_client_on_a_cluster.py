@@ -48,7 +48,7 @@ async def test_the_asyncio_twin(cluster):
         for number in range(100):
             message = await receiver.fetch(timeout=10)
             assert message.body == str(number).encode()
-            session.acknowledge(message)
+            await session.acknowledge(message)
         await session.sync()
         with pytest.raises(Empty):
             await receiver.get()

@@ -50,8 +50,8 @@ async def test_there_and_back(connection):
     messages = [await receiver.fetch(timeout=5) for _ in range(100)]
     assert [message.body for message in messages] == numbered(100)
     for message in messages[:50]:
-        session.acknowledge(message)
-    session.acknowledge()
+        await session.acknowledge(message)
+    await session.acknowledge()
     await session.sync()
     assert (await connection.queue("q"))["messages"] == 0
 
@@ -123,10 +123,10 @@ async def test_release_and_reject(connection):
     sender = await session.sender("q")
     await sender.send(b"x")
     receiver = await session.receiver("q")
-    session.release(await receiver.fetch(timeout=5))
+    await session.release(await receiver.fetch(timeout=5))
     again = await receiver.fetch(timeout=5)
     assert again.redelivered
-    session.reject(again)
+    await session.reject(again)
     await session.sync()
     assert (await connection.queue("q"))["messages"] == 0
 

@@ -88,18 +88,18 @@ async def test_settlements_on_their_way_are_told_as_lost_and_the_rest_comes_agai
     receiver = await session.receiver("q", capacity=2)
     one, two = await receiver.fetch(5), await receiver.fetch(5)
     cluster.hold(Disposed)
-    session.acknowledge(one)
+    await session.acknowledge(one)
     await wait_until(lambda: cluster.call(lambda: cluster.cluster.machines["b1"]._subs))
     cluster.shut("b1")
     await there(connection)
     cluster.let_go()
     cluster.pass_time(100)
     assert session.lost == [("q", 1)]
-    session.acknowledge(two)
+    await session.acknowledge(two)
     assert session.lost == [("q", 1), ("q", 2)]
     again = [await receiver.fetch(5) for _ in range(2)]
     assert [m.body for m in again] == [b"2", b"3"] and again[0].redelivered
-    session.acknowledge()
+    await session.acknowledge()
     await session.sync(5)
     assert bodies_of(cluster) == []
 
