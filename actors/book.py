@@ -9,6 +9,7 @@ from typing import Any
 
 from ..protocol.effects import EVENTS, OWNERSHIP, is_sequencer
 from ..protocol.errors import LocalError
+from ..protocol.limits import DEFAULT, MESSAGE_BYTES
 from .ray_handles import Handle
 
 
@@ -28,6 +29,7 @@ class Plan:
         events: directory or URL below which the event table is kept; "": no events.
         events_keep_s, events_keep_bytes: parts of it that are older, or beyond this size, go; 0: never.
         program: Ray's id of the job whose end is the cluster's; "": it outlives whoever started it.
+        message_bytes: of the largest message, encoded.
     """
 
     brokers: int = 3
@@ -42,6 +44,7 @@ class Plan:
     events_keep_s: float = 7 * 86400.0
     events_keep_bytes: int = 10 * 1024**3
     program: str = ""
+    message_bytes: int = DEFAULT.message_bytes
 
     def __post_init__(self) -> None:
         if self.brokers < 1:
@@ -50,6 +53,12 @@ class Plan:
             raise LocalError(
                 f"a broker has at least one warm queue replica (spares) and one that keeps queues (queue_actors_max), "
                 f"not {self.spares} and {self.queue_actors_max}"
+            )
+        least, most = MESSAGE_BYTES
+        if not least <= self.message_bytes <= most:
+            raise LocalError(
+                f"the largest message may have {least:,} to {most:,} bytes (a frame carries no more), not "
+                f"{self.message_bytes:,}: send what is larger in pieces, or where it is kept"
             )
         if not self.members:
             object.__setattr__(self, "members", tuple(f"b{number}" for number in range(1, self.brokers + 1)))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from ..protocol.broker import BrokerMachine
 from ..protocol.effects import Dismiss, Drain
 from ..protocol.errors import LocalError
+from ..protocol.limits import DEFAULT
 from ..protocol.reporting import ReportingBroker
 from .deputy import Deputy
 from .handshake import Credentials
@@ -29,6 +32,7 @@ class BrokerNode(Member):
         want_spare: Callable[[str], None],
         events: bool = False,
         replicas_max: int = 0,
+        message_bytes: int = DEFAULT.message_bytes,
     ) -> dict[str, str]:
         """Start listening and dial the sequencers, and the tap if there is one.
 
@@ -39,14 +43,16 @@ class BrokerNode(Member):
             want_spare: called with this broker's id when a warm queue replica has been used up.
             events: whether the cluster keeps events.
             replicas_max: most replicas that keep queues; 0: all that there are.
+            message_bytes: of the largest message, encoded.
 
         Returns:
             The addresses: "peers" and "clients".
         """
         mine = self.name + "."
+        limits = msgspec.structs.replace(DEFAULT, message_bytes=message_bytes)
         machine = ReportingBroker if events else BrokerMachine
         shell = self._run(
-            machine(self.name, inc, members, token, blank=blank, replicas_max=replicas_max),
+            machine(self.name, inc, members, token, limits, blank=blank, replicas_max=replicas_max),
             own,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),

@@ -18,6 +18,7 @@ from typing import Any
 import ray
 
 from ..protocol.errors import LocalError
+from ..protocol.limits import DEFAULT
 from . import bound, local_ray, tapping
 from .local_ray import start_ray_head, stop_ray_head
 from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -216,6 +217,7 @@ def start_cluster(
     events: str | None = None,
     events_keep_days: float = 7.0,
     events_keep_gb: float = 10.0,
+    max_message_bytes: int = DEFAULT.message_bytes,
     progress: Callable[[str], None] | None = None,
 ) -> Cluster:
     """Start a cluster and wait until it is ready.
@@ -238,6 +240,7 @@ def start_cluster(
         events: directory or URL below which the event table is kept, for Spark (see jobs/); None or "off": no events.
             Off unless asked for: a library neither writes files nor starts a process more by itself. `mantamq up` asks.
         events_keep_days, events_keep_gb: what is older, or beyond this size, goes; 0: never.
+        max_message_bytes: of the largest message, encoded: 1 KiB to 24 MiB. What is larger is refused with `TooLarge`.
         progress: called with a line of text whenever the start gets on.
 
     Raises:
@@ -247,6 +250,7 @@ def start_cluster(
     plan = Plan(
         brokers, token, slice_ms, spares, queue_actors_max or 1, client_port or 0, bind or "", events=events,
         events_keep_s=events_keep_days * 86400, events_keep_bytes=int(events_keep_gb * 1024**3),
+        message_bytes=max_message_bytes,
     )  # fmt: skip
     say = progress or (lambda text: None)
     owns_ray = False

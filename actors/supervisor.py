@@ -180,7 +180,7 @@ class Supervisor:
         plan = self.plan
         await self.start_actor(
             broker, port, fresh(), list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
-            plan.queue_actors_max,
+            plan.queue_actors_max, plan.message_bytes,
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .console import Json, Namespace, Ray, err, out, running, say, show
+from .console import Json, Namespace, Ray, err, out, running, say, show, size
 
 Start = Annotated[
     str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
@@ -30,12 +30,16 @@ def up(
     events: Annotated[str, typer.Option(help="keep the event table in this directory or URL; off: not at all")] = "",
     events_keep_days: Annotated[float, typer.Option(min=0, help="events that are older go; 0: never")] = 7.0,
     events_keep_gb: Annotated[float, typer.Option(min=0, help="beyond this size the oldest go; 0: never")] = 10.0,
+    max_message_size: Annotated[
+        str, typer.Option(help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
+    ] = "8MiB",
     as_json: Json = False,
 ) -> None:
     """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
     from ..actors import local_ray
     from ..actors.cluster import start_cluster, start_ray_head
 
+    max_message_bytes = size(max_message_size)
     own = not address
     with err.status("starting") as progress:
         if own:
@@ -45,7 +49,8 @@ def up(
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=events or _events(),
-                events_keep_days=events_keep_days, events_keep_gb=events_keep_gb, progress=progress.update,
+                events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
+                max_message_bytes=max_message_bytes, progress=progress.update,
             )  # fmt: skip
         except BaseException:
             if own:

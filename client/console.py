@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -140,6 +141,19 @@ def agree(question: str, yes: bool) -> None:
     err.print(f"{question}. Go on? [y/N] ", end="", highlight=False, markup=False, soft_wrap=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise LocalError("nothing was changed")
+
+
+def size(text: str) -> int:
+    """Bytes of "8MiB", "500 kB" or "1024".
+
+    Raises:
+        typer.BadParameter: it is none of these.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kKmMgG])(i?)[bB]?|[bB])?", text.strip())
+    if found is None:
+        raise typer.BadParameter(f"a size is 500KB, 8MiB or a number of bytes, not {text!r}")
+    number, prefix, binary = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " kmg".index((prefix or " ").lower()))
 
 
 def run(app: typer.Typer) -> None:

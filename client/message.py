@@ -23,6 +23,9 @@ UNDECODABLE = "mantamq.undecodable"
 class Message:
     """One message.
 
+    It may have 8 MiB, headers and all, unless the cluster was started with another bound (`mantamq up
+    --max-message-size`, `start_cluster(max_message_bytes=...)`); a larger one is refused with `TooLarge`.
+
     Args:
         body: bytes; a str is sent as UTF-8 with content type text/plain.
         subject: what it is about; the routing key when it is sent to an exchange without a key.

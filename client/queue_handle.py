@@ -91,6 +91,9 @@ def _close_all() -> None:
 class Queue:
     """A queue of the cluster, as a picklable handle.
 
+    An item may have 8 MiB when it is pickled, unless the cluster was started with another bound (`mantamq up
+    --max-message-size`, `start_cluster(max_message_bytes=...)`); `put` refuses a larger one with `TooLarge`.
+
     Args:
         name: the queue's name.
         maxsize: `put` waits while the queue has so many messages; 0 for no bound. Checked before a put, so several

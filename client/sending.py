@@ -15,7 +15,7 @@ import msgspec
 from ..protocol.errors import PeerError
 from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
 from ..protocol.framing import check_depth
-from ..protocol.limits import DEFAULT
+from ..protocol.limits import DEFAULT, too_large
 from ..protocol.ranges import RangeSet, pairs, subtract
 from .errors import Invalid, MantaError, TooLarge, Unavailable, again, error, link_ended
 from .message import Message, encode
@@ -112,7 +112,7 @@ class SenderCore:
         blob = encode(message)
         length = len(blob)
         if length > self._message_bytes:
-            raise TooLarge(f"a message has at most {self._message_bytes} bytes encoded, this one {length}: split it")
+            raise TooLarge(too_large(self._message_bytes, length))
         blobs = self._blobs
         # Everything is checked before anything is taken, so that the columns always fit together.
         ttl_ms = None if message.ttl is None else _milliseconds(message.ttl)

@@ -42,3 +42,12 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 DEFAULT = Limits()
+
+MESSAGE_BYTES = (1024, DEFAULT.frame_bytes * 3 // 4)
+"""What an operator may choose as `Limits.message_bytes`: a frame carries more than the one message."""
+RAISE_IT = "raise the limit with `mantamq up --max-message-size`, start_cluster(max_message_bytes=...)"
+
+
+def too_large(limit: int, size: int) -> str:
+    """What is said of a message of that size."""
+    return f"a message has at most {limit:,} bytes encoded here, this one {size:,}: split it, or {RAISE_IT}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
 from .frames import ACCEPT, REJECT, RELEASE, Dispose, Flow, Transfer
-from .limits import Limits
+from .limits import Limits, too_large
 from .ranges import pairs, size
 
 
@@ -166,9 +166,7 @@ class Session:
         largest = max(map(len, frame.blobs))
         if largest <= self.limits.message_bytes:
             return None
-        return PeerError(
-            TOO_LARGE, f"a message must not exceed {self.limits.message_bytes} bytes, one has {largest}: split it"
-        )
+        return PeerError(TOO_LARGE, too_large(self.limits.message_bytes, largest))
 
     def complete(self, handle: int, first: int, last: int) -> None:
         """Numbers ``first..last`` of a sender are complete: to be told at the next flush."""

@@ -69,12 +69,15 @@ async def straight(caller: str, callee: str, address: str) -> str:
 
 
 @asynccontextmanager
-async def cluster(mine: Callable[[str], Credentials] = own, via: Via = straight) -> AsyncIterator[dict[str, Any]]:
+async def cluster(
+    mine: Callable[[str], Credentials] = own, via: Via = straight, **options: Any
+) -> AsyncIterator[dict[str, Any]]:
     """Three brokers with a replica each, two sequencers, and Ownership, by name.
 
     Args:
         mine: an actor's credentials.
         via: where each link is dialled.
+        options: of each broker's start.
     """
     members = ["b1", "b2", "b3"]
     actors: dict[str, Any] = {}
@@ -99,7 +102,10 @@ async def cluster(mine: Callable[[str], Credentials] = own, via: Via = straight)
         for broker in members:
             node = actors[broker] = BrokerNode(broker)
             dialled = await peers(broker, *order)
-            began(broker, await node.start(mine(broker), here, 0, 5, members, "", dialled, False, lambda broker: None))
+            began(
+                broker,
+                await node.start(mine(broker), here, 0, 5, members, "", dialled, False, lambda broker: None, **options),
+            )
             name = f"{broker}.r0"
             replica = actors[name] = QueueReplica(name)
             dialled = await peers(name, *order, OWNERSHIP, broker, *fellows)
