@@ -62,6 +62,7 @@ class Conversation:
         patience_ms: how long a broker is asked to bear our silence; 0 for two heartbeats.
         limit_s: how long nothing may complete in a sender or receiver that is waited for; None: for ever.
         rescue: whether it only looks, also at a broker without a majority.
+        client: the client id, by which brokers know repeats; "" for a new one.
 
     Attributes:
         opened: the last greeting of a broker.
@@ -77,7 +78,7 @@ class Conversation:
 
     def __init__(
         self, address: str, token: str, write: Callable[[bytes], None], heartbeat_ms: int = 0, reconnects: bool = False,
-        patience_ms: int = 0, limit_s: float | None = None, rescue: bool = False,
+        patience_ms: int = 0, limit_s: float | None = None, rescue: bool = False, client: str = "",
     ) -> None:  # fmt: skip
         self.limit_s = limit_s
         self.address = address
@@ -92,7 +93,7 @@ class Conversation:
         self.reconnects = 0
         self.interruptions = 0
         self.beat: Heartbeat | None = None
-        self._client = uuid.uuid4().hex
+        self._client = client or uuid.uuid4().hex
         self._may_reconnect = reconnects
         self._heartbeat_ms = heartbeat_ms
         self._patience_ms = patience_ms

@@ -1,4 +1,8 @@
-"""A simulated client: one connection, which answers nothing by itself; whoever drives it decides."""
+"""A simulated client: one connection, which answers nothing by itself; whoever drives it decides.
+
+It says any frame at any time, nonsense among them, and is gone with its connection. Those on the product's own client
+books are in `users.py`.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,13 @@ from mantamq.protocol.frames import (
     MembersChanged,
     Open,
     Opened,
+    Pong,
+    Refused,
     Reply,
     Transfer,
 )
 
-from .model import Violation, each
+from .model import Violation, each, each_run
 from .world import World
 
 VERBS = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject"}
@@ -61,6 +67,7 @@ class Link:
         self.past: list[Item] = []
         self.draining = False
         self.settles = 0
+        self.due = 0
         self.answered: set[int] = set()
 
     @property
@@ -72,11 +79,11 @@ class Client:
     """One connection.
 
     Attributes:
-        disposals: (handle, number) -> (queue, verb, runs, the part of it that is stale).
+        disposals: of what was said before `Detach`: (handle, number) -> (queue, verb, runs, the part of it that is stale).
         replies: command number -> its reply, None until it comes.
     """
 
-    def __init__(self, world: World, name: str, broker: str) -> None:
+    def __init__(self, world: World, name: str, broker: str, greets: bool = True) -> None:
         self.world, self.name, self.broker = world, name, broker
         self.opened = False
         self.replaced = False
@@ -85,14 +92,52 @@ class Client:
         self.disposals: dict[tuple[int, int], tuple[str, str, list[int], set[Item]]] = {}
         self.replies: dict[int, Reply | None] = {}
         world.connect(self, name, broker)
-        self.send(Open(name))
+        if greets:
+            self.send(Open(name))
 
     @property
     def alive(self) -> bool:
         return self.name in self.world.clients
 
+    def outlives(self) -> bool:
+        """Whether there is somebody to notice that this connection is closed."""
+        return False
+
+    def hung_up(self, reason: str) -> None:
+        """The broker has closed the connection."""
+
     def send(self, frame: Frame) -> None:
+        match frame:
+            case Transfer():
+                self.links[frame.handle].next = frame.first + len(frame.blobs)
+            case Flow():
+                link = self.links[frame.handle]
+                link.draining = link.draining or frame.drain
+            case Dispose():
+                self._settling(frame)
+            case AttachReceiver():
+                accept = frame.accept and frame.mode == "consume"
+                self.links[frame.handle] = Link(frame.queue, frame.mode, accept)
+            case AttachSender():
+                self.links[frame.handle] = Link(frame.key or "")
+            case Detach():
+                link = self.links[frame.handle]
+                link.closing, link.due = True, link.settles
+            case Command():
+                self.replies[frame.number] = None
         self.world.post(self.name, self.broker, frame)
+
+    def _settling(self, frame: Dispose) -> None:
+        """What is not held here is stale and must come back as lost."""
+        link = self.links[frame.handle]
+        items = each_run(frame.runs)
+        wanted = set(items)
+        stale = wanted.difference(link.held)
+        link.settles += 1
+        if not link.closing:  # otherwise what it held is on its way back already
+            self.disposals[frame.handle, frame.number] = (link.target, VERBS[frame.kind], frame.runs, stale)
+        link.held = [item for item in link.held if item not in wanted]
+        link.past += [item for item in items if item not in stale]
 
     def receive(self, frame: Any) -> None:
         kind = type(frame)
@@ -106,7 +151,7 @@ class Client:
             if self.replies[frame.number] is not None:
                 raise Violation(f"I6 {self.name}: command {frame.number} is answered twice")
             self.replies[frame.number] = frame
-        else:
+        elif kind not in (Refused, Pong):
             self._on_link(frame, self.links[frame.handle])
 
     def _on_link(self, frame: Any, link: Link) -> None:
@@ -114,7 +159,7 @@ class Client:
             case Attached():
                 link.attached = True
             case Detached():
-                if frame.code == "" and len(link.answered) != link.settles:
+                if frame.code == "" and not link.answered.issuperset(range(1, link.due + 1)):
                     raise Violation(f"{self.name}: detached before its settlements are answered")
                 link.ended, link.code = True, frame.code
                 link.held.clear()
@@ -146,19 +191,16 @@ class Client:
 
     def command(self, what: str, /, **arguments: Any) -> int:
         number = len(self.replies) + 1
-        self.replies[number] = None
         self.send(Command(number, what, arguments))
         return number
 
     def attach_sender(self, exchange: str, key: str | None) -> int:
         handle = len(self.links) + 1
-        self.links[handle] = Link(key or "")
         self.send(AttachSender(handle, exchange, key))
         return handle
 
     def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True) -> int:
         handle = len(self.links) + 1
-        self.links[handle] = Link(queue, mode, accept and mode == "consume")
         self.send(AttachReceiver(handle, queue, mode, accept))
         return handle
 
@@ -171,27 +213,15 @@ class Client:
     def transfer_bodies(
         self, handle: int, blobs: list[bytes], ttl: list[int] | None = None, keys: list[str] | None = None
     ) -> None:
-        link = self.links[handle]
-        self.send(Transfer(handle, link.next, blobs, keys, ttl or []))
-        link.next += len(blobs)
+        self.send(Transfer(handle, self.links[handle].next, blobs, keys, ttl or []))
 
     def flow(self, handle: int, messages: int, bytes_: int = -1, drain: bool = False) -> None:
-        link = self.links[handle]
-        link.draining = link.draining or drain
         self.send(Flow(handle, messages, bytes_, drain))
 
     def settle(self, handle: int, kind: int, items: list[Item]) -> None:
-        """Settle `items`; those that are not held here are stale and must come back as lost."""
-        link = self.links[handle]
+        """Settle `items`."""
         runs = [n for acquisition, position in items for n in (acquisition, position, position)]
-        wanted = set(items)
-        stale = wanted - set(link.held)
-        link.settles += 1
-        self.disposals[handle, link.settles] = (link.target, VERBS[kind], runs, stale)
-        link.held = [item for item in link.held if item not in wanted]
-        link.past += [item for item in items if item not in stale]
-        self.send(Dispose(handle, link.settles, kind, runs))
+        self.send(Dispose(handle, self.links[handle].settles + 1, kind, runs))
 
     def detach(self, handle: int) -> None:
-        self.links[handle].closing = True
         self.send(Detach(handle))

@@ -27,6 +27,21 @@ from .world import World
 UNLIMITED = -1
 
 
+class _Said:
+    """Numbers a sender has said, and those it has said more than once."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._twice: set[int] = set()
+
+    def add(self, first: int, last: int) -> None:
+        self._twice.update(range(first, min(last, self._last) + 1))
+        self._last = max(self._last, last)
+
+    def again(self, ranges: list[int]) -> bool:
+        return all(number in self._twice for number in each(ranges))
+
+
 class _Granted:
     """Credit of one receiver as its client sees it. `bytes` is an upper bound, or None once it was without limit."""
 
@@ -51,6 +66,7 @@ class Deliveries:
         self.out: dict[tuple[str, int], tuple[str, int, bool]] = {}
         self._senders: dict[tuple[str, int], tuple[str, str | None]] = {}
         self._sent: dict[tuple[str, int], dict[int, tuple[bytes, list[str]]]] = {}
+        self._said: dict[str, _Said] = {}  # sender's name in the log -> its numbers
         self._queue_of: dict[tuple[str, int], str] = {}  # (client, handle) of a receiver -> queue name
         self._consumed: dict[str, Consume] = {}  # broker -> the subscription it has just started
         self._sub_of: dict[tuple[str, int], Consume] = {}  # (client, handle) -> its subscription
@@ -194,16 +210,18 @@ class Deliveries:
                 if self.out.get((stream, position), ("", 0))[:2] == (event.broker, acquisition):
                     del self.out[stream, position]
         elif isinstance(event, events.Enqueue) and "@" not in event.client:
-            if not effective:
+            said = self._said.get(event.client)
+            if not effective and not (said is not None and said.again(event.numbers)):
                 raise Violation(f"I7 {stream}: numbers {event.numbers} of {event.client} are ordered twice")
 
     # ---- settlements
 
     def _disposed(self, source: str, target: str, frame: Disposed) -> None:
         client = self.world.clients.get(target)
-        if client is None:
+        disposal = client.disposals.get((frame.handle, frame.number)) if client is not None else None
+        if disposal is None:
             return
-        name, kind, runs, stale = client.disposals[frame.handle, frame.number]
+        name, kind, runs, stale = disposal
         model = self.watch.model_of(name)
         if model is None:
             return
@@ -232,8 +250,15 @@ class Deliveries:
         exchange, key = self._senders[source, frame.handle]
         sent = self._sent[source, frame.handle]
         for index, blob in enumerate(frame.blobs):
-            names = self.watch.wiring.route(exchange, frame.keys[index] if frame.keys else key or "")
+            names = self.watch.wiring.route(
+                exchange,
+                frame.keys[index] if frame.keys else key or "",
+                frame.headers[index] if frame.headers else None,
+            )
             sent[frame.first + index] = (blob, [self.watch.wiring.ids[name] for name in names])
+        # A user says it again, over another line, where it is not complete.
+        said = self._said.setdefault(f"{source.partition('~')[0]}/{frame.handle}", _Said())
+        said.add(frame.first, frame.first + len(frame.blobs) - 1)
 
     def _completed(self, source: str, target: str, frame: Completed) -> None:
         sent = self._sent[target, frame.handle]

@@ -15,7 +15,7 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 5_000
+SLACK_BYTES = 8_000
 SLACK_ENTRIES = 70
 """So much may be under way at each broker when flow control goes on, and it goes on being committed."""
 RAISED_MS = 100

@@ -197,6 +197,7 @@ class ModelWiring:
         self.exchanges = {"": "direct", "amq.direct": "direct", "amq.fanout": "fanout", "amq.headers": "headers",
                           "amq.match": "headers", "amq.topic": "topic"}  # fmt: skip
         self.bindings: set[tuple[str, str, str]] = set()
+        self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
         match event:
@@ -216,20 +217,30 @@ class ModelWiring:
                     self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
             case events.Bind():
                 if event.exchange in self.exchanges and event.queue in self.ids:
-                    self.bindings.add((event.exchange, event.queue, event.key))
+                    place = (event.exchange, event.queue, event.key)
+                    self.bindings.add(place)
+                    self.arguments[place] = event.arguments
             case events.Unbind():
                 self.bindings.discard((event.exchange, event.queue, event.key))
             case _:
                 pass
 
-    def route(self, exchange: str, key: str) -> list[str]:
-        """Names of the queues a message goes to (no headers exchanges, no alternates: the workload has none)."""
+    def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> list[str]:
+        """Names of the queues a message goes to (no alternates of exchanges: the workload has none)."""
         if exchange == "":
             return [key] if key in self.ids else []
         kind = self.exchanges[exchange]
+        if kind == "headers":
+            places = [place for place in self.bindings if place[0] == exchange]
+            return sorted({place[1] for place in places if _has(self.arguments[place], headers or {})})
         return sorted(
             {queue for name, queue, pattern in self.bindings if name == exchange and _matches(kind, pattern, key)}
         )
+
+
+def _has(arguments: dict[str, Any], headers: dict[str, Any]) -> bool:
+    wanted = [headers.get(name) == value for name, value in arguments.items() if name != "x-match"]
+    return any(wanted) if arguments.get("x-match") == "any" else all(wanted)
 
 
 def _matches(kind: str, pattern: str, key: str) -> bool:

@@ -19,8 +19,10 @@ from .drains import Drains
 from .faults import Faults
 from .flows import Flows
 from .leases import Leases
+from .ledger import Ledger
 from .model import Violation
 from .moves import Moves
+from .users import HEADERS, Inbox, Outbox, User
 from .world import BROKERS, START_US, Machines, World
 
 OPERATIONS = 500
@@ -33,6 +35,9 @@ CLIENTS = 2_000
 TAIL = 25
 """Frames shown before a violation."""
 CODES = ("", "exists", "not-found", "unavailable")
+JOINING = "this broker is joining the cluster: connect to another member"
+USERS = (0.4, 0.7, 1.0)
+"""Shares of clients that are programs on the client books; the others say whatever frame they like."""
 
 
 class Story:
@@ -45,6 +50,7 @@ class Story:
         append_bytes: an `Append` carries no more, so that requests are cut in two.
         flow_limit: bytes and entries a member may be behind by; small, so that little traffic is much.
         flow_patience: when one who is behind is given up: by how many limits, after how many ms.
+        users: programs on the client books; `share` of all clients.
         faults: on half of the seeds, processes die, stand still and are cut off (`faults.py`).
     """
 
@@ -80,8 +86,12 @@ class Story:
         self.drains = Drains(self.world, self.watch, self.deliveries)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
+        little = self.flow_limit[0] < flow.LIMIT_BYTES
+        self.ledger = Ledger(self.world, self.watch, (10, 40) if little else (10, 60, 300))
         self.operations = 0
         self.clients: list[Client] = []
+        self.users: list[User] = []
+        self.share = rng.choice(USERS)
         self.queues: list[str] = []
         self.temporary: list[str] = []
         self._temporaries = 0
@@ -107,6 +117,16 @@ class Story:
         self.clients.append(client)
         return client
 
+    def user(self) -> User:
+        rng = self.rng
+        heartbeat_ms = rng.choice([0, 0, 100, 500])
+        user = User(
+            self.world, self.ledger, f"u{len(self.users) + 1}", rng.choice(self.serving()), rng, heartbeat_ms,
+            rng.random() < 0.9,
+        )  # fmt: skip
+        self.users.append(user)
+        return user
+
     def serving(self) -> list[str]:
         """Brokers that take clients, as far as one can know."""
         return [b for b in self.world.brokers if self.world.serves(b)] or list(self.world.brokers)
@@ -116,8 +136,12 @@ class Story:
         end = self.world.now_us + limit_us
         while not done():
             if self.world.now_us >= end:
-                raise Violation(f"I17: not within {limit_us / 1e6:g} simulated seconds: {what}")
+                raise Violation(f"I17: not within {limit_us / 1e6:g} simulated seconds: {what}{self._stuck()}")
             self.world.run_for(5_000)
+
+    def _stuck(self) -> str:
+        """Users that are not at rest, for the reader."""
+        return "".join(f"; {user.state()}" for user in self.users if user.alive and not user.behave(False))
 
     # ---- the beginning: queues, bindings, senders and receivers
 
@@ -133,6 +157,13 @@ class Story:
         admin.command("bind", exchange="topics", queue=self.queues[1], key="x.#")
         admin.command("bind", exchange="topics", queue=self.queues[-1], key="x.*")
         admin.command("bind", exchange="amq.direct", queue=self.queues[-1], key="k")
+        admin.command("declare_exchange", name="everybody", type="fanout")
+        for name in self.queues[1:]:
+            admin.command("bind", exchange="everybody", queue=name)
+        admin.command("bind", exchange=HEADERS, queue=self.queues[1], arguments={"c": 1})
+        admin.command(
+            "bind", exchange=HEADERS, queue=self.queues[-1], key="2", arguments={"c": 1, "d": "x", "x-match": "any"}
+        )
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
         for _ in range(rng.choice([2, 3])):
             self._new_sender()
@@ -161,14 +192,38 @@ class Story:
 
     def _new_sender(self) -> None:
         rng = self.rng
+        if rng.random() < self.share:
+            user = self.user()
+            for _ in range(rng.choice([1, 2])):
+                self._user_sends(user)
+            if rng.random() < 0.3:
+                self._user_receives(user)
+            return
         client = self.client()
         for _ in range(rng.choice([1, 2])):
             exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
                                         *[("", name) for name in self.queues[1:] * 2]])  # fmt: skip
             client.attach_sender(exchange, key)
 
+    def _user_sends(self, user: User) -> None:
+        rng = self.rng
+        direct = [("", name) for name in self.queues[1:] * 2]
+        exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
+                                    ("everybody", ""), (HEADERS, ""), (HEADERS, None), *direct, *direct])  # fmt: skip
+        user.sender(exchange, key, rng.choice([1, 5, 50, CAPACITY]))
+
+    def _user_receives(self, user: User) -> None:
+        rng = self.rng
+        mode = "browse" if rng.random() < 0.15 else "consume"
+        user.receiver(rng.choice(self.queues), rng.choice([0, 1, 3, 20, 100, 1000]), mode, rng.random() > 0.15)
+
     def _new_receivers(self) -> None:
         rng = self.rng
+        if rng.random() < self.share:
+            user = self.user()
+            for _ in range(rng.choice([1, 1, 2])):
+                self._user_receives(user)
+            return
         client = self.client()
         for _ in range(rng.choice([1, 1, 2])):
             mode = "browse" if rng.random() < 0.1 else "consume"
@@ -197,6 +252,8 @@ class Story:
                     world.run_for(rng.choice([10_000, 10_000, 100_000, 700_000, 1_500_000]))
                 self.faults.maybe(rng)
                 self._replace_the_cut_off()
+            self._cut_users()
+            self._replace_the_cut_off()
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
 
@@ -207,29 +264,59 @@ class Story:
                 client.replaced = True
                 senders = any(not link.mode for link in client.links.values())
                 (self._new_sender if senders else self._new_receivers)()
+        for user in self.users:
+            if not user.replaced and user.over and len(self.users) < CLIENTS:
+                user.replaced = True
+                (self._new_sender if user.outboxes else self._new_receivers)()
+
+    def _cut_users(self) -> None:
+        """Lines of users break, and some users leave."""
+        rng = self.rng
+        if rng.random() < 0.05:
+            lined = [user for user in self.users if user.line is not None]
+            for user in rng.sample(lined, min(len(lined), rng.choice([1, 1, 2, len(lined)]))):
+                user.cut()
+        elif rng.random() < 0.01:
+            live = [user for user in self.users if user.alive]
+            if live:
+                rng.choice(live).leave()
 
     def _act(self, batch: int) -> None:
         rng = self.rng
         live = [client for client in self.clients if client.opened and client.alive]
-        if rng.random() < 0.05 and live:
+        users = [user for user in self.users if user.alive and user.opened]
+        if rng.random() < 0.05 and (live or users):
             self.operations += 1
-            self._manage(rng.choice(live))
+            self._manage(rng.choice([*live, *users]))
             return
+        open_links: list[tuple[Client, int, Link] | Outbox | Inbox]
         open_links = [(c, h, link) for c in live for h, link in c.links.items() if link.open]
+        open_links += [link for user in users for link in user.links() if link.open]
         if not open_links:
             self.world.run_for(1_000)
             if rng.random() < 0.05:
                 self._new_sender()
                 self._new_receivers()
             return
-        client, handle, link = rng.choice(open_links)
+        chosen = rng.choice(open_links)
         self.operations += 1
+        if isinstance(chosen, Outbox):
+            chosen.act(rng, batch)
+            if chosen.closing:
+                self._new_sender()
+            return
+        if isinstance(chosen, Inbox):
+            chosen.act(rng)
+            if chosen.closing:
+                self._new_receivers()
+            return
+        client, handle, link = chosen
         if link.mode:
             self._receive(client, handle, link)
         else:
             self._send(client, handle, link, batch)
 
-    def _manage(self, client: Client) -> None:
+    def _manage(self, client: Client | User) -> None:
         rng = self.rng
         what = rng.random()
         if what < 0.2:
@@ -239,8 +326,12 @@ class Story:
             self.temporary.append(name)
         elif what < 0.4 and self.temporary:
             name = rng.choice(self.temporary)
-            client.attach_sender("", name)
-            self.client().attach_receiver(name)
+            if isinstance(client, User):
+                client.sender("", name, rng.choice([1, 50]))
+                self.user().receiver(name, rng.choice([0, 3, 100]))
+            else:
+                client.attach_sender("", name)
+                self.client().attach_receiver(name)
         elif what < 0.5 and self.temporary:
             self.temporary.remove(name := rng.choice(self.temporary))
             for other in rng.sample(self.clients, len(self.clients) // 2):
@@ -249,6 +340,16 @@ class Story:
                     for handle, link in other.links.items():
                         if link.target == name and link.open:
                             other.detach(handle)  # crosses the broker's own word that the queue is gone
+            for user in self.users:
+                for link in user.links():
+                    if link.open and name in (getattr(link, "target", ""), getattr(link, "queue", "")):
+                        closing = (
+                            user.close_sender(link, rng.random() < 0.5)
+                            if isinstance(link, Outbox)
+                            else user.close_receiver(link)
+                        )
+                        if rng.random() < 0.5:
+                            user.start(closing)
             client.command("delete_queue", name=name)
         elif what < 0.8:
             client.command("purge", name=rng.choice(self.queues + self.temporary), count=rng.choice([0, 1, 5]))
@@ -339,6 +440,11 @@ class Story:
             self.until(self.moves.done, "who joins has joined, and who leaves has left", HEAL_US)
             self._replace_the_cut_off()
         world.run_for(150_000)
+        self.until(
+            lambda: all(user.over or (user.conversation.whole and user.behave(False)) for user in self.users),
+            "every user has found a broker that serves it, and all it said is answered", HEAL_US,
+        )  # fmt: skip
+        self._replace_the_cut_off()
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
         alive = [client for client in self.clients if client.alive] or [self.client()]
@@ -357,6 +463,8 @@ class Story:
                 draining.setdefault(link.target, []).append((client, link))
             elif rng.random() < 0.5:
                 client.flow(handle, 5, 1)  # too little for any message: it must not stand in the others' way
+        self._users_part(how)
+        world.run(max(world.now_us, world.noticed_us))
         served = set(draining)
         drainers = [
             self.client(broker) for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())]))
@@ -375,7 +483,7 @@ class Story:
                 if link.open:
                     drainer.flow(handle, 100_000)
         self.until(
-            lambda: self._drain(draining, alive) and self._accept_all(alive) and self._drained(),
+            lambda: self._drain(draining, alive) and self._accept_all(alive) and self._behaves() and self._drained(),
             "queues are drained",
         )
         links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
@@ -386,6 +494,13 @@ class Story:
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
         self._finish(alive)
+
+    def _users_part(self, how: str) -> None:
+        """Users who stay go on accepting; who browses has seen what is there."""
+        for user in self.users:
+            for inbox in user.inboxes.values():
+                if inbox.open and how == "leave":
+                    user.start(user.close_receiver(inbox))
 
     def _drain(self, draining: dict[str, list[tuple[Client, Link]]], alive: list[Client]) -> bool:
         """Who is to empty a queue may lose his replica, or all his broker: another takes his place."""
@@ -407,6 +522,10 @@ class Story:
                     client.settle(handle, ACCEPT, list(link.held))
                     busy = True
         return not busy
+
+    def _behaves(self) -> bool:
+        behaved = [user.behave(True) for user in self.users if user.alive]
+        return all(behaved)
 
     def _drained(self) -> bool:
         return not any(model.live for id, model in self.watch.models.items() if id not in self.watch.gone)
@@ -430,8 +549,25 @@ class Story:
         failed = [link.target for client in alive for link in client.links.values() if link.failed]
         if wrong or any(not target.startswith("t") for target in failed):
             raise Violation(f"refused without cause: {wrong[:3]} {failed[:3]}")
+        self._users_end()
         closed = {name: why for name, why in world.closed.items() if self.faults is None or why[0] != "unavailable"}
-        self.moves.check_closed(closed, {client.name: client.broker for client in self.clients})
+        # A user may come back before its old line is known to be dead, and tries members that have only just come.
+        closed = {name: why for name, why in closed.items() if name not in self.ledger.lines or not _tried(why)}
+        self.moves.check_closed(closed, {client.name: client.broker for client in self.clients} | self.ledger.lines)
+
+    def _users_end(self) -> None:
+        for user in self.users:
+            for what, error in user.errors:
+                once = error.code == "connection-lost" and (user.over or what in ("purge", "delete_queue"))
+                if error.code not in CODES and not once:
+                    raise Violation(f"{user.name}: {what} is refused without cause: {error!r}")
+            for outbox in user.outboxes.values():
+                if outbox.failed and not (outbox.target or "").startswith("t"):
+                    raise Violation(f"{user.name}: refused without cause: {outbox.failed[:3]} to {outbox.target}")
+
+
+def _tried(why: tuple[str, str]) -> bool:
+    return why[0] == "in-use" or why == ("unavailable", JOINING)
 
 
 def _all_told(item: tuple[Client, int, Link]) -> bool:

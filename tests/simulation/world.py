@@ -38,7 +38,7 @@ from mantamq.protocol.effects import (
     WantSpare,
     is_sequencer,
 )
-from mantamq.protocol.frames import Beat, Beating, Frame
+from mantamq.protocol.frames import Beat, Beating, Frame, Ping, Pong, Refused
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.ownership import OwnershipMachine
@@ -74,6 +74,7 @@ class World:
         steps: called with the machine's name after each batch.
         trace: the last frames sent, as (time, source, target, frame); `digest` covers all of them.
         posted: how many frames were sent, heartbeats apart.
+        noticed_us: when the last broken line of a client is known to its broker.
         crashes: how many processes have died.
         deaths: called with (name, machine) when a process dies.
         spares: whether every stream has its majority without that broker, so that it may be gone for good.
@@ -113,6 +114,7 @@ class World:
         self.arrivals: list[Callable[[str, str, Frame], None]] = []
         self.steps: list[Callable[[str], None]] = []
         self.clients: dict[str, Any] = {}
+        self.noticed_us = 0
         self._guests: set[str] = set()  # every client there ever was
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
@@ -208,7 +210,14 @@ class World:
         self.brokers = (*self.brokers, broker)
         self._incs[broker] = 0
         self._start_broker(broker)
+        self._tell_members()
         return broker
+
+    def _tell_members(self) -> None:
+        """Whoever supervises the cluster tells every broker who is there."""
+        for broker in self.brokers:
+            if broker in self.machines:
+                self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
 
     def remove_broker(self, broker: str) -> None:
         """Have a member leave, or taken out if it is dead for good, as whoever supervises the cluster does: ask until it
@@ -235,6 +244,7 @@ class World:
         self.leaving.discard(broker)
         self._gone.add(broker)
         self.crash(broker, back=False)
+        self._tell_members()
 
     def _start_ownership(self) -> None:
         self._incs[OWNERSHIP] += 1
@@ -276,7 +286,12 @@ class World:
                 at = max(self._last.get((name, other), 0), self.now_us + self.rng.randrange(10, 3000))
                 self.at(at, lambda other=other, machine=machine: self._tell_dead(other, name))
         for client in [c for c, at in self.clients.items() if getattr(at, "broker", "") == name]:
-            del self.clients[client]
+            # What had been said to it may still arrive, before it notices.
+            at = max(self._last.get((name, client), 0), self.now_us + self.rng.randrange(10, 3000))
+            if self.clients[client].outlives():
+                self.at(at, lambda client=client: self._hang_up(client, "the broker died"))
+            else:
+                del self.clients[client]
         if not back:
             self._gone.add(name)
             for replica in [other for other in self.machines if other.startswith(name + ".")]:
@@ -294,6 +309,12 @@ class World:
             self.after(delay_us, lambda: self._start_broker(name))
         else:
             self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
+
+    def _hang_up(self, client: str, reason: str) -> None:
+        """A client finds its connection closed."""
+        found = self.clients.pop(client, None)
+        if found is not None:
+            found.hung_up(reason)
 
     def _break(self, pair: Pair) -> None:
         """What is on its way is lost."""
@@ -400,16 +421,26 @@ class World:
         self._guests.add(name)
         self.give(broker, PeerUp(name))
 
-    def cut_client(self, name: str, broker: str, lose: bool = False) -> None:
-        """The client is gone: nothing reaches it; the broker hears so behind what it had sent, or (`lose`) at once."""
+    def cut_client(self, name: str, broker: str, lose: bool = False, late_us: int = 0) -> None:
+        """The client is gone: nothing reaches it; the broker hears so behind what it had sent, or (`lose`) at once; or
+        later by `late_us`."""
         self.clients.pop(name, None)
         pair = (name, broker)
-        arrival = self.now_us + 10
+        arrival = self.now_us + 10 + late_us
         if lose:
             self._epoch[pair] = self._epoch.get(pair, 0) + 1
         else:
             arrival = max(self._last.get(pair, 0), arrival)
-        self.at(arrival, lambda: self.give(broker, PeerDown(name)))
+        machine = self.machines.get(broker)
+        self.noticed_us = max(self.noticed_us, arrival)
+        self.at(arrival, lambda: self.give(broker, PeerDown(name)) if self.machines.get(broker) is machine else None)
+
+    def silence_client(self, name: str, broker: str) -> None:
+        """Nothing passes between the two any more, and nobody is told."""
+        self.clients.pop(name, None)
+        for pair in ((name, broker), (broker, name)):
+            self._down.add(pair)
+            self._break(pair)
 
     # ---- time
 
@@ -434,7 +465,7 @@ class World:
     # ---- frames
 
     def post(self, source: str, target: str, frame: Frame) -> None:
-        if type(frame) not in (Beat, Beating):
+        if type(frame) not in (Beat, Beating, Ping, Pong):
             self.posted += 1
         self.trace.append((self.now_us, source, target, frame))
         data = encode_frame(frame)
@@ -470,7 +501,10 @@ class World:
                 tap(source, target, frame)
             self.clients[target].receive(frame)
         elif target in self.machines:
-            self.give(target, Received(source, frame))
+            if type(frame) is not Ping:
+                self.give(target, Received(source, frame))
+            elif target not in self._frozen:  # the shell answers
+                self.post(target, source, Pong())
 
     def give(self, name: str, input: Any) -> None:
         if name not in self.machines:
@@ -540,8 +574,7 @@ class World:
                 self._pause(name, self._unread, effect.peer, effect.paused)
             elif kind is Close:
                 self.closed[effect.peer] = (effect.code, effect.text)
-                self.clients.pop(effect.peer, None)
-                self.give(name, PeerDown(effect.peer))
+                self._close(name, effect)
             elif kind is Retire:
                 if effect.left:
                     self._end(name)
@@ -555,6 +588,16 @@ class World:
                     self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))
             else:
                 raise TypeError(f"{name} asks for {effect!r}, which the world cannot do")
+
+    def _close(self, broker: str, effect: Close) -> None:
+        """The shell says why, behind all else, and closes the connection."""
+        client = self.clients.get(effect.peer)
+        if client is not None and client.outlives():
+            self.post(broker, effect.peer, Refused(effect.code, effect.text))
+            self.at(self._last.get((broker, effect.peer), 0), lambda: self._hang_up(effect.peer, effect.text))
+        else:
+            self.clients.pop(effect.peer, None)
+        self.give(broker, PeerDown(effect.peer))
 
     def _dies(self, name: str) -> bool:
         """Whether the process is dead: in the midst of what it says, if it is doomed."""

@@ -1,0 +1,165 @@
+"""What users put and what they are told, message by message: nothing is changed, lost or said otherwise the second time.
+
+Shares no code with the client books: numbers are counted here, and blobs are opened by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from mantamq.client import Message
+from mantamq.protocol import events
+from mantamq.protocol.frames import Completed, Failed, Transfer
+from mantamq.protocol.framing import encode_frame
+
+from .checkers import Watcher
+from .model import ModelQueue, Violation, each
+from .world import World
+
+if TYPE_CHECKING:
+    from .users import Inbox, Line, Outbox
+
+FIELDS = ("body", "subject", "properties", "ttl", "priority", "correlation_id", "reply_to", "durable", "content_type",
+          "message_id")  # fmt: skip
+Sender = tuple[str, int]
+"""(client id, handle)"""
+
+
+@dataclass(slots=True)
+class Put:
+    """A message as its user put it. Attributes: fields (in the order of `FIELDS`), at_us (when)."""
+
+    fields: tuple[Any, ...]
+    at_us: int
+
+    @property
+    def ttl_ms(self) -> int | None:
+        ttl = self.fields[3]
+        return None if ttl is None else int(ttl * 1000)
+
+
+class Ledger:
+    """Args: padding (bytes that some messages have more).
+
+    Attributes: counts (what has been seen, how often: a checker that sees nothing proves nothing), lines (every
+    connection of a user -> its broker)."""
+
+    def __init__(self, world: World, watch: Watcher, padding: tuple[int, ...] = (10,)) -> None:
+        self.world, self.watch, self.padding = world, watch, padding
+        self.counts: dict[str, int] = {}
+        self.lines: dict[str, str] = {}  # line -> its broker
+        self._put: dict[Sender, dict[int, Put]] = {}
+        self._bodies: dict[bytes, Put] = {}
+        self._said: dict[tuple[str, int, int], bytes] = {}  # (client, handle, first number) -> the frame said first
+        self._numbers: dict[Sender, int] = {}  # the highest number that was ever said
+        self._done: dict[Sender, set[int]] = {}
+        self._taken: dict[str, set[int]] = {}  # queue id -> positions that were ever acquired
+        self._from: dict[Sender, int] = {}  # the highest number said on the connection before the last
+        watch.on_commit.append(self._committed)
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    # ---- sending
+
+    def put(self, sender: Outbox, number: int, message: Message) -> None:
+        fields = tuple(getattr(message, name) for name in FIELDS)
+        put = Put(fields, self.world.now_us)
+        self._put.setdefault(sender.key, {})[number] = put
+        self._bodies[fields[0]] = put
+
+    def said(self, line: Line, frame: Transfer, sender: Outbox) -> None:
+        """A transfer leaves: each number is the message that was put under it, said as it was said first."""
+        client, handle = key = (line.user.name, frame.handle)
+        data = encode_frame(frame)
+        first = self._said.setdefault((client, handle, frame.first), data)
+        if first is not data:
+            self.count("said again")
+            if first != data:
+                raise Violation(
+                    f"{client}: transfer {frame.first} of {handle} is said again, and not as it was said first"
+                )
+        ttl = dict(zip(frame.ttl[::2], frame.ttl[1::2], strict=True))
+        puts = self._put[key]
+        for index, blob in enumerate(frame.blobs):
+            put = puts.get(frame.first + index)
+            fields = _fields(blob)
+            if put is None or fields != put.fields:
+                raise Violation(f"{client}: number {frame.first + index} of {handle} leaves as {fields}, put was {put}")
+            if ttl.pop(index, None) != put.ttl_ms:
+                raise Violation(
+                    f"{client}: number {frame.first + index} of {handle} leaves with another's ttl: {frame.ttl}"
+                )
+            if sender.keyed and (frame.keys is None or frame.keys[index] != (put.fields[1] or "")):
+                raise Violation(f"{client}: number {frame.first + index} of {handle} leaves by another's key")
+            if sender.headers and (frame.headers is None or frame.headers[index] != (put.fields[2] or {})):
+                raise Violation(f"{client}: number {frame.first + index} of {handle} leaves with another's properties")
+        if ttl:
+            raise Violation(f"{client}: transfer {frame.first} of {handle} has a ttl for nobody: {frame.ttl}")
+
+    def told(self, client: str, frame: Completed | Failed) -> None:
+        self._done.setdefault((client, frame.handle), set()).update(each(frame.ranges))
+
+    def unsettled(self, sender: Sender) -> int:
+        """How many messages were put and are not complete."""
+        return len(self._put.get(sender, ())) - len(self._done.get(sender, ()))
+
+    # ---- in the log
+
+    def _committed(self, stream: str, event: events.AnyEvent, model: ModelQueue, effective: bool) -> None:
+        if isinstance(event, events.Enqueue):
+            sender, _, handle = event.client.rpartition("/")
+            puts = self._put.get((sender, int(handle))) if sender else None
+            if puts is not None:
+                self._enqueued(stream, event, puts)
+        elif isinstance(event, events.Acquire):
+            taken = self._taken.setdefault(stream, set())
+            taken.update(each([n for i in range(0, len(event.runs), 3) for n in event.runs[i + 1 : i + 3]]))
+
+    def _enqueued(self, stream: str, event: events.Enqueue, puts: dict[int, Put]) -> None:
+        expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
+        for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
+            put = puts[number]
+            if _fields(blob)[0] != put.fields[0]:
+                raise Violation(f"{stream}: number {number} of {event.client} is another message")
+            at_ms, ttl_ms = expiry.get(index), put.ttl_ms
+            if (at_ms is None) != (ttl_ms is None):
+                raise Violation(f"{stream}: number {number} of {event.client} has ttl {ttl_ms}, and expires at {at_ms}")
+            now_ms = self.world.now_us // 1000
+            if at_ms is not None and ttl_ms is not None and not put.at_us // 1000 <= at_ms - ttl_ms <= now_ms:
+                raise Violation(f"{stream}: number {number} of {event.client} has ttl {ttl_ms}, and expires at {at_ms}")
+
+    # ---- receiving
+
+    def got(self, inbox: Inbox, message: Message) -> None:
+        """A message is in its user's hands: every field is as it was put."""
+        self.count("fetched")
+        put = self._bodies.get(message.body)
+        if put is None:
+            if message.properties != {"mantamq.undecodable": True} and message.body not in self._put_raw():
+                raise Violation(f"{inbox.user.name} gets {message}, which no user has put")
+            return
+        fields = tuple(getattr(message, name) for name in FIELDS)
+        if fields != put.fields:
+            raise Violation(f"{inbox.user.name} gets {fields}, put was {put.fields}")
+
+    def _put_raw(self) -> tuple[bytes, ...]:
+        return ()
+
+    def never_taken(self, model: ModelQueue) -> set[int]:
+        """Positions that are there and have never been acquired: whoever browses must have seen them."""
+        taken = self._taken.get(model.id, set())
+        return {position for position in model.live if model.place[position] == "available" and position not in taken}
+
+
+def _fields(blob: bytes) -> tuple[Any, ...]:
+    """The fields of a blob, those left out at their defaults."""
+    values = _decode(blob)
+    return (*values, *DEFAULTS[len(values) :])
+
+
+DEFAULTS = (b"", None, None, None, None, None, None, False, None, None)
+_decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode

@@ -1,0 +1,670 @@
+"""A simulated user: a program on the product's own client books, which finds another broker when its own is lost.
+
+`Conversation`, `SenderCore`, `ReceiverCore` and `Search` are the product's; what its drivers do around them (dial, wait,
+keep the heartbeat, fetch, get) is done here in virtual time. Raw clients, who say what no book would, are in
+`clients.py`. What each may be told is watched at its line, as with any client; what its user sees, by the ledger.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from typing import Any
+
+from mantamq.client import Message
+from mantamq.client.conversation import Conversation
+from mantamq.client.errors import ConnectionLost, MantaError
+from mantamq.client.receiving import ReceiverCore
+from mantamq.client.reconnect import Search
+from mantamq.client.sending import SenderCore
+from mantamq.protocol.frames import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
+    AttachReceiver,
+    AttachSender,
+    Completed,
+    Failed,
+    Flow,
+    Frame,
+    Open,
+    Transfer,
+)
+from mantamq.protocol.framing import FrameBuffer, encode_frame
+
+from .clients import Client
+from .ledger import Ledger
+from .model import Violation
+from .world import World
+
+Task = Generator[Callable[[], bool], None, None]
+"""What waits as a driver's calls do: yields what it waits for."""
+SEARCH_S = 30.0
+"""How long another broker is looked for (the drivers' default)."""
+GREETED_US = 10_000_000
+"""A broker must take over all links in this time (the drivers' default)."""
+TTL_S = (None, None, None, None, 0, 0.02, 0.2, 3, 600, 86_400)
+PRIORITIES = (None, None, None, 0, 4, 9)
+PROPERTIES = (None, None, {}, {"c": 1}, {"c": 1, "d": "x"}, {"d": "y"})
+HEADERS = "amq.match"
+"""The exchange that routes by properties."""
+KEYS = ("x", "x.y", "x.y.z", "y")
+
+
+class Line(Client):
+    """One connection of a user; the next broker gets another one."""
+
+    def __init__(self, user: User, name: str, broker: str) -> None:
+        self.user = user
+        user.ledger.lines[name] = broker
+        super().__init__(user.world, name, broker, greets=False)
+
+    def outlives(self) -> bool:
+        return True
+
+    def hung_up(self, reason: str) -> None:
+        self.user.gone(self, reason)
+
+    def write(self, data: bytes) -> None:
+        """What the books say, as bytes: so nothing of theirs is shared with whoever reads it."""
+        for frame in FrameBuffer().feed(data):
+            if type(frame) is Open:
+                self.world.post(self.name, self.broker, frame)
+                continue
+            if type(frame) is Transfer:
+                self.user.ledger.said(self, frame, self.user.outboxes[frame.handle])
+            elif type(frame) is AttachReceiver and frame.handle in self.links:
+                raise Violation(f"{self.name}: handle {frame.handle} is attached twice")
+            self.send(frame)
+            if type(frame) is Flow:
+                self.user.granted(frame)
+
+    def receive(self, frame: Frame) -> None:
+        if frame.__class__ is Completed or frame.__class__ is Failed:
+            self.user.ledger.told(self.user.name, frame)  # type: ignore[arg-type]
+        super().receive(frame)
+        self.user.heard(self, frame)
+
+
+class Outbox:
+    """A sender of a user.
+
+    Attributes:
+        core: its books, None until it is attached. number: of the last message put.
+        closing: its user has closed it. code: why it could not be attached.
+        failed: ranges of numbers that were refused.
+    """
+
+    def __init__(self, user: User, handle: int, exchange: str, target: str | None, capacity: int) -> None:
+        self.user, self.handle, self.exchange, self.target = user, handle, exchange, target
+        self.capacity = capacity
+        self.core: SenderCore | None = None
+        self.number = 0
+        self.keyed = target is None
+        self.headers = exchange == HEADERS
+        self.closing = False
+        self.code = ""
+        self.failed: list[tuple[list[int], str]] = []
+        self.key = (user.name, handle)
+
+    @property
+    def open(self) -> bool:
+        return self.core is not None and self.core.failure is None and not self.closing
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.code) or (self.core is not None and self.core.failure is not None)
+
+    def act(self, rng: random.Random, batch: int) -> None:
+        core = self.core
+        assert core is not None
+        while core.failures:
+            ranges, error = core.failures.pop(0)
+            self.failed.append((ranges, error.code))
+        chance = rng.random()
+        if chance < 0.02:
+            self.user.start(self.user.close_sender(self, rng.random() < 0.5))
+        elif chance < 0.08 or not self.user.conversation.online:
+            core.flush()  # a sender that must wait says what has gathered
+        else:
+            plain = rng.random() < 0.3
+            for _ in range(rng.choice([1, 2, batch])):
+                if core.full():
+                    core.flush()
+                    break
+                self._put(rng, plain)
+
+    def _put(self, rng: random.Random, plain: bool) -> None:
+        core = self.core
+        assert core is not None
+        number = self.number + 1
+        body = f"{self.user.name}/{self.handle}:{number}".encode()
+        if rng.random() < 0.1:
+            body += bytes(rng.choice(self.user.ledger.padding))
+        message: Message | bytes = body
+        if not plain or self.keyed or self.headers:
+            message = Message(
+                body, rng.choice(KEYS) if self.keyed else None, rng.choice(PROPERTIES), rng.choice(TTL_S),
+                rng.choice(PRIORITIES), durable=rng.random() < 0.1, message_id=rng.choice([None, None, "m"]),
+            )  # fmt: skip
+        # In the ledger first: it may leave at once.
+        self.number = number
+        self.user.ledger.put(self, number, message if isinstance(message, Message) else Message(message))
+        core.put(message)
+
+
+class Inbox:
+    """A receiver of a user.
+
+    Attributes:
+        core: its books, None until it is attached.
+        hands: messages fetched and not settled, in the order of fetching.
+        accepted: positions accepted since all settlements were last complete.
+        other: positions that were ever settled otherwise.
+        positions: of a browser, all it has seen.
+    """
+
+    def __init__(self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool) -> None:
+        self.user, self.handle, self.queue, self.capacity = user, handle, queue, capacity
+        self.browse = mode == "browse"
+        self.settles = accept and not self.browse
+        self.core: ReceiverCore | None = None
+        self.closing = False
+        self.code = ""
+        self.calls = 0
+        self.hands: list[Message] = []
+        self.accepted: list[int] = []
+        self.other: set[int] = set()
+        self.lost = 0
+        self.positions: list[int] = []
+
+    @property
+    def open(self) -> bool:
+        return self.core is not None and self.core.failure is None and not self.closing
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.code) or (self.core is not None and self.core.failure is not None)
+
+    def act(self, rng: random.Random) -> None:
+        core, user = self.core, self.user
+        assert core is not None
+        chance = rng.random()
+        if chance < 0.4:
+            for _ in range(rng.choice([1, 3, 20, 100])):
+                if not self.take():
+                    break
+        if self.calls < 3 and chance < (0.5 if not self.capacity else 0.06):
+            if rng.random() < 0.5:
+                user.start(user.fetch(self, rng.choice([0, 5_000, 200_000, 3_000_000])))
+            else:
+                user.start(user.get(self, rng.choice([1, 1, 5, 50])))
+        elif chance < 0.9:
+            self._settle(rng)
+        elif chance < 0.95:
+            core.flush()
+        elif chance < 0.98:
+            user.start(user.close_receiver(self))
+
+    def take(self) -> bool:
+        """Fetch one that is here."""
+        core = self.core
+        assert core is not None
+        message = core.fetch()
+        if message is None:
+            return False
+        self.user.ledger.got(self, message)
+        if self.settles:
+            self.hands.append(message)
+        elif self.browse:
+            if self.positions and message.position <= self.positions[-1]:
+                raise Violation(
+                    f"{self.user.name} browses {self.queue} and sees {message.position} after {self.positions[-1]}"
+                )
+            self.positions.append(message.position)
+        return True
+
+    def _settle(self, rng: random.Random) -> None:
+        if not self.hands:
+            return
+        count = rng.randrange(1, len(self.hands) + 1)
+        if rng.random() < 0.3:
+            rng.shuffle(self.hands)
+        kinds = rng.choice(
+            [[ACCEPT], [ACCEPT], [ACCEPT], [RELEASE], [REJECT], [ACCEPT, ACCEPT, ACCEPT, RELEASE, REJECT]]
+        )
+        for message in self.hands[:count]:
+            self.settle(rng.choice(kinds), message)
+        del self.hands[:count]
+
+    def settle(self, kind: int, message: Message) -> None:
+        core = self.core
+        assert core is not None
+        if core.failure is not None:
+            return
+        if kind == ACCEPT:
+            self.accepted.append(message.position)
+        else:
+            self.other.add(message.position)
+        core.settle(kind, message)
+
+    def settled(self) -> None:
+        """All settlements are complete: what was accepted and is not lost is so in the log."""
+        core = self.core
+        assert core is not None
+        accepted, self.accepted = self.accepted, []
+        lost = core.lost[self.lost :]
+        self.lost = len(core.lost)
+        model = self.user.ledger.watch.model_of(self.queue)
+        if core.failure is not None or model is None:
+            return
+        self.user.ledger.count("settlements complete")
+        for position in dict.fromkeys(accepted):
+            if accepted.count(position) > lost.count(position) and position not in self.other:
+                if model.place.get(position) != "accepted":
+                    raise Violation(
+                        f"{self.user.name} has accepted {position} of {model.id}, it is not lost, and it is "
+                        f"{model.place.get(position)}"
+                    )
+
+
+class User:
+    """One program with one conversation.
+
+    Args:
+        heartbeat_ms: 0 for none.
+        reconnects: whether it looks for another broker.
+
+    Attributes:
+        line: the connection it has now, None while it has none.
+        over: the conversation has ended.
+        errors: (command, error) of commands that failed.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        name: str,
+        broker: str,
+        rng: random.Random,
+        heartbeat_ms: int,
+        reconnects: bool,
+    ) -> None:
+        self.world, self.ledger, self.name, self.rng = world, ledger, name, rng
+        self.reconnects = reconnects
+        self.outboxes: dict[int, Outbox] = {}
+        self.inboxes: dict[int, Inbox] = {}
+        self.errors: list[tuple[str, MantaError]] = []
+        self.replaced = False
+        self._tasks: list[tuple[Task, Callable[[], bool]]] = []
+        self._lines = 0
+        self.conversation = Conversation(f"{broker}:1", "", self._write, heartbeat_ms, reconnects, client=name)
+        self._search = Search([f"{b}:1" for b in world.brokers], SEARCH_S, rng.random)
+        self._seeking = False
+        self._running = False
+        self.line: Line | None = self._dial(broker)
+        self.conversation.open()
+        self._expect(self.line, lambda: self.conversation.opened is not None)
+
+    @property
+    def over(self) -> bool:
+        return self.conversation.failure is not None
+
+    @property
+    def alive(self) -> bool:
+        return not self.over
+
+    @property
+    def opened(self) -> bool:
+        return self.conversation.opened is not None
+
+    def links(self) -> list[Outbox | Inbox]:
+        return [*self.outboxes.values(), *self.inboxes.values()]
+
+    # ---- the line
+
+    def _dial(self, broker: str) -> Line | None:
+        self._lines += 1
+        line = Line(self, self.name if self._lines == 1 else f"{self.name}~{self._lines}", broker)
+        return line if line.name in self.world.clients else None
+
+    def _write(self, data: bytes) -> None:
+        if self.line is not None:
+            self.line.write(data)
+
+    def heard(self, line: Line, frame: Frame) -> None:
+        if line is not self.line:
+            return
+        conversation = self.conversation
+        greetings = conversation.greetings
+        conversation.feed(encode_frame(frame))
+        if conversation.leave:
+            self.hang_up(conversation.leave)
+        elif conversation.greetings != greetings and conversation.beat is not None:
+            self._beat(line, conversation.beat.tick_s)
+        self.poll()
+
+    def _beat(self, line: Line, tick_s: float) -> None:
+        def tick() -> None:
+            if line is self.line and self.conversation.beat is not None:
+                if self.conversation.tick():
+                    self.world.after(int(tick_s * 1e6), tick)
+                else:
+                    self.ledger.count("silent")
+                    self.hang_up(self.conversation.leave)
+
+        self.world.after(int(tick_s * 1e6), tick)
+
+    def _expect(self, line: Line | None, done: Callable[[], bool]) -> None:
+        """The first broker must greet us."""
+        if line is None:
+            self.conversation.lost_because("nobody answers")
+            return
+
+        def late() -> None:
+            if not done() and not self.over:
+                self.conversation.lost_because("no answer in time")
+                self.hang_up("no answer in time")
+
+        self.world.after(GREETED_US, late)
+
+    def hang_up(self, reason: str, late_us: int = 0) -> None:
+        """This side closes the line."""
+        line = self.line
+        if line is not None:
+            self.world.cut_client(line.name, line.broker, self.rng.random() < 0.5, late_us)
+            self.gone(line, reason)
+
+    def gone(self, line: Line, reason: str) -> None:
+        """The line is closed."""
+        if line is not self.line:
+            return
+        conversation = self.conversation
+        reason = conversation.leave or reason
+        self.line = None
+        if self._seeking:
+            conversation.interrupted()
+        elif conversation.searchable:
+            self.ledger.count("interrupted")
+            self._seeking = True
+            broker = conversation.opened.broker if conversation.opened is not None else ""
+            self._search.lost(self.world.now_us / 1e6, broker, conversation.address, conversation.members)
+            conversation.interrupted()
+            self._seek(reason)
+        else:
+            conversation.lost_because(reason)
+        self.poll()
+
+    def _seek(self, reason: str) -> None:
+        step = self._search.next(self.world.now_us / 1e6)
+        if step is None or self.over:
+            self.conversation.lost_because(reason, self._search.tried)
+            return
+        wait_s, address, limit_s = step
+        self.world.after(
+            int(wait_s * 1e6) + self.rng.randrange(10, 2_000), lambda: self._attempt(address, limit_s, reason)
+        )
+
+    def _attempt(self, address: str, limit_s: float, reason: str) -> None:
+        """Try one broker."""
+        if self.over:
+            return
+        line = self.line = self._dial(address.partition(":")[0])
+        if line is None:  # refused: nobody listens there
+            self._seek(reason)
+            return
+        self.conversation.begin(address)
+        started_us = self.world.now_us
+
+        def look() -> None:
+            if self.line is not line:  # it broke meanwhile
+                if not self.over:
+                    self._seek(reason)
+            elif self.over:
+                return
+            elif self.conversation.whole:
+                self._seeking = False
+                self.conversation.reconnects += 1
+                self.ledger.count("reconnected")
+                self._search.found(self.world.now_us / 1e6)
+                self.poll()
+            elif self.world.now_us - started_us > (
+                limit_s * 1e6 if not self.conversation.online else limit_s * 1e6 + GREETED_US
+            ):
+                self.hang_up("no answer in time")
+                self._seek(reason)
+            else:
+                self.world.after(1_000, look)
+
+        self.world.after(500, look)
+
+    def cut(self) -> None:
+        """The line breaks: this end hears of it now, or (with heartbeats) not at all; the other now, later or first."""
+        line, rng = self.line, self.rng
+        if line is None:
+            return
+        if self.conversation.beat is not None and rng.random() < 0.4:
+            self.world.silence_client(line.name, line.broker)
+            self.world.cut_client(line.name, line.broker, True, rng.choice([0, 100_000, 3_000_000]))
+        else:
+            self.hang_up("the link broke", rng.choice([0, 0, 1_000, 50_000, 2_000_000]))
+
+    def leave(self) -> None:
+        """Close the connection, as the drivers do."""
+        conversation, line = self.conversation, self.line
+        for link in conversation.links():
+            link.flush()
+        conversation.lost(ConnectionLost("closed"))
+        if line is not None:
+            self.line = None
+            self.world.cut_client(line.name, line.broker)
+        self.poll()
+
+    # ---- what waits
+
+    def start(self, task: Task) -> None:
+        self._step(task)
+        self.poll()
+
+    def _step(self, task: Task) -> None:
+        for waits in task:
+            if not waits():
+                self._tasks.append((task, waits))
+                return
+
+    def poll(self) -> None:
+        """Go on with all that waits for what has come."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            again = True
+            while again:
+                again = False
+                for item in list(self._tasks):
+                    if item[1]():
+                        self._tasks.remove(item)
+                        self._step(item[0])
+                        again = True
+            self._look()
+        finally:
+            self._running = False
+
+    def _look(self) -> None:
+        """The books' word against the ledger's."""
+        for outbox in self.outboxes.values():
+            core = outbox.core
+            if core is not None and core.failure is None and core.unsettled != self.ledger.unsettled(outbox.key):
+                raise Violation(
+                    f"{self.name}: sender {outbox.handle} counts {core.unsettled} not complete, "
+                    f"{self.ledger.unsettled(outbox.key)} are"
+                )
+        for inbox in self.inboxes.values():
+            if inbox.accepted and inbox.core is not None and inbox.core.settled():
+                inbox.settled()
+
+    def granted(self, frame: Flow) -> None:
+        """Credit is said: with what is here it never exceeds the window, or what callers wait for."""
+
+    # ---- what a user does
+
+    def command(self, what: str, /, **arguments: Any) -> None:
+        if not self.over:
+            self.start(self._command(what, arguments))
+
+    def _command(self, what: str, arguments: dict[str, Any]) -> Task:
+        conversation = self.conversation
+        number = conversation.command(what, arguments)
+        yield lambda: conversation.replied(number)
+        try:
+            conversation.result(number)
+        except MantaError as error:
+            self.errors.append((what, error))
+        finally:
+            conversation.forget(number)
+
+    def sender(self, exchange: str, target: str | None, capacity: int) -> None:
+        def attach() -> Task:
+            yield lambda: self.opened or self.over
+            if self.over:
+                return
+            handle = conversation.attach(lambda handle: AttachSender(handle, exchange, target))
+            outbox = self.outboxes[handle] = Outbox(self, handle, exchange, target, capacity)
+            yield lambda: conversation.attached(handle)
+            try:
+                core = outbox.core = conversation.sender(handle, exchange, outbox.keyed, capacity)
+                outbox.number = core.sent
+            except MantaError as error:
+                outbox.code = error.code
+
+        conversation = self.conversation
+        if not self.over:
+            self.start(attach())
+
+    def receiver(self, queue: str, capacity: int, mode: str = "consume", accept: bool = True) -> None:
+        def attach() -> Task:
+            yield lambda: self.opened or self.over
+            if self.over:
+                return
+            handle = conversation.attach(lambda handle: AttachReceiver(handle, queue, mode, accept))
+            inbox = self.inboxes[handle] = Inbox(self, handle, queue, capacity, mode, accept)
+            yield lambda: conversation.attached(handle)
+            try:
+                inbox.core = conversation.receiver(handle, queue, capacity, inbox.settles, inbox.browse)
+            except MantaError as error:
+                inbox.code = error.code
+
+        conversation = self.conversation
+        if not self.over:
+            self.start(attach())
+
+    def close_sender(self, outbox: Outbox, wait: bool) -> Task:
+        core = outbox.core
+        assert core is not None
+        outbox.closing = True
+        core.flush()
+        mark = core.sent
+        yield lambda: not wait or core.settled(mark)
+        self.conversation.detach(outbox.handle)
+        yield lambda: self.conversation.detached(outbox.handle)
+
+    def close_receiver(self, inbox: Inbox) -> Task:
+        assert inbox.core is not None
+        inbox.closing = True
+        inbox.core.flush()
+        self.conversation.detach(inbox.handle)
+        yield lambda: self.conversation.detached(inbox.handle)
+
+    def fetch(self, inbox: Inbox, timeout_us: int) -> Task:
+        """As the drivers' `fetch(timeout)`."""
+        core = inbox.core
+        assert core is not None
+        end_us = self.world.now_us + timeout_us
+        self.world.after(timeout_us, self.poll)
+        inbox.calls += 1
+        core.ask(1)
+        try:
+            while not inbox.take() and core.failure is None:
+                yield lambda: core.ready() or self.world.now_us >= end_us
+                if core.ready():
+                    continue
+                if core.capacity == 0 and core.credit:
+                    mark = core.drain()
+                    yield lambda mark=mark: core.drained >= mark or core.failure is not None or not core.credit
+                inbox.take()
+                return
+        finally:
+            inbox.calls -= 1
+            core.unask(1)
+
+    def get(self, inbox: Inbox, count: int) -> Task:
+        """As the drivers' `get_batch(count)`."""
+        core = inbox.core
+        assert core is not None
+        inbox.calls += 1
+        core.ask(count, now=False)
+        left = count
+        try:
+            while True:
+                while left and inbox.take():
+                    left -= 1
+                    core.unask(1)
+                if not left or core.failure is not None:
+                    return
+                before = core.received
+                mark = core.drain()
+                yield lambda mark=mark: core.drained >= mark or core.failure is not None
+                if not core.available and core.received == before:
+                    self.ledger.count("heard empty")
+                    return
+        finally:
+            inbox.calls -= 1
+            core.unask(left)
+
+    # ---- the end
+
+    def state(self) -> str:
+        """Where it stands, for the reader."""
+        line = f"at {self.line.broker}" if self.line is not None else "nowhere"
+        senders = [
+            (o.handle, o.code, o.core and (o.core.unsettled, o.core.pending.keys())) for o in self.outboxes.values()
+        ]
+        receivers = [
+            (
+                i.handle,
+                i.queue,
+                i.code,
+                i.calls,
+                i.core and (i.core.credit, i.core.available, i.core.drains, i.core.drained),
+            )
+            for i in self.inboxes.values()
+        ]
+        conversation = self.conversation
+        return f"{self.name} {line}, whole {conversation.whole}, waits {len(self._tasks)}: {senders} {receivers}"
+
+    def behave(self, accept_all: bool) -> bool:
+        """Say all that has gathered; with `accept_all` fetch and accept what is here. Returns whether nothing is open."""
+        busy = bool(self._tasks) or not self.conversation.whole
+        for outbox in self.outboxes.values():
+            core = outbox.core
+            if core is None:
+                busy = busy or not outbox.code
+            elif core.failure is None:
+                core.flush()
+                busy = busy or core.unsettled > 0
+        for inbox in self.inboxes.values():
+            core = inbox.core
+            if core is None:
+                busy = busy or not inbox.code
+            elif core.failure is None:
+                if accept_all and not inbox.closing:
+                    while inbox.take():
+                        pass
+                    for message in inbox.hands:
+                        inbox.settle(ACCEPT, message)
+                    inbox.hands.clear()
+                core.flush()
+                busy = busy or not core.settled()
+        self.poll()
+        return not busy
