@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     queue.command("delete")(queue_delete)
     queue.command("list")(queue_list)
     queue.command("purge")(queue_purge)
+    queue.command("reset")(queue_reset)
     exchange = typer.Typer(help="Exchanges.", no_args_is_help=True)
     exchange.command("add")(exchange_add)
     exchange.command("delete")(exchange_delete)
@@ -89,6 +90,15 @@ def queue_purge(
     with connection(broker, token) as c:
         purged = c.purge(name, count)
     say(f"{purged:,} messages discarded from {name}", {"queue": name, "purged": purged}, as_json)
+
+
+def queue_reset(name: str, broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """Give up a queue that can never go on, since most of its replicas died with what they held.
+
+    Refused where it goes on, or would if somebody came back. Browse first what is left: it goes with the queue."""
+    with connection(broker, token) as c:
+        c.reset_queue(name)
+    say(f"queue {name} given up: declare it again to begin anew", {"queue": name, "reset": True}, as_json)
 
 
 def exchange_add(

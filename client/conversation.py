@@ -46,7 +46,7 @@ from .plain import copied
 from .receiving import ReceiverCore
 from .sending import SenderCore
 
-_ONCE = frozenset({"delete_queue", "delete_exchange", "purge"})
+_ONCE = frozenset({"delete_queue", "delete_exchange", "purge", "reset_queue"})
 """Commands that, asked twice, may do something else the second time."""
 
 

@@ -101,6 +101,13 @@ class Deleted(LinkClosed):
     code = codes.DELETED
 
 
+class Lost(Deleted):
+    """The queue of this sender or receiver was lost: most of its replicas died with what they held, and it could never
+    go on. Its name is free: declare it again to begin anew."""
+
+    code = codes.LOST
+
+
 class ConnectionLost(MantaError, ConnectionError):
     """The broker cannot be reached any more. What was not complete may or may not have happened."""
 
@@ -134,6 +141,7 @@ BY_CODE: dict[str, type[MantaError]] = {
     **{cls.code: cls for cls in _CLASSES},
     codes.UNAVAILABLE: Unavailable,
     codes.DELETED: Deleted,
+    codes.LOST: Lost,
     codes.WRONG_VERSION: ProtocolError,
     codes.INTERNAL: MantaError,
 }

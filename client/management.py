@@ -37,6 +37,10 @@ def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[None]:
     return _Ask("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _nothing)
 
 
+def _reset_queue(name: str) -> _Ask[None]:
+    return _Ask("reset_queue", {"name": name}, _nothing)
+
+
 def _declare_exchange(
     name: str, type: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool
 ) -> _Ask[bool]:
@@ -125,6 +129,17 @@ class Management:
         """Delete a queue with its messages. Raises NotFound, InUse, NotEmpty."""
         self._ask(_delete_queue(name, if_unused, if_empty))
 
+    def reset_queue(self, name: str) -> None:
+        """Give up a queue that can never go on: most of its replicas have died with what they held, and what is left of
+        it can only be browsed. Whoever is attached hears Lost, and the name is free to be declared again.
+
+        Raises:
+            NotFound: there is no such queue.
+            NotAllowed: it goes on, or would if somebody came back; the text says who.
+            Unavailable: the cluster itself cannot decide anything now.
+        """
+        self._ask(_reset_queue(name))
+
     def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
         arguments: dict[str, Any] | None = None, passive: bool = False,
@@ -192,6 +207,10 @@ class AsyncManagement:
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
         """As `Connection.delete_queue`."""
         await self._ask(_delete_queue(name, if_unused, if_empty))
+
+    async def reset_queue(self, name: str) -> None:
+        """As `Connection.reset_queue`."""
+        await self._ask(_reset_queue(name))
 
     async def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",

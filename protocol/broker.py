@@ -31,8 +31,8 @@ from .effects import (
     Tick,
     WantSpare,
 )
-from .errors import DELETED, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Entry, Evict, decode_event, encode_event
+from .errors import DELETED, IN_USE, INVALID, LOST, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
+from .events import CLUSTER, AnyEvent, DeleteQueue, Entry, Evict, Lost, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -68,6 +68,7 @@ from .frames import (
     Promised,
     QueueReply,
     Request,
+    ResetDone,
     Results,
     Settle,
     Settled,
@@ -83,9 +84,10 @@ from .keeper import Keeper
 from .lease import Lease
 from .limits import DEFAULT, Limits
 from .pulse import BEAT_MS, BROKEN_MS
+from .resets import Resets
 from .session import ReceiverLink, Session, not_attached
 from .standing import Standing
-from .transfers import Transfers
+from .transfers import Transfers, lost_text
 from .version import MINOR
 from .waiting import Told
 from .wiring import Outcome, QueueDefinition, Wiring
@@ -134,6 +136,7 @@ class BrokerMachine(Follower):
         self.standing = Standing(self, not blank)
         self.transfers = Transfers(self)
         self.told = Told()
+        self.resets = Resets(self)
         self._token = token.encode()
         self.commands = Commands(self)
         self._number = 0
@@ -245,12 +248,13 @@ class BrokerMachine(Follower):
         for request in self._requests.values():
             self.lead(request)
         self.standing.attached()
+        self.resets.attached()
 
     def beat(self, peer: str, frame: Beat) -> None:
         super().beat(peer, frame)
         if peer == self.following.leader and frame.ballot == self.following.promised:
             self.lease.heard(frame.number, frame.sure, self.now_ms)
-            self.send(peer, Beating(frame.ballot, frame.number, self.broker, self.inc))
+            self.send(peer, Beating(frame.ballot, frame.number, self.broker, self.inc, MINOR))
 
     def _watch(self) -> None:
         """Every beat: is the leader there, and may we serve?"""
@@ -355,21 +359,25 @@ class BrokerMachine(Follower):
         if definition is None:
             return
         if type(event) is DeleteQueue:
-            self._undeclared(definition)
+            self._undeclared(definition, DELETED, f"queue {definition.name!r} was deleted")
+        elif type(event) is Lost:
+            self.transfers.lost.add(definition.id)
+            self.commands.undeclared(definition.id, LOST, lost_text(definition.name))
+            self._undeclared(definition, LOST, lost_text(definition.name))
         else:
             self.hosts.starting[definition.id] = index
             # An earlier incarnation may have kept it (K4).
             self.hosts.assign(definition, not self.standing.returned)
 
-    def _undeclared(self, definition: QueueDefinition) -> None:
+    def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
         id = definition.id
-        self._detach_receivers(id, DELETED, f"queue {definition.name!r} was deleted")
+        self._detach_receivers(id, code, text)
         for session in self.sessions.values():
             for handle, sender in list(session.senders.items()):
                 if sender.exchange == "" and sender.key == definition.name:
                     session.remove_sender(handle)
                     session.end(handle)
-                    self.send(session.peer, Detached(handle, DELETED, f"queue {definition.name!r} was deleted"))
+                    self.send(session.peer, Detached(handle, code, text))
         self.hosts.forget(id)
 
     def _detach_receivers(self, id: str, code: str, text: str) -> None:
@@ -548,6 +556,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     UpdateStart: lambda machine, peer, frame: machine.standing.restore(frame),
     Yielded: lambda machine, peer, frame: machine.standing.yielded(peer),
     Left: lambda machine, peer, frame: machine.standing.has_left(peer, frame),
+    ResetDone: lambda machine, peer, frame: machine.resets.done(frame),
     Waits: lambda machine, peer, frame: machine.told.hear(peer, frame, machine.now_ms),
 }
 

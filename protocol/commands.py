@@ -81,7 +81,7 @@ class Commands:
     def __init__(self, broker: BrokerMachine) -> None:
         self._broker = broker
         self._numbers = count(1)
-        self._asked: dict[int, tuple[str, Callable[[dict[str, Any]], None]]] = {}
+        self._asked: dict[int, tuple[str, str, Callable[[dict[str, Any]], None]]] = {}  # replica, queue, what then
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete."""
@@ -111,14 +111,19 @@ class Commands:
 
     def replied(self, frame: QueueReply) -> None:
         """A queue replica has answered."""
-        _, asked = self._asked.pop(frame.number, ("", None))
+        _, _, asked = self._asked.pop(frame.number, ("", "", None))
         if asked is not None:
             asked(frame.value)
 
+    def undeclared(self, queue: str, code: str, text: str) -> None:
+        """A queue is gone: what was asked of it is not answered any more."""
+        for number in [n for n, (_, id, _) in self._asked.items() if id == queue]:
+            self._asked.pop(number)[2]({"error": text, "code": code})
+
     def lost(self, replica: str) -> None:
         """A replica has died: what it was asked is not answered any more."""
-        for number in [n for n, (peer, _) in self._asked.items() if peer == replica]:
-            self._asked.pop(number)[1]({"error": "the replica of this queue has stopped: ask again"})
+        for number in [n for n, (peer, _, _) in self._asked.items() if peer == replica]:
+            self._asked.pop(number)[2]({"error": "the replica of this queue has stopped: ask again"})
 
     # ---- wiring
 
@@ -143,6 +148,9 @@ class Commands:
             return
 
         def asked(report: dict[str, Any]) -> None:
+            if "error" in report:
+                _tell(answer, report, None)
+                return
             others = report.get("owner", "") not in ("", self._broker.broker)
             if a.if_unused and (report.get("consumers") or others):
                 answer(code=IN_USE, text=f"queue {a.name!r} has consumers: cancel them or delete without if_unused")
@@ -188,17 +196,20 @@ class Commands:
         if host is None:
             raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
         number = next(self._numbers)
-        self._asked[number] = host, asked
+        self._asked[number] = host, queue.id, asked
         self._broker.send(host, QueueCommand(queue.id, number, name, argument))
 
     def _purge(self, answer: Answer, a: PurgeArguments) -> None:
         if a.count < 0:
             raise PeerError(INVALID, "purge takes a count of messages, or 0 for all")
-        self._ask(self._queue_named(a.name), "purge", a.count, answer)
+        self._ask(self._queue_named(a.name), "purge", a.count, lambda report: _tell(answer, report, report))
+
+    def _reset_queue(self, answer: Answer, a: NameArguments) -> None:
+        self._broker.resets.ask(self._queue_named(a.name), answer)
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
-        self._ask(queue, "stat", 0, lambda report: answer(_described(queue, report)))
+        self._ask(queue, "stat", 0, lambda report: _tell(answer, report, _described(queue, report)))
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
         queues = [q for q in self._broker.wiring.queues() if q.id in self._broker.hosts.of]
@@ -247,6 +258,14 @@ def vars_of(value: Any) -> dict[str, Any]:
     return msgspec.to_builtins(value)
 
 
+def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:
+    """What a replica has answered, or that it could not."""
+    if "error" in report:
+        answer(code=report.get("code", UNAVAILABLE), text=report["error"])
+    else:
+        answer(value)
+
+
 def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]:
     definition = {
         "name": queue.name,
@@ -266,6 +285,7 @@ _COMMANDS: dict[str, tuple[Callable[[Commands, Answer, Any], None], type[msgspec
     "bind": (Commands._bind, BindArguments),
     "unbind": (Commands._unbind, UnbindArguments),
     "purge": (Commands._purge, PurgeArguments),
+    "reset_queue": (Commands._reset_queue, NameArguments),
     "queue": (Commands._queue, NameArguments),
     "queues": (Commands._queues, NoArguments),
     "exchanges": (Commands._exchanges, NoArguments),

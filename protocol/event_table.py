@@ -31,6 +31,7 @@ from .events import (
     Evict,
     Expire,
     FlowControl,
+    Lost,
     Member,
     Own,
     Purge,
@@ -73,7 +74,8 @@ class Row(NamedTuple):
             the positions, and those in between may have gone to other queues.
         value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
-            uid; "expire": the time in ms it went by; "purge": how many were asked for (0: all); "credit_stall",
+            uid; "expire": the time in ms it went by; "purge": how many were asked for (0: all); "lost": 1 when
+            an operator said so; "credit_stall",
             "flow_off", "hand_over": how long it took, in microseconds; "redelivery": the delivery count; "dropped": how
             many events are missing here.
         effective: False when it changed nothing: an acquire without the grant, a settle of what was not held.
@@ -112,7 +114,7 @@ TYPES: dict[str, str] = {
 LOG_KINDS = (
     "start", "enqueue", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter", "evict",
     "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
-    "cluster_flow_on", "cluster_flow_off",
+    "cluster_flow_on", "cluster_flow_off", "lost",
 )  # fmt: skip
 OBSERVED_KINDS = ("connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped")
 """What no committed event says: connections, time without credit (on its end), flow control, a message given to a
@@ -323,6 +325,10 @@ def _delete_queue(base: Row, event: DeleteQueue, done: Applied) -> Iterator[Row]
     yield base._replace(kind="delete_queue", queue=base.queue or event.name)
 
 
+def _lost(base: Row, event: Lost, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="lost", queue=event.queue, value=int(event.asked))
+
+
 def _declare_exchange(base: Row, event: DeclareExchange, done: Applied) -> Iterator[Row]:
     text = _json(type=event.type, durable=event.durable, alternate=event.alternate, arguments=event.arguments)
     yield base._replace(kind="declare_exchange", queue=event.name, detail=text)
@@ -355,4 +361,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
     DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
+    Lost: _lost,
 }  # fmt: skip

@@ -203,6 +203,18 @@ class FlowControl(Event, tag=39):
     reason: str = ""
 
 
+class Lost(Event, tag=40):
+    """The queue of id `queue` can never have a majority again, since most of its voters have lost their logs: it is
+    gone with its bindings, and its clients hear so.
+
+    Attributes:
+        asked: an operator has said so, since somebody still had something of it.
+    """
+
+    queue: str
+    asked: bool = False
+
+
 AnyEvent = (
     Start
     | Enqueue
@@ -224,6 +236,7 @@ AnyEvent = (
     | Unbind
     | Member
     | FlowControl
+    | Lost
 )
 
 _encoder = msgspec.msgpack.Encoder()

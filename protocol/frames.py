@@ -43,7 +43,7 @@ from .order_frames import (
     Numbers as Numbers,
 )
 from .tap_frames import Offer, Seen, Tell, Told
-from .waiting_frames import Waits
+from .waiting_frames import Reset, ResetDone, Waits
 
 # ---- links: 1 to 7 (spoken by the links themselves, never seen by a machine); 8 to 95: members among themselves
 
@@ -491,7 +491,7 @@ class MembersChanged(Frame):
 
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Accepted, 5: Refused, 6: Ping, 7: Pong,
-    13: Waits,
+    13: Waits, 14: Reset, 15: ResetDone,
     32: Request, 33: Results, 34: Busy, 35: Subscribe, 36: Unsubscribe, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promised, 43: Fetch, 44: Fetched, 45: Beat, 46: Beating, 47: Suspect,
     48: Interest, 49: Held, 50: Contended, 51: Forget, 52: Void,

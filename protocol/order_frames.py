@@ -198,12 +198,14 @@ class Beat(Frame):
 
 
 class Beating(Frame):
-    """A broker's answer to a `Beat`. `inc`: its incarnation; one that is out may not have been told."""
+    """A broker's answer to a `Beat`. `inc`: its incarnation; one that is out may not have been told. `minor`: version
+    of the protocol that it speaks (`version.py`), from 2 on."""
 
     ballot: Ballot
     number: int
     broker: str
     inc: int = 0
+    minor: int = 0
 
 
 class Orphaned(Frame):

@@ -29,6 +29,16 @@ class Rejoining:
     def __init__(self, machine: SequencerMachine) -> None:
         self.machine = machine
 
+    @staticmethod
+    def possible(stream: StreamView, voter: str) -> bool:
+        """Whether those who are here are enough to give it its vote back."""
+        voting = {v for v, keeper in stream.keepers.items() if keeper.voting and v != voter}
+        return all(
+            len(voting.intersection(voters)) >= recovery_quorum(voters)
+            for voters in (stream.voters, stream.changed)
+            if voters
+        )
+
     def update(self, stream: StreamView, keeper: KeeperView) -> None:
         """Name an updater, each time another: the one before may have died. It must know that it votes, and that all is
         committed which is not in the log any more; if nobody does, somebody will at the next beat."""

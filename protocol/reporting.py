@@ -23,6 +23,7 @@ from .events import (
     DeleteQueue,
     Enqueue,
     Entry,
+    Lost,
     Own,
     Unbind,
     encode_event,
@@ -207,7 +208,7 @@ _LOOKS: dict[type[Frame], Callable[[ReportingReplica, Any], None]] = {
 }  # pyright: ignore[reportPrivateUsage]
 
 
-_WIRING = (DeclareQueue, DeleteQueue, DeclareExchange, DeleteExchange, Bind, Unbind)
+_WIRING = (DeclareQueue, DeleteQueue, Lost, DeclareExchange, DeleteExchange, Bind, Unbind)
 
 
 class ReportingBroker(BrokerMachine):

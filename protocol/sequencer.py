@@ -43,6 +43,7 @@ from .frames import (
     Prepare,
     Promised,
     Request,
+    Reset,
     Results,
     Subscribe,
     Suspect,
@@ -50,6 +51,7 @@ from .frames import (
     UpdateStart,
 )
 from .hosts import LIVES
+from .losing import Losing
 from .membership import Membership
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
@@ -99,6 +101,7 @@ class SequencerMachine:
         self.membership = Membership(self)
         self.flow = Flow(self)
         self.watch = Watch(self)
+        self.losing = Losing(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -212,6 +215,7 @@ class SequencerMachine:
         self.rejoining.remind()
         self.membership.remind()
         self.watch.tell()
+        self.losing.look()
         beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
         self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
 
@@ -223,6 +227,7 @@ class SequencerMachine:
     def _beating(self, peer: str, frame: Beating) -> None:
         if frame.ballot != self.ballot:
             return
+        self.losing.minors[frame.broker] = frame.minor
         if self._is_out(frame.broker, frame.inc):  # it stood still, and its link did not break
             self.send(peer, Evicted("this broker was silent for too long: another incarnation takes over"))
         else:
@@ -380,7 +385,7 @@ class SequencerMachine:
                 stream.incs[voter] = inc
         if have < stream.base:
             if keeper.voting:
-                if not self._can_return(stream, voter):
+                if not self.rejoining.possible(stream, voter):
                     stream.voices[voter] = peer, frame  # until somebody else is here
                     return
                 self.send(peer, Evicted(f"{voter} is too far behind in {stream.name}: come back through an update"))
@@ -400,15 +405,6 @@ class SequencerMachine:
         if keeper.updating:
             self.rejoining.update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
-
-    def _can_return(self, stream: StreamView, voter: str) -> bool:
-        """Whether those who are here are enough to give it its vote back."""
-        voting = {v for v, keeper in stream.keepers.items() if keeper.voting and v != voter}
-        return all(
-            len(voting.intersection(voters)) >= recovery_quorum(voters)
-            for voters in (stream.voters, stream.changed)
-            if voters
-        )
 
     def _hear_again(self) -> None:
         """Those who were too far behind and could not be spared."""
@@ -592,4 +588,5 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     # Brokers have no links to each other: the wiring's snapshot goes through here.
     UpdateStart: lambda machine, peer, frame: machine.send(frame.updatee, frame),
     Leave: lambda machine, peer, frame: machine.membership.leave(peer, frame),
+    Reset: lambda machine, peer, frame: machine.losing.reset(peer, frame),
 }  # pyright: ignore[reportPrivateUsage]

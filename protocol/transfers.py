@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .effects import PauseClient, PauseClients
-from .errors import NOT_FOUND
+from .errors import LOST, NOT_FOUND
 from .events import Enqueue, encode_event
 from .frames import Bury, Completed, Detached, Failed, Interred, Transfer
 from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
@@ -21,18 +21,27 @@ if TYPE_CHECKING:
     from .broker import BrokerMachine
 
 
+def lost_text(queue: str) -> str:
+    return (
+        f"queue {queue!r} was lost: most of its replicas died with what they held, and it can never go on; declare it "
+        "again to begin anew"
+    )
+
+
 class Transfers:
     """Of one broker.
 
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
         withheld_bytes: of transfers that are committed, and not complete while flow control is on.
+        lost: queues that are (`losing.py`).
         paused: clients are not read: too much is on its way.
     """
 
     def __init__(self, broker: BrokerMachine) -> None:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
+        self.lost: set[str] = set()
         self._broker = broker
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
@@ -77,7 +86,7 @@ class Transfers:
             self.uncommitted_bytes -= size
             if self.stopped:
                 self.withheld_bytes += size
-            self._complete(session, frame.handle, first, last)
+            self._done(session, frame.handle, first, last, parts)
 
         broker.request(parts, done)
 
@@ -94,11 +103,21 @@ class Transfers:
             if self.stopped:
                 self.withheld_bytes += size
             if not left:
-                self._complete(session, handle, first, last)
+                self._done(session, handle, first, last, parts)
 
         for request in requests:
             size = sum(len(event) for _, event in request)
             self._broker.request(request, partial(done, size))
+
+    def _done(self, session: Session, handle: int, first: int, last: int, parts: Parts) -> None:
+        """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
+        if self.lost:
+            for queue, _ in parts:
+                if queue in self.lost and session.peer in self._broker.sessions:
+                    text = lost_text(queue.rpartition("#")[0])
+                    self._broker.send(session.peer, Failed(handle, [first, last], LOST, text))
+                    return
+        self._complete(session, handle, first, last)
 
     def bury(self, peer: str, frame: Bury) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""

@@ -14,7 +14,7 @@ MAJOR = 1
 MINOR = 2
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: the decisions that are ordered since the first trial from outside, each named where it is:
-`Waits`, `Fetch.most_bytes`, `Open.rescue`."""
+`Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`."""
 
 
 def spoken(minor: int = MINOR) -> str:

@@ -51,3 +51,19 @@ class Waits(Frame):
     role: str
     streams: list[Waiting]
     more: int = 0
+
+
+class Reset(Frame):
+    """From a broker to the leader: an operator gives up the queue of id `queue`, which can never have a majority again.
+    `number` is the broker's, and comes back with the answer."""
+
+    queue: str
+    number: int
+
+
+class ResetDone(Frame):
+    """The queue is gone, and every broker shows it; or, with a code, it is not to be reset, and why."""
+
+    number: int
+    code: str = ""
+    text: str = ""

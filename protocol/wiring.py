@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
-from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Lost, Unbind
 from .flow_state import FlowState
 from .limits import DEFAULT
 from .topics import TopicIndex
@@ -111,6 +111,9 @@ class Wiring:
                     outcome = self._declare_queue(event, index)
                 case DeleteQueue():
                     outcome = self._delete_queue(event)
+                case Lost():
+                    known = self._by_id.get(event.queue)
+                    outcome = self._delete_queue(DeleteQueue(known.name)) if known is not None else Outcome()
                 case DeclareExchange():
                     outcome = self._declare_exchange(event)
                 case DeleteExchange():

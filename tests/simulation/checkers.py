@@ -358,6 +358,8 @@ class Watcher:
                 self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids:
                 self.gone.add(self.wiring.ids[event.name])
+            if isinstance(event, events.Lost):
+                self.gone.add(event.queue)
             self.wiring.apply(event, index)
             return
         model = self.models.get(stream)

@@ -210,6 +210,9 @@ class ModelWiring:
                 if self.ids.pop(event.name, None):
                     del self.defined[event.name]
                     self.bindings = {binding for binding in self.bindings if binding[1] != event.name}
+            case events.Lost():
+                for name in [name for name, id in self.ids.items() if id == event.queue]:
+                    self.apply(events.DeleteQueue(name), index)
             case events.DeclareExchange():
                 self.exchanges.setdefault(event.name, event.type)
             case events.DeleteExchange():
