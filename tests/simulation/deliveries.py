@@ -273,6 +273,10 @@ class Deliveries:
                         f"I6: {target} hears that {number} of {frame.handle} is complete; it is not in {id}"
                     )
 
+    def credit(self, client: str, handle: int) -> int:
+        """Messages of credit that a client has said and not used, as it sees it."""
+        return self._granted[client, handle].messages
+
     # ---- at the end
 
     def finish(self) -> None:

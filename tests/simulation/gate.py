@@ -10,7 +10,15 @@ import pytest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import mutants, mutants_failover, mutants_flow, mutants_membership, mutants_recovery, mutants_truth
+from . import (
+    mutants,
+    mutants_clients,
+    mutants_failover,
+    mutants_flow,
+    mutants_membership,
+    mutants_recovery,
+    mutants_truth,
+)
 from .explore import STORIES, Explorer
 from .model import Violation
 from .workload import play
@@ -20,7 +28,7 @@ BUDGET = 300
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     **{
         name: (plant, None)
-        for module in (mutants, mutants_membership, mutants_truth)
+        for module in (mutants, mutants_clients, mutants_membership, mutants_truth)
         for name, plant in module.ALL.items()
     },
     **{

@@ -42,13 +42,15 @@ class Put:
 
 
 class Ledger:
-    """Args: padding (bytes that some messages have more).
+    """Args: credit (what a line and handle may still be sent, by what was said there), padding (bytes that some messages have more).
 
     Attributes: counts (what has been seen, how often: a checker that sees nothing proves nothing), lines (every
     connection of a user -> its broker)."""
 
-    def __init__(self, world: World, watch: Watcher, padding: tuple[int, ...] = (10,)) -> None:
-        self.world, self.watch, self.padding = world, watch, padding
+    def __init__(
+        self, world: World, watch: Watcher, credit: Callable[[str, int], int], padding: tuple[int, ...] = (10,)
+    ) -> None:
+        self.world, self.watch, self.credit, self.padding = world, watch, credit, padding
         self.counts: dict[str, int] = {}
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}

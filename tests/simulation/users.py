@@ -76,8 +76,8 @@ class Line(Client):
             elif type(frame) is AttachReceiver and frame.handle in self.links:
                 raise Violation(f"{self.name}: handle {frame.handle} is attached twice")
             self.send(frame)
-            if type(frame) is Flow:
-                self.user.granted(frame)
+            if type(frame) is Flow and frame.handle in self.user.inboxes:
+                self.user.granted(self, frame)
 
     def receive(self, frame: Frame) -> None:
         if frame.__class__ is Completed or frame.__class__ is Failed:
@@ -504,8 +504,26 @@ class User:
             if inbox.accepted and inbox.core is not None and inbox.core.settled():
                 inbox.settled()
 
-    def granted(self, frame: Flow) -> None:
-        """Credit is said: with what is here it never exceeds the window, or what callers wait for."""
+    def granted(self, line: Line, frame: Flow) -> None:
+        """Credit is said: with what is here it never exceeds the window."""
+        core = self.inboxes[frame.handle].core
+        if core is None or not core.capacity:
+            return
+        credit = self.ledger.credit(line.name, frame.handle)
+        if credit + core.available > core.capacity:
+            raise Violation(
+                f"{line.name} has {core.available} messages and {credit} of credit on {frame.handle}, whose window is "
+                f"{core.capacity}"
+            )
+
+    def open_windows(self) -> None:
+        """At rest, who has fetched all may be sent more."""
+        for inbox in self.inboxes.values():
+            core = inbox.core
+            if self.line is not None and inbox.open and core is not None and core.capacity and not core.available:
+                self.ledger.count("windows open")
+                if self.ledger.credit(self.line.name, inbox.handle) < 1:
+                    raise Violation(f"{self.line.name}: the window of {inbox.handle} is shut, and nothing is here")
 
     # ---- what a user does
 

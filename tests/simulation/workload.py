@@ -87,7 +87,7 @@ class Story:
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         little = self.flow_limit[0] < flow.LIMIT_BYTES
-        self.ledger = Ledger(self.world, self.watch, (10, 40) if little else (10, 60, 300))
+        self.ledger = Ledger(self.world, self.watch, self.deliveries.credit, (10, 40) if little else (10, 60, 300))
         self.operations = 0
         self.clients: list[Client] = []
         self.users: list[User] = []
@@ -493,6 +493,8 @@ class Story:
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
+        for user in self.users:
+            user.open_windows()
         self._finish(alive)
 
     def _users_part(self, how: str) -> None:

@@ -1,0 +1,112 @@
+"""Bugs of the client books planted on purpose, as in `mutants.py`: most of them show only when another broker takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.client.conversation import Conversation
+from mantamq.client.receiving import ReceiverCore
+from mantamq.client.sending import SenderCore
+from mantamq.protocol.frames import RELEASE
+
+Patch = pytest.MonkeyPatch
+
+
+def empty_ttl_is_shared(patch: Patch) -> None:
+    """A frame without a ttl keeps the list that the next message's ttl goes into, and is sent again with it."""
+    gather = SenderCore._gather
+
+    def thrifty(self: Any) -> None:
+        ttl = getattr(self, "_ttl", None)
+        gather(self)
+        if ttl is not None and not ttl:
+            self._ttl = ttl
+
+    patch.setattr(SenderCore, "_gather", thrifty)
+
+
+def keys_are_shared(patch: Patch) -> None:
+    """The keys of the next frame are added to those of the last."""
+    gather = SenderCore._gather
+
+    def thrifty(self: Any) -> None:
+        keys = getattr(self, "_keys", [])
+        gather(self)
+        self._keys = keys
+
+    patch.setattr(SenderCore, "_gather", thrifty)
+
+
+def not_said_again(patch: Patch) -> None:
+    """What was not complete is not said to the next broker."""
+    resume = Conversation._resume
+
+    def forgetful(self: Any) -> None:
+        for sender in self._senders.values():
+            sender.pending = {}
+        resume(self)
+
+    patch.setattr(Conversation, "_resume", forgetful)
+
+
+def accepts_on_their_way_are_done(patch: Patch) -> None:
+    """An accept that was on its way when the broker was lost is not called lost."""
+    interrupted = ReceiverCore.interrupted
+
+    def hopeful(self: Any) -> None:
+        before = len(self.lost)
+        interrupted(self)
+        del self.lost[before:]
+
+    patch.setattr(ReceiverCore, "interrupted", hopeful)
+
+
+def browsing_begins_anew(patch: Patch) -> None:
+    """A browser sees again, at the next broker, what it has seen."""
+    interrupted = ReceiverCore.interrupted
+
+    def fresh(self: Any) -> None:
+        interrupted(self)
+        self._resumed_after = 0
+
+    patch.setattr(ReceiverCore, "interrupted", fresh)
+
+
+def window_is_opened_twice(patch: Patch) -> None:
+    """At the next broker the whole window is granted beside what is here."""
+    resume = ReceiverCore.resume
+
+    def generous(self: Any) -> None:
+        resume(self)
+        if self.capacity:
+            self._grant(self.capacity)
+
+    patch.setattr(ReceiverCore, "resume", generous)
+
+
+def window_stays_shut(patch: Patch) -> None:
+    """At the next broker no credit is granted."""
+
+    def shut(self: Any) -> None:
+        self.credit = self._fetched = 0
+
+    patch.setattr(ReceiverCore, "resume", shut)
+
+
+def what_gathers_is_released(patch: Patch) -> None:
+    """What gathers is all of one kind."""
+    settle = ReceiverCore.settle
+    patch.setattr(
+        ReceiverCore, "settle", lambda self, kind, message: settle(self, RELEASE if self._count else kind, message)
+    )
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    function.__name__: function
+    for function in (
+        empty_ttl_is_shared, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
+        browsing_begins_anew, window_is_opened_twice, window_stays_shut, what_gathers_is_released,
+    )
+}  # fmt: skip
