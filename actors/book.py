@@ -28,6 +28,9 @@ class Plan:
         members: the brokers' ids; b1 .. bn at the start.
         events: directory or URL below which the event table is kept; "": no events.
         events_keep_s, events_keep_bytes: parts of it that are older, or beyond this size, go; 0: never.
+        hosts: on how many it was begun.
+        moving: who leaves when another has joined, so that brokers are spread, and how many there are to be.
+        rebalance: brokers are spread over hosts by themselves, when one comes or comes back.
         program: Ray's id of the job whose end is the cluster's; "": it outlives whoever started it.
         message_bytes: of the largest message, encoded.
     """
@@ -43,6 +46,9 @@ class Plan:
     events: str = ""
     events_keep_s: float = 7 * 86400.0
     events_keep_bytes: int = 10 * 1024**3
+    hosts: int = 1
+    rebalance: bool = True
+    moving: tuple[str, int] = ("", 0)
     program: str = ""
     message_bytes: int = DEFAULT.message_bytes
 

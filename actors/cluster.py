@@ -80,18 +80,20 @@ class Cluster:
         return self._ask("status")
 
     def health(self) -> dict[str, Any]:
-        """``{"healthy": bool, "unhealthy": [reasons]}``: every way in which the cluster is not whole, named."""
-        return {key: value for key, value in self.status().items() if key in ("healthy", "unhealthy")}
+        """``{"healthy": bool, "unhealthy": [reasons], "warnings": [...]}``: every way in which the cluster is not
+        whole, named; and what is wrong though it is, such as a host that may not fail."""
+        return {key: value for key, value in self.status().items() if key in ("healthy", "unhealthy", "warnings")}
 
     def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
         """Whether brokers may be stopped now.
 
         Args:
             broker: one of them; "" for each.
-            whole_node: each goes together with the brokers that share its Ray node.
+            whole_node: each goes together with the brokers that share its host.
 
         Returns:
-            broker -> ``{"together": brokers that go with it, "reasons": what would stop, none when it may go}``.
+            broker -> ``{"together": brokers that go with it, "reasons": what would stop, none when it may go}``;
+            without a name, and on several hosts, "host ADDRESS" of each host as well.
 
         Raises:
             LocalError: there is no such broker.
@@ -127,6 +129,25 @@ class Cluster:
                 leaving then.
         """
         self._change("remove_broker", name, timeout_s, progress, lambda broker: False)
+
+    def rebalance(self, timeout_s: float = CHANGE_S, progress: Callable[[str], None] | None = None) -> None:
+        """Spread the brokers over the hosts, one after the other: each joins elsewhere before it leaves.
+
+        Args:
+            progress: called with a line of text whenever it gets on.
+
+        Raises:
+            LocalError: what was still to be done at the limit; it goes on.
+        """
+        until = time.monotonic() + timeout_s
+        told = ""
+        while not (now := self._ask("rebalance"))["even"]:
+            if progress is not None and now["stage"] != told:
+                progress(told := now["stage"])
+            if time.monotonic() > until:
+                raise LocalError(f"not done within {timeout_s:g} s ({now['stage']}); it goes on, see `mantamq status`")
+            time.sleep(_LOOK_S)
+        self.refresh()
 
     def _change(
         self, method: str, which: str, timeout_s: float, progress: Follow | None, enough: Callable[[str], bool]
@@ -218,6 +239,7 @@ def start_cluster(
     events_keep_days: float = 7.0,
     events_keep_gb: float = 10.0,
     max_message_bytes: int = DEFAULT.message_bytes,
+    rebalance: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> Cluster:
     """Start a cluster and wait until it is ready.
@@ -241,6 +263,8 @@ def start_cluster(
             Off unless asked for: a library neither writes files nor starts a process more by itself. `mantamq up` asks.
         events_keep_days, events_keep_gb: what is older, or beyond this size, goes; 0: never.
         max_message_bytes: of the largest message, encoded: 1 KiB to 24 MiB. What is larger is refused with `TooLarge`.
+        rebalance: when a host comes or comes back, brokers move there by themselves, one after the other, so that one
+            host may fail. A broker that moves has another name, address and port.
         progress: called with a line of text whenever the start gets on.
 
     Raises:
@@ -265,6 +289,7 @@ def start_cluster(
         plan = replace(plan, bind="127.0.0.1")
     if queue_actors_max is None:
         plan = replace(plan, queue_actors_max=queue_actors(brokers, alive_nodes()))
+    plan = replace(plan, hosts=len({node.host for node in broker_nodes(alive_nodes())}), rebalance=rebalance)
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
             plan = replace(plan, program=bound.this_program())

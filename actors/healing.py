@@ -24,6 +24,7 @@ from .placement import Node, alive_nodes, broker_nodes
 from .ray_handles import ActorGone
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
+from .spreading import best, by_turns, emptiest
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
@@ -207,13 +208,12 @@ class Healer:
             await self._heal_replica(name)
 
     async def _heal_sequencer(self, dead: str) -> None:
-        """A new standby, on another node than the sequencer that is left if there is one."""
+        """A new standby, on another host than the sequencer that is left if there is one."""
         supervisor, book = self._supervisor, self._supervisor.book
         await self.end(dead)
         book.pop(dead, None)
-        others = [book[name].node for name in book.of("Sequencer")]
-        nodes = broker_nodes(alive_nodes())
-        node = next((n for n in nodes if n.id not in others), nodes[0])
+        others = [book[name].host for name in book.of("Sequencer")]
+        node = best(by_turns(broker_nodes(alive_nodes())), others)
         taken = [int(name[len(SEQUENCER) :] or 1) for name in [dead, *book.of("Sequencer")]]
         number = self.numbers[SEQUENCER] = max([self.numbers.get(SEQUENCER, 2), *taken]) + 1
         name = f"{SEQUENCER}{number}"
@@ -364,9 +364,9 @@ class Healer:
         return same[0] if same else self.emptiest(nodes)
 
     def emptiest(self, nodes: list[Node]) -> Node:
-        """The node with the fewest brokers."""
+        """The node for one more broker (`spreading.emptiest`)."""
         entries = self._supervisor.book.values()
-        return min(nodes, key=lambda node: sum(e.node == node.id and e.role == "BrokerNode" for e in entries))
+        return emptiest(nodes, [(e.node, e.host) for e in entries if e.role == "BrokerNode"])
 
     async def end(self, name: str, gently: bool = False) -> None:
         """Make sure that the process is gone: one that stands still hears no request to end itself.

@@ -112,10 +112,10 @@ def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]
     return wrong
 
 
-def sharing_node(actors: list[Actor], broker: str) -> list[str]:
-    """The brokers on the Ray node of `broker`, itself among them."""
-    nodes = {actor["name"]: actor["node"] for actor in actors if actor["role"] == "BrokerNode"}
-    return [name for name in nodes if nodes[name] == nodes.get(broker)] or [broker]
+def sharing_host(actors: list[Actor], broker: str) -> list[str]:
+    """The brokers on the host of `broker`, itself among them."""
+    hosts = {actor["name"]: actor["host"] for actor in actors if actor["role"] == "BrokerNode"}
+    return [name for name in hosts if hosts[name] == hosts.get(broker)] or [broker]
 
 
 def _of(actors: list[Actor], role: str) -> list[Actor]:

@@ -49,6 +49,12 @@ def alive_nodes() -> list[Node]:
     return sorted(found, key=lambda node: (node.host, node.id))
 
 
+def ended_hosts(alive: list[Node]) -> list[str]:
+    """Hosts that had a Ray node and have none any more."""
+    there = {node.host for node in alive}
+    return sorted({node["NodeManagerAddress"] for node in ray.nodes() if not node["Alive"]} - there)
+
+
 def broker_nodes(nodes: list[Node]) -> list[Node]:
     """The nodes that may carry brokers."""
     return [node for node in nodes if node.resources.get(BROKER_RESOURCE)] or nodes

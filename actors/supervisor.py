@@ -25,14 +25,16 @@ from .broker_actor import BrokerNode
 from .deputy import Deputy
 from .handshake import Credentials
 from .healing import Healer
-from .health import complaints, lost, quorum_critical, sharing_node
+from .health import complaints, lost, quorum_critical, sharing_host
 from .joining import Joiner
 from .legacy import Legacy
 from .ownership_actor import Ownership
-from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes
+from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes, current_place
 from .ray_handles import ActorGone, Handle, Teller
+from .rebalancing import Rebalancer
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
+from .spreading import critical_hosts, layout
 
 __all__ = ["START_S", "STOP_S", "Plan", "Supervisor"]
 
@@ -68,6 +70,7 @@ class Supervisor:
         self._version = 0
         self.healer = Healer(self)
         self.joiner = Joiner(self)
+        self.rebalancer = Rebalancer(self)
         self._bound: asyncio.Task[None] | None = None
         if fenced:
             ending.fence(os.getppid())
@@ -97,6 +100,7 @@ class Supervisor:
 
     def _begin(self) -> None:
         self.healer.begin()
+        self.rebalancer.begin()
         if self.plan.program:
             watch = bound.watch(self.plan.program, self._end)
             self._bound = asyncio.get_running_loop().create_task(watch, name="bound")
@@ -137,20 +141,18 @@ class Supervisor:
 
     def _launch(self) -> None:
         """Begin every process at once: starting them is what takes the time."""
-        carriers = broker_nodes(alive_nodes())
-        members = self.plan.members
-        where = {broker: carriers[index % len(carriers)] for index, broker in enumerate(members)}
-        # Sequencer and Ownership live beside the first broker, the standby beside the last.
-        home, away = where[members[0]], where[members[-1]]
-        self.new(Sequencer, SEQUENCER, home)
-        self.new(Sequencer, STANDBY, away)
-        self.new(Ownership, OWNERSHIP, home)
-        tapping.launch(self, home)
+        members, nodes = self.plan.members, alive_nodes()
+        here = current_place()["node"]
+        where = layout(members, broker_nodes(nodes), next((node.host for node in nodes if node.id == here), ""))
+        self.new(Sequencer, SEQUENCER, where.sequencer)
+        self.new(Sequencer, STANDBY, where.standby)
+        self.new(Ownership, OWNERSHIP, where.ownership)
+        tapping.launch(self, where.brokers[members[0]])
         for broker in members:
-            self.new(BrokerNode, broker, where[broker])
+            self.new(BrokerNode, broker, where.brokers[broker])
         for broker in members:
             for number in range(self.plan.spares):
-                self.new(QueueReplica, f"{broker}.r{number}", where[broker])
+                self.new(QueueReplica, f"{broker}.r{number}", where.brokers[broker])
 
     def new(self, cls: type, name: str, node: Node) -> None:
         """Begin a process; `verify` waits for it."""
@@ -313,6 +315,11 @@ class Supervisor:
         await self._running.wait()  # a Supervisor that has just taken over does not know yet what was asked
         return self.joiner.progress(request)
 
+    async def rebalance(self) -> dict[str, Any]:
+        """Spread brokers over hosts, whatever the plan says (`Rebalancer.progress`)."""
+        await self._running.wait()
+        return self.rebalancer.progress()
+
     async def stage(self) -> str:
         """What the start is doing now, for a progress display."""
         return self.stage_now
@@ -348,7 +355,7 @@ class Supervisor:
             "healthy": not wrong,
             "unhealthy": wrong,
             "lost": [loss.facts() for loss in lost(actors)],
-            "warnings": tapping.warnings(self.plan.events, actors),
+            "warnings": self.rebalancer.warnings(actors) + tapping.warnings(self.plan.events, actors),
             "actors": actors,
         }
 
@@ -357,10 +364,11 @@ class Supervisor:
 
         Args:
             broker: one of them; "" for each.
-            whole_node: each goes together with the brokers that share its Ray node.
+            whole_node: each goes together with the brokers that share its host.
 
         Returns:
-            broker -> ``{"together": brokers judged to go with it, itself among them, "reasons": what would stop}``.
+            broker -> ``{"together": brokers judged to go with it, itself among them, "reasons": what would stop}``;
+            when all are asked for and they are on several hosts, "host ADDRESS" of each host as well.
 
         Raises:
             LocalError: there is no such broker.
@@ -371,9 +379,9 @@ class Supervisor:
         actors = await self.actors(3.0)
         answers: dict[str, dict[str, Any]] = {}
         for one in [broker] if broker else members:
-            together = sharing_node(actors, one) if whole_node else [one]
+            together = sharing_host(actors, one) if whole_node else [one]
             answers[one] = {"together": together, "reasons": quorum_critical(self.plan, actors, *together)}
-        return answers
+        return answers if broker else answers | critical_hosts(self.plan, actors)
 
     async def actors(self, timeout_s: float, role: str = "") -> list[dict[str, Any]]:
         """What the actors (of a role) say of themselves, each with its line of the address book."""
@@ -413,6 +421,7 @@ class Supervisor:
         self.stage_now = "stopped"
         self.healer.close()
         self.joiner.close()
+        self.rebalancer.close()
         if self._bound is not None and self._bound is not asyncio.current_task():
             self._bound.cancel()
         brokers = self.book.of("BrokerNode")

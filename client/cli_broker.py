@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     broker.command("remove")(remove)
     broker.command("list")(list_brokers)
     app.add_typer(broker, name="broker")
+    app.command()(rebalance)
 
 
 def add(
@@ -66,6 +67,16 @@ def remove(
     seconds = time.monotonic() - began
     value = {"broker": name, "removed": True, "seconds": round(seconds, 3)}
     say(f"{name} has left, in {seconds:.1f} s; members now: {', '.join(cluster.addresses)}", value, as_json)
+
+
+def rebalance(timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
+    """Spread the brokers over the hosts, so that one may fail: one by one they join elsewhere, and then leave."""
+    cluster = running(address, namespace)
+    with err.status("looking") as shown:
+        cluster.rebalance(timeout, shown.update)
+    _remember(cluster)
+    text = f"brokers are spread over the hosts; members now: {', '.join(cluster.addresses)}"
+    say(text, {"members": cluster.addresses}, as_json)
 
 
 def list_brokers(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:

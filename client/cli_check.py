@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from .cli_status import BAD, GOOD, health
+from .cli_status import BAD, GOOD, SOON, health
 from .console import Json, Namespace, Ray, out, running, say, table_of
 
 
@@ -18,20 +18,25 @@ def register(app: typer.Typer) -> None:
     app.add_typer(check, name="check")
 
 
-def check_health(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
+def check_health(
+    strict: Annotated[bool, typer.Option("--strict", help="warnings count, too: that a host may not fail")] = False,
+    address: Ray = "", namespace: Namespace = "", as_json: Json = False,
+) -> None:  # fmt: skip
     """Is the cluster whole? Else: every reason why not."""
     report = running(address, namespace).health()
     if as_json:
         say("", report, True)
     else:
         out.print(health(report["unhealthy"]))
-    if not report["healthy"]:
+        for line in report.get("warnings", ()):
+            out.print(Text(f"warning: {line}", SOON))
+    if not report["healthy"] or (strict and report.get("warnings")):
         raise typer.Exit(1)
 
 
 def check_quorum_critical(
-    broker: Annotated[str, typer.Argument(help="one broker; each by default")] = "",
-    node: Annotated[bool, typer.Option("--node", help="with all brokers that share its Ray node")] = False,
+    broker: Annotated[str, typer.Argument(help="one broker; by default each, and each host")] = "",
+    node: Annotated[bool, typer.Option("--node", help="with all brokers that share its host")] = False,
     address: Ray = "", namespace: Namespace = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """May I stop this broker now, with its queue replicas? Not if less than a majority would be left of anything."""

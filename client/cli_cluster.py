@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,7 @@ def up(
     max_message_size: Annotated[
         str, typer.Option(help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
     ] = "8MiB",
+    rebalance: Annotated[bool, typer.Option(help="when a host comes or comes back, brokers move there")] = True,
     as_json: Json = False,
 ) -> None:
     """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
@@ -50,7 +51,7 @@ def up(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=events or _events(),
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
-                max_message_bytes=max_message_bytes, progress=progress.update,
+                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance,
             )  # fmt: skip
         except BaseException:
             if own:
@@ -58,11 +59,15 @@ def up(
                 local_ray.stop_ray_head()
             raise
     local_ray.remember(address=address, namespace=namespace, ray_is_ours=own, members=cluster.addresses)
+    warnings = [*cluster.status()["warnings"], *_per_host(cluster, events)]
     if as_json:
-        say("", {"address": address, "namespace": namespace, "members": cluster.addresses}, True)
+        members = {"address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings}
+        say("", members, True)
         return
     show([{"broker": b, "clients connect to": a} for b, a in cluster.addresses.items()],
          ["broker", "clients connect to"], False, f"running on Ray at {address}")  # fmt: skip
+    for line in warnings:
+        err.print(f"warning: {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     out.print("Try `mantamq queue add orders`, `mantamq status`; stop it with `mantamq down`.", markup=False)
 
 
@@ -101,6 +106,17 @@ def _events() -> str:
         )
         return "off"
     return str(local_ray.home() / "events")
+
+
+def _per_host(cluster: Any, events: str) -> list[str]:
+    """A directory that nobody has named is of one host, and whoever keeps the events may move to another."""
+    hosts = {address.rpartition(":")[0] for address in cluster.addresses.values()}
+    if len(hosts) < 2 or events or _events() == "off":
+        return []
+    return [
+        f"events go to {_events()} on whatever host their keeper runs, and it may move: name a directory or URL that "
+        "all hosts see, with --events"
+    ]
 
 
 def _leave_ray() -> None:

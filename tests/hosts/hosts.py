@@ -51,11 +51,13 @@ class Hosts:
     """Attributes:
     network: cuts and kills.
     addresses: broker -> client address, as last heard.
+    started_with: what `mantamq up` warned of.
     """
 
     def __init__(self) -> None:
         self.network = Network()
         self.addresses: dict[str, str] = {}
+        self.started_with = ""
         # A short path: Ray makes sockets below it, and their names have a limit.
         self.folder = Path(tempfile.mkdtemp(prefix="mh", dir="/tmp"))
         self._crowd: Crowd | None = None
@@ -77,10 +79,10 @@ class Hosts:
         """
         hosts = [self.network.add() for _ in range(count)]
         self.start_ray(*hosts)
-        self.up(brokers or count, *options)
+        self.started_with = self.up(brokers or count, *options)
 
     def up(self, brokers: int, *options: str) -> str:
-        """`mantamq up` on the first host; returns what it says besides its answer."""
+        """`mantamq up` on the first host; returns what it warns of."""
         done = self.mantamq(
             "h1", "up", "--address", self.ray_address, "--brokers", str(brokers), "--events", "off", "--spares", "1",
             *options, "--json", timeout_s=UP_S,
@@ -92,7 +94,7 @@ class Hosts:
             home = self.home(host)
             home.mkdir(parents=True, exist_ok=True)
             shutil.copy(self.home("h1") / "state.json", home / "state.json")
-        return done.stderr
+        return "\n".join(json.loads(done.stdout)["warnings"])
 
     @property
     def ray_address(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, report, silence, stream
-from mantamq.actors.health import quorum_critical, sharing_node
+from mantamq.actors.health import quorum_critical, sharing_host
 from mantamq.client import cli, cli_check, cli_status
 from mantamq.client.cli_status import REASONS, health, replicas_state, view
 from mantamq.protocol.errors import LocalError
@@ -137,7 +137,7 @@ class MadeUp:
             raise LocalError(f"there is no broker {broker!r} in this cluster: it has b1, b2, b3")
         answers = {}
         for one in [broker] if broker else plan().members:
-            together = sharing_node(self.found, one) if whole_node else [one]
+            together = sharing_host(self.found, one) if whole_node else [one]
             answers[one] = {"together": together, "reasons": quorum_critical(plan(), self.found, *together)}
         return answers
 

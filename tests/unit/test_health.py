@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, silence, stream
-from mantamq.actors.health import complaints, leader, quorum_critical, sharing_node
+from mantamq.actors.health import complaints, leader, quorum_critical, sharing_host
 
 Harm = Callable[[list[Actor]], object]
 
@@ -177,8 +177,8 @@ def test_nothing_is_allowed_while_nobody_knows() -> None:
 
 
 def test_brokers_of_one_node() -> None:
-    assert sharing_node(actors(3, nodes=2), "b1") == ["b1", "b3"]
-    assert sharing_node(actors(3, nodes=3), "b1") == ["b1"]
+    assert sharing_host(actors(3, nodes=2), "b1") == ["b1", "b3"]
+    assert sharing_host(actors(3, nodes=3), "b1") == ["b1"]
     gone = actors(3, nodes=2)
     gone.remove(named(gone, "b1"))
-    assert sharing_node(gone, "b1") == ["b1"]
+    assert sharing_host(gone, "b1") == ["b1"]
