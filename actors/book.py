@@ -152,6 +152,10 @@ def broker_of(name: str) -> str:
     return name.split(".", 1)[0]
 
 
+def is_broker(name: str) -> bool:
+    return name[:1] == "b" and name[1:].isdigit()
+
+
 def number_of(broker: str) -> int:
     """Brokers are numbered, and a number is never used twice."""
     return int(broker[1:])

@@ -20,12 +20,13 @@ import ray
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
 from . import bound, local_ray, tapping
+from .book import is_broker
 from .local_ray import start_ray_head, stop_ray_head
 from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_handles import ActorGone, Handle
 from .supervisor import START_S, STOP_S, Plan, Supervisor
 
-__all__ = ["Cluster", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
+__all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 
 NAMESPACE = "mantamq"
 CHANGE_S = 600.0
@@ -74,6 +75,11 @@ class Cluster:
             if node == here and broker in self.addresses:
                 return self.addresses[broker]
         return next(iter(self.addresses.values()))
+
+    @property
+    def ray_address(self) -> str:
+        """Address of the Ray cluster it runs in, "host:port"."""
+        return ray.get_runtime_context().gcs_address
 
     def status(self) -> dict[str, Any]:
         """The whole cluster as plain values: members, and per actor role, pid, node, links, the machine's report."""
@@ -311,33 +317,64 @@ def start_cluster(
     return cluster
 
 
-def find_cluster(address: str | None = None, namespace: str = NAMESPACE) -> Cluster:
+def find_cluster(address: str | None = None, namespace: str | None = None) -> Cluster:
     """The cluster that runs in a Ray: the one this process has joined, else at `address`, else the remembered one.
 
+    Args:
+        namespace: None for the one that `mantamq up` has used, if this is the Ray it has used; else "mantamq".
+
     Raises:
-        LocalError: there is none, and what to do.
+        NotThere: Ray is there, and no cluster in the namespace; which others there are.
+        LocalError: there is no Ray, or it does not take this program, or the cluster does not answer; what to do.
     """
     if not ray.is_initialized():
-        local_ray.join(_address(address), namespace)
-    placement = Placement(namespace)
+        local_ray.join(_address(address), namespace or NAMESPACE)
+    placement = Placement(namespace or _remembered_namespace())
     until = time.monotonic() + _REPLACED_S
+    stage = ""
     while True:
         supervisor = placement.find(SUPERVISOR)
         if supervisor is not None:
             try:
                 book = supervisor.call_now("book_now", timeout_s=10)
-                if book["stage"] == "running":
+                stage = book["stage"]
+                if stage == "running":
                     return Cluster(supervisor, book)
-            except ActorGone:
-                pass
-        # Its members start another Supervisor when it has died; without members there is none to come.
-        if time.monotonic() > until or all(name == SUPERVISOR for name in placement.names()):
+            except ActorGone as error:
+                stage = str(error)
+        # Its brokers start another Supervisor when it has died; without brokers there is none to come.
+        elif not any(is_broker(name) for name in placement.names()):
             break
+        if time.monotonic() > until:
+            why = f"its supervisor: {stage}" if stage else "it has no supervisor"
+            raise LocalError(f"the cluster in the Ray namespace {placement.namespace!r} does not answer ({why})")
         time.sleep(0.2)
-    raise LocalError(
-        f"there is no cluster in the Ray namespace {namespace!r}: start one with `mantamq up` or start_cluster(), or "
-        "name the right namespace"
-    )
+    raise NotThere(placement)
+
+
+class NotThere(LocalError):
+    """There is a Ray, and no cluster in the namespace that was asked for.
+
+    Attributes:
+        namespace: that.
+        others: namespaces of this Ray in which a cluster runs.
+    """
+
+    def __init__(self, placement: Placement) -> None:
+        self.namespace, self.others = placement.namespace, placement.others()
+        what = "start one with `mantamq up` or start_cluster()"
+        if self.others:
+            what = f"one runs in {', '.join(map(repr, self.others))}: name that (--namespace, namespace=), or {what}"
+        super().__init__(f"there is no cluster in the Ray namespace {self.namespace!r}: {what}")
+
+
+def _remembered_namespace() -> str:
+    known = local_ray.recall()
+    host, _, port = str(known.get("address", "")).rpartition(":")
+    here, _, mine = ray.get_runtime_context().gcs_address.rpartition(":")
+    # Ray calls itself by its node's address, also where it was started on loopback.
+    same = port == mine and host in (here, "127.0.0.1", "localhost")
+    return known.get("namespace") or NAMESPACE if same else NAMESPACE
 
 
 def _directory(events: str | None) -> str:

@@ -21,16 +21,13 @@ from typing import Any
 
 import psutil
 import ray
-from ray._private.utils import read_ray_address
-from ray._raylet import Config  # pyright: ignore[reportAttributeAccessIssue]
 from ray.exceptions import RayError
 
 from ..protocol.errors import LocalError
-from . import lasting
+from . import door, lasting
 
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 START_S = 60.0
-PROBE_S = 3.0
 STOP_S = 2.0  # Ray's own programs have nothing to save; some take long to leave by themselves
 _ENVIRONMENT = {
     "RAY_worker_niceness": "0",
@@ -81,32 +78,18 @@ def join(address: str, namespace: str) -> None:
     """Join a running Ray.
 
     Raises:
-        LocalError: there is none at `address`.
+        NoRay: there is none at `address`.
+        Refused: it does not take this program, and what to do.
     """
     known = recall()
-    if address == known.get("address"):
-        _authenticate(known.get("auth_mode", ""))
+    if address == known.get("address") and known.get("auth_mode") and door.MODE not in os.environ:
+        door.present_token(known["auth_mode"])
+    address = door.knock(address)
     try:
-        _probe(address)
         ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
-        raise LocalError(f"there is no Ray cluster at {address!r} ({error}): start one with `mantamq up`") from None
-
-
-def _probe(address: str) -> None:
-    """Ray waits for minutes where nobody listens; ask first. Raises OSError."""
-    if address == "auto":
-        address = os.environ.get("RAY_ADDRESS") or read_ray_address() or ""
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit() and "/" not in host:
-        socket.create_connection((host, int(port)), PROBE_S).close()
-
-
-def _authenticate(mode: str) -> None:
-    """Speak to Ray as the remembered head expects; the token itself is Ray's own business (its file or environment)."""
-    if mode and "RAY_AUTH_MODE" not in os.environ:
-        os.environ["RAY_AUTH_MODE"] = mode
-        Config.initialize("")  # ray has read its configuration when it was imported
+        said = " ".join(str(error).split())
+        raise door.Refused(f"the Ray at {address} does not take this program: {said}") from None
 
 
 # ---- the state file
@@ -173,6 +156,12 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
         raise LocalError(f"Ray did not start: {(done.stderr or done.stdout).strip()[-800:]}")
     remember(address=address, session=session, auth_mode=environment["RAY_AUTH_MODE"])
     return address
+
+
+def head_processes() -> list[int]:
+    """Process ids of the remembered Ray session that are alive."""
+    known = recall()
+    return [p.pid for p in _processes(known["session"], known["address"])] if known.get("session") else []
 
 
 def stop_ray_head() -> int:

@@ -131,6 +131,12 @@ class Placement:
             if entry["namespace"] == self.namespace and entry["name"].startswith(PREFIX)
         ]
 
+    def others(self) -> list[str]:
+        """Other namespaces of this Ray in which a cluster runs."""
+        named: list[Any] = list_named_actors(all_namespaces=True)
+        found = {entry["namespace"] for entry in named if entry["name"] == PREFIX + SUPERVISOR}
+        return sorted(found - {self.namespace})
+
     def sweep(self) -> list[str]:
         """Kill what an earlier cluster of this namespace left behind, except supervisors; returns the names."""
         left = [name for name in self.names() if name != SUPERVISOR]

@@ -6,11 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import Json, Namespace, Ray, err, out, running, say, show, size
+from ..protocol.errors import LocalError
+from .cli_status import held_queues
+from .console import Json, Namespace, Ray, agree, err, out, running, say, show, size
 
 Start = Annotated[
     str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
 ]
+
+NAMED = 3
+"""Queues that one line names; the rest are counted."""
 
 
 def register(app: typer.Typer) -> None:
@@ -58,6 +63,8 @@ def up(
                 _leave_ray()
                 local_ray.stop_ray_head()
             raise
+    if address == "auto":  # what that is may be another Ray tomorrow
+        address = cluster.ray_address
     local_ray.remember(address=address, namespace=namespace, ray_is_ours=own, members=cluster.addresses)
     warnings = [*cluster.status()["warnings"], *_per_host(cluster, events)]
     if as_json:
@@ -71,28 +78,74 @@ def up(
     out.print("Try `mantamq queue add orders`, `mantamq status`; stop it with `mantamq down`.", markup=False)
 
 
-def down(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
-    """Stop the cluster, and Ray too if `up` started it."""
+def down(
+    address: Ray = "", namespace: Namespace = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="also when there are messages in it")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Stop the cluster, and Ray too if `up` started it. What is in its queues is gone."""
     from ..actors import local_ray
-    from ..actors.cluster import stop_ray_head
+    from ..actors.cluster import NotThere, stop_ray_head
 
     known = local_ray.recall()
-    # What was written down is of one cluster only: stopping another must not make us forget a Ray that still runs.
+    # What was written down is of one Ray only: stopping a cluster in another must not make us forget one that runs.
     remembered = not address or address == known.get("address")
-    problem = ""
-    try:
-        running(address, namespace).stop()
-    except Exception as error:
-        problem = str(error)
     ours = bool(known.get("ray_is_ours")) and remembered
+    # Without a cluster there may be our Ray to stop; but not by the wrong name, and not with somebody else's cluster.
+    by_name = not namespace or namespace == known.get("namespace")
+    cluster: Any = None
+    loss = ""
+    try:
+        cluster = running(address, namespace)
+    except NotThere as error:
+        if error.others or not ours or not by_name:
+            raise
+    except LocalError as error:
+        if not ours or not by_name:
+            raise
+        if local_ray.head_processes():
+            loss = f"the cluster cannot be asked what is in it ({error}), its Ray is stopped with all there is"
+    if cluster is not None:
+        loss = contents(cluster)
+    if loss:
+        agree(loss, yes)
+    if cluster is not None:
+        cluster.stop()
+        others = still_there()
+        if others and ours:
+            local_ray.remember(namespace=others[0], members={})
+            text = f"stopped; Ray stays for the clusters in the namespaces {', '.join(others)}"
+            say(text, {"stopped": True, "ray_stopped": False, "others": others}, as_json)
+            return
     if ours:
         _leave_ray()
         stop_ray_head()
-    if remembered and (ours or not problem):
+    if remembered:
         local_ray.forget()
-    if problem and not ours:
-        raise RuntimeError(problem)
     say("stopped", {"stopped": True, "ray_stopped": ours}, as_json)
+
+
+def contents(cluster: Any) -> str:
+    """What would be lost with the cluster, "" for nothing."""
+    try:
+        report = cluster.status()
+    except LocalError as error:
+        return f"the cluster does not say what is in it ({error})"
+    held = {id: queue["messages"] for id, queue in held_queues(report["actors"]).items() if queue["messages"]}
+    if not held:
+        return ""
+    names = sorted(id.rpartition("#")[0] for id in held)
+    named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return f"{sum(held.values()):,} messages in the cluster are gone when it stops (in {named})"
+
+
+def still_there() -> list[str]:
+    """Namespaces of this Ray in which a cluster runs."""
+    import ray
+
+    from ..actors.placement import Placement
+
+    return Placement("").others() if ray.is_initialized() else []
 
 
 def _events() -> str:

@@ -171,7 +171,7 @@ def _leader(report: Report) -> Report | None:
 def _queues(report: Report) -> Sheet:
     leading = _leader(report)
     streams = leading["streams"] if leading else {}
-    held = _held(report["actors"])
+    held = held_queues(report["actors"])
     interest = next((a.get("machine", {}) for a in report["actors"] if a["role"] == "Ownership"), {})
     columns = ["queue", "messages", "owner", "interested", "uncommitted", "replicas"]
     table = table_of("queues (and the wiring)", columns, ("messages", "uncommitted"))
@@ -190,7 +190,7 @@ def _queues(report: Report) -> Sheet:
     return table
 
 
-def _held(actors: list[Report]) -> dict[str, Report]:
+def held_queues(actors: list[Report]) -> dict[str, Report]:
     """Queue id -> what the replica says that has applied the most."""
     best: dict[str, Report] = {}
     for actor in actors:

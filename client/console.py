@@ -62,11 +62,9 @@ def running(address: str, namespace: str) -> Any:
     Raises:
         LocalError: there is none, and what to do.
     """
-    from ..actors import local_ray
     from ..actors.cluster import find_cluster
 
-    known = local_ray.recall()
-    return find_cluster(address or known.get("address"), namespace or known.get("namespace") or "mantamq")
+    return find_cluster(address or None, namespace or None)
 
 
 def show(
