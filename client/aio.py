@@ -232,7 +232,7 @@ class AsyncSender:
             TooLarge, Invalid: this message cannot be sent.
             NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
             Unavailable: nothing has completed for the sender's time-out; this message was not taken.
-            LinkClosed, Deleted, ConnectionLost: the sender has ended.
+            LinkClosed, Deleted, ConnectionLost: the sender has ended (a NotFound as well: its exchange is gone).
         """
         core = self._core
         if core.failure is not None or core.failures:

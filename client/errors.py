@@ -108,6 +108,12 @@ class Lost(Deleted):
     code = codes.LOST
 
 
+class Gone(Deleted, NotFound):
+    """The exchange or queue of this sender or receiver is not there any more."""
+
+    code = codes.NOT_FOUND
+
+
 class ConnectionLost(MantaError, ConnectionError):
     """The broker cannot be reached any more. What was not complete may or may not have happened."""
 
@@ -155,8 +161,9 @@ def again(failure: MantaError) -> MantaError:
 
 
 def link_ended(code: str, text: str) -> MantaError:
-    """Why the broker ended a sender or receiver: always a LinkClosed, the exact class its cause."""
-    failure = error(code, text)
+    """Why the broker ended a sender or receiver: always a LinkClosed; where it is not of the exact class too, that is
+    its cause."""
+    failure = Gone(text) if code == codes.NOT_FOUND else error(code, text)
     if isinstance(failure, LinkClosed):
         return failure
     closed = LinkClosed(text)

@@ -209,7 +209,7 @@ class Sender:
             Full: capacity was used up for `timeout` seconds.
             NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
             Unavailable: nothing has completed for the sender's time-out; this message was not taken.
-            LinkClosed, Deleted, ConnectionLost: the sender has ended.
+            LinkClosed, Deleted, ConnectionLost: the sender has ended (a NotFound as well: its exchange is gone).
         """
         core = self._core
         with self._lock:

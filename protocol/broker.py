@@ -32,7 +32,7 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, LOST, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteQueue, Entry, Evict, Lost, decode_event, encode_event
+from .events import CLUSTER, AnyEvent, DeleteExchange, DeleteQueue, Entry, Evict, Lost, decode_event, encode_event
 from .follower import Follower
 from .frames import (
     Append,
@@ -355,6 +355,9 @@ class BrokerMachine(Follower):
             self._outcomes[entry.number] = outcome
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
+        if type(event) is DeleteExchange:
+            text = f"exchange {event.name!r} was deleted: declare it and open another sender"
+            self._end_senders(event.name, None, NOT_FOUND, text)
         definition = outcome.queue
         if definition is None:
             return
@@ -372,13 +375,19 @@ class BrokerMachine(Follower):
     def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
         id = definition.id
         self._detach_receivers(id, code, text)
+        self._end_senders("", definition.name, code, text)
+        self.hosts.forget(id)
+
+    def _end_senders(self, exchange: str, key: str | None, code: str, text: str) -> None:
+        """What they send to is gone; key None: whatever their keys. What they have sent and was not routed before is
+        dropped with them, and completes nowhere."""
         for session in self.sessions.values():
             for handle, sender in list(session.senders.items()):
-                if sender.exchange == "" and sender.key == definition.name:
+                if sender.exchange == exchange and (key is None or sender.key == key):
                     session.remove_sender(handle)
                     session.end(handle)
+                    self.transfers.told(session)
                     self.send(session.peer, Detached(handle, code, text))
-        self.hosts.forget(id)
 
     def _detach_receivers(self, id: str, code: str, text: str) -> None:
         for sub, (session, link) in list(self._subs.items()):

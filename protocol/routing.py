@@ -41,8 +41,12 @@ def route_together(wiring: Wiring, version: int, link: SenderLink, frame: Transf
     return [(queue, event) for queue in link.route]
 
 
-def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[int]) -> Parts:
-    """A route per message; each queue gets its messages in one event, in the order they were sent."""
+def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[int]) -> tuple[Parts, list[int]]:
+    """A route per message; each queue gets its messages in one event, in the order they were sent.
+
+    Returns:
+        The parts, and the indexes of messages that name a queue which is not there.
+    """
     groups: dict[str, list[int]] = {}
     route = wiring.route
     exchange = link.exchange
@@ -65,4 +69,5 @@ def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[i
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
         parts.append((queue, encode_event(Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))))
-    return parts
+    missing = [index for index, queues in enumerate(routes) if not queues] if exchange == "" else []
+    return parts, missing

@@ -14,6 +14,7 @@ from .effects import PauseClient, PauseClients
 from .errors import LOST, NOT_FOUND
 from .events import Enqueue, encode_event
 from .frames import Bury, Completed, Detached, Failed, Interred, Transfer
+from .ranges import RangeSet, compress, pairs
 from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
 from .session import Session
 
@@ -69,28 +70,42 @@ class Transfers:
                 text = f"there is no queue {link.key!r}: declare it first"
                 broker.send(session.peer, Failed(frame.handle, [first, last], NOT_FOUND, text))
                 return
+            numbers = [first, last]
         else:
-            parts = route_each(broker.wiring, link, frame, expiry)
+            parts, missing = route_each(broker.wiring, link, frame, expiry)
+            numbers = self._failed(session, frame, missing) if missing else [first, last]
         if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
-            self._complete(session, frame.handle, first, last)
+            self._complete(session, frame.handle, numbers)
             return
         size = 0
         for _, event in parts:
             size += len(event)
         self.uncommitted_bytes += size
         if size > REQUEST_BYTES and len(parts) > 1:
-            self._split(session, frame.handle, first, last, parts)
+            self._split(session, frame.handle, numbers, parts)
             return
 
         def done() -> None:
             self.uncommitted_bytes -= size
             if self.stopped:
                 self.withheld_bytes += size
-            self._done(session, frame.handle, first, last, parts)
+            self._done(session, frame.handle, numbers, parts)
 
         broker.request(parts, done)
 
-    def _split(self, session: Session, handle: int, first: int, last: int, parts: Parts) -> None:
+    def _failed(self, session: Session, frame: Transfer, missing: list[int]) -> list[int]:
+        """Messages of a transfer, by index, name queues that are not there; returns the numbers of the others."""
+        keys = frame.keys or [session.senders[frame.handle].key or ""] * len(frame.blobs)
+        names = ", ".join(repr(name) for name in sorted({keys[index] for index in missing})[:3])
+        text = f"there is no queue {names}: declare it first"
+        gone = compress([frame.first + index for index in missing])
+        self._broker.send(session.peer, Failed(frame.handle, gone, NOT_FOUND, text))
+        rest = RangeSet([frame.first, frame.first + len(frame.blobs) - 1])
+        for first, last in pairs(gone):
+            rest.remove(first, last)
+        return rest.flat()
+
+    def _split(self, session: Session, handle: int, numbers: list[int], parts: Parts) -> None:
         """A large transfer for several queues: one frame might not carry all of it, so it is asked for in several
         requests. It is complete when all are."""
         requests = in_requests(parts)
@@ -103,21 +118,21 @@ class Transfers:
             if self.stopped:
                 self.withheld_bytes += size
             if not left:
-                self._done(session, handle, first, last, parts)
+                self._done(session, handle, numbers, parts)
 
         for request in requests:
             size = sum(len(event) for _, event in request)
             self._broker.request(request, partial(done, size))
 
-    def _done(self, session: Session, handle: int, first: int, last: int, parts: Parts) -> None:
+    def _done(self, session: Session, handle: int, numbers: list[int], parts: Parts) -> None:
         """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
         if self.lost:
             for queue, _ in parts:
                 if queue in self.lost and session.peer in self._broker.sessions:
                     text = lost_text(queue.rpartition("#")[0])
-                    self._broker.send(session.peer, Failed(handle, [first, last], LOST, text))
+                    self._broker.send(session.peer, Failed(handle, numbers, LOST, text))
                     return
-        self._complete(session, handle, first, last)
+        self._complete(session, handle, numbers)
 
     def bury(self, peer: str, frame: Bury) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
@@ -132,10 +147,16 @@ class Transfers:
         else:
             broker.send(peer, answer)
 
-    def _complete(self, session: Session, handle: int, first: int, last: int) -> None:
+    def _complete(self, session: Session, handle: int, numbers: list[int]) -> None:
         if session.peer in self._broker.sessions:
-            session.complete(handle, first, last)
+            for first, last in pairs(numbers):
+                session.complete(handle, first, last)
             self._telling[session.peer] = session
+
+    def told(self, session: Session) -> None:
+        """A sender ends by itself: what is complete is told before."""
+        if not self.stopped:
+            self._tell(session)
 
     def detached(self, session: Session, handle: int) -> None:
         """The client has detached a sender: what is complete so far is told before the end."""

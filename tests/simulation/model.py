@@ -232,7 +232,7 @@ class ModelWiring:
         """Names of the queues a message goes to (no alternates of exchanges: the workload has none)."""
         if exchange == "":
             return [key] if key in self.ids else []
-        kind = self.exchanges[exchange]
+        kind = self.exchanges.get(exchange, "")
         if kind == "headers":
             places = [place for place in self.bindings if place[0] == exchange]
             return sorted({place[1] for place in places if _has(self.arguments[place], headers or {})})

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.dispatch import Dispatcher, Subscription
 
 Patch = pytest.MonkeyPatch
@@ -33,6 +34,11 @@ def empty_while_the_lock_is_elsewhere(patch: Patch) -> None:
         return done, unsure
 
     patch.setattr(Dispatcher, "drained", hasty)
+
+
+def senders_outlive_their_exchange(patch: Patch) -> None:
+    """Who sends to an exchange that is deleted is not told, and what it sends completes."""
+    patch.setattr(BrokerMachine, "_end_senders", lambda self, exchange, key, code, text: None)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

@@ -22,6 +22,7 @@ from .leases import Leases
 from .ledger import Ledger
 from .model import Violation
 from .moves import Moves
+from .routes import Routes
 from .users import HEADERS, Inbox, Outbox, User
 from .world import BROKERS, START_US, Machines, World
 
@@ -84,6 +85,7 @@ class Story:
             self.faults.voters, self.faults.deleted = self.watch.voters, self.watch.gone
         self.deliveries = Deliveries(self.world, self.watch)
         self.drains = Drains(self.world, self.watch, self.deliveries)
+        self.routes = Routes(self.world)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         little = self.flow_limit[0] < flow.LIMIT_BYTES
@@ -94,6 +96,7 @@ class Story:
         self.share = rng.choice(USERS)
         self.queues: list[str] = []
         self.temporary: list[str] = []
+        self.exchanges: list[str] = []
         self._temporaries = 0
 
     def run(self) -> int:
@@ -351,10 +354,27 @@ class Story:
                         if rng.random() < 0.5:
                             user.start(closing)
             client.command("delete_queue", name=name)
-        elif what < 0.8:
+        elif what < 0.7:
+            self._manage_exchanges(client if isinstance(client, Client) else self.client())
+        elif what < 0.85:
             client.command("purge", name=rng.choice(self.queues + self.temporary), count=rng.choice([0, 1, 5]))
         else:
             client.command(rng.choice(["queues", "status", "bindings", "exchanges"]))
+
+    def _manage_exchanges(self, client: Client) -> None:
+        """Exchanges come and go under their senders, at other brokers as well."""
+        rng = self.rng
+        if self.exchanges and rng.random() < 0.4:
+            client.command("delete_exchange", name=self.exchanges.pop(rng.randrange(len(self.exchanges))))
+        elif self.exchanges:
+            self.client().attach_sender(rng.choice(self.exchanges), "x")
+        else:
+            self._temporaries += 1
+            self.exchanges.append(name := f"e{self._temporaries}")
+            self.deliveries.passing.add(name)
+            client.command("declare_exchange", name=name, type="fanout")
+            client.command("bind", exchange=name, queue=self.queues[1])
+            client.attach_sender(name, "x")
 
     def _send(self, client: Client, handle: int, link: Link, batch: int) -> None:
         rng = self.rng

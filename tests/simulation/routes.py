@@ -1,0 +1,43 @@
+"""What is sent to an exchange that is gone completes nowhere: transfers, as brokers get them, against completions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mantamq.protocol.frames import AttachSender, Completed, Transfer
+
+from .model import Violation, each
+from .world import World
+
+
+class Routes:
+    """Watches clients' senders.
+
+    Attributes:
+        gone: how many messages came to a broker where their exchange was deleted.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.gone = 0
+        self._exchanges: dict[tuple[str, int], str] = {}  # (client, handle) -> exchange
+        self._lost: dict[tuple[str, int], set[int]] = {}  # the same -> numbers that found their exchange gone
+        world.taps.append(self._sent)
+        world.arrivals.append(self._arrived)
+
+    def _sent(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is AttachSender:
+            self._exchanges[source, frame.handle] = frame.exchange
+        elif type(frame) is Completed:
+            lost = self._lost.get((target, frame.handle), set()).intersection(each(frame.ranges))
+            if lost:
+                exchange = self._exchanges[target, frame.handle]
+                raise Violation(f"{target} hears that {sorted(lost)} are complete; exchange {exchange} was deleted")
+
+    def _arrived(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is Transfer and target in self.world.brokers:
+            exchange = self._exchanges[source, frame.handle]
+            if exchange and self.world.machines[target].wiring.exchange(exchange) is None:
+                self.gone += len(frame.blobs)
+                numbers = range(frame.first, frame.first + len(frame.blobs))
+                self._lost.setdefault((source, frame.handle), set()).update(numbers)
