@@ -192,11 +192,11 @@ def test_release_and_fetch_brings_the_same_message_again():
         for _ in range(10):
             message = await reader.fetch(LIMIT_S)
             assert message.body == b"a"
-            session.release(message)
+            await session.release(message)
         second = await reader.get_batch(3)
         assert [message.body for message in second] == [b"a", b"b", b"c"]
         for message in second:  # the second and third gather behind the first
-            session.release(message)
+            await session.release(message)
         assert (await reader.get()).body == b"a"
 
     story(tell)
