@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..protocol.event_table import Tail
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+TOP = 20
+"""Rows of a table on the terminal; the others are counted."""
 events_app = typer.Typer(help="The event table as a file.", no_args_is_help=True)
 
 Directory = Annotated[
@@ -188,7 +190,7 @@ def _progress(quiet: bool) -> Generator[tuple[Progress, Any]]:
 
 
 def _tables(known: Any) -> None:
-    ms = [{**row, **{k: row[k] / 1000 for k in row if k.endswith("_us")}} for row in known.latency]
+    """The busiest queues; `--json` and the report have more."""
     seconds = max((known.until_us - known.from_us) / 1e6, 1e-6)
     totals: dict[str, dict[str, Any]] = {}
     for row in known.throughput:
@@ -198,29 +200,32 @@ def _tables(known: Any) -> None:
         total["MiB"] += row["enqueued_bytes"] / (1 << 20)
     for total in totals.values():
         total["enqueued_per_s"] = total["enqueued"] / seconds
+    busy = sorted(totals, key=lambda name: (-totals[name]["enqueued"] - totals[name]["accepted"], name))
+    rank = {name: i for i, name in enumerate(busy)}
+
+    def table(rows: list[dict[str, Any]], columns: list[str], title: str) -> None:
+        rows = sorted(rows, key=lambda row: rank.get(row.get("queue", ""), len(rank)))
+        show(rows, columns, False, title, top=TOP)
+
     columns = ["queue", "enqueued", "accepted", "enqueued_per_s", "MiB"]
-    show(sorted(totals.values(), key=lambda row: row["queue"]), columns, False, f"throughput over {seconds:,.0f} s")
-    if ms:
-        columns = ["queue", "phase", "messages", "p50_us", "p90_us", "p99_us", "max_us"]
-        renamed = [{name.replace("_us", "_ms"): value for name, value in row.items()} for row in ms]
-        show(renamed, [name.replace("_us", "_ms") for name in columns], False, "latency, milliseconds")
+    table(list(totals.values()), columns, f"throughput over {seconds:,.0f} s")
+    if known.latency:
+        ms = [{**row, **{f"{k[:-3]}_ms": row[k] / 1000 for k in row if k.endswith("_us")}} for row in known.latency]
+        table(ms, ["queue", "phase", "messages", "p50_ms", "p90_ms", "p99_ms", "max_ms"], "latency, milliseconds")
     if known.fairness:
         shares = [{**row, "share": f"{row['share'] or 0:.0%}", "fairness": f"{row['fairness'] or 0:.2f}"}
                   for row in known.fairness]  # fmt: skip
-        columns = ["queue", "broker", "times", "share", "acquired", "fairness"]
-        show(shares, columns, False, "consume locks")
+        table(shares, ["queue", "broker", "times", "share", "acquired", "fairness"], "consume locks")
     if known.redeliveries:
-        columns = ["queue", "messages", "redelivered", "redeliveries", "most"]
-        show(known.redeliveries, columns, False, "redeliveries")
+        table(known.redeliveries, ["queue", "messages", "redelivered", "redeliveries", "most"], "redeliveries")
     if known.poison:
-        columns = ["queue", "position_first", "position_last", "returns", "fate"]
-        show(known.poison, columns, False, "suspected poison")
+        table(known.poison, ["queue", "position_first", "position_last", "returns", "fate"], "suspected poison")
     if known.flow:
-        show(known.flow, ["kind", "queue", "broker", "times", "total_us", "longest_us"], False, "held back")
+        table(known.flow, ["kind", "queue", "broker", "times", "total_us", "longest_us"], "held back")
     if len(known.failovers) > 1:
-        show(known.failovers, ["term", "sequencer", "gap_us", "evicted", "events"], False, "failovers")
+        show(known.failovers, ["term", "sequencer", "gap_us", "evicted", "events"], False, "failovers", top=TOP)
     if known.violations:
         columns = ["guarantee", "rule", "times", "queue", "position", "seq"]
-        show(known.violations, columns, False, "violations of the guarantees")
+        show(known.violations, columns, False, "violations of the guarantees", top=TOP)
     else:
         out.print("audit: every guarantee held", style="green", highlight=False)

@@ -130,7 +130,7 @@ def heat(
         cells: (start of the time step, bin) -> amount.
         step_us: width of a cell.
         y_label: a bin's lower edge as text.
-        curves: lines over it; their points' y are (fractional) bins.
+        curves: lines over it, broken where steps have no point; their points' y are (fractional) bins.
     """
     if not cells:
         return EMPTY
@@ -160,12 +160,27 @@ def heat(
             f' fill-opacity="{0.08 + 0.92 * math.log1p(amount) / most:.3f}"><title>{escape(title)}</title></rect>'
         )
     for i, (name, points) in enumerate((curves or {}).items()):
-        path = " ".join(f"{x(at):.1f},{low - (value - bottom) * high:.1f}" for at, value in points)
-        parts.append(f'<polyline class="halo" points="{path}"/>')
-        parts.append(f'<polyline class="c{i + 1} line" points="{path}"><title>{escape(name)}</title></polyline>')
+        for run in _unbroken(points, step_us):
+            path = " ".join(f"{x(at):.1f},{low - (value - bottom) * high:.1f}" for at, value in run)
+            if len(run) == 1:
+                at, up = path.split(",")
+                parts.append(f'<circle class="c{i + 1} fill" cx="{at}" cy="{up}" r="2"/>')
+                continue
+            parts.append(f'<polyline class="halo" points="{path}"/>')
+            parts.append(f'<polyline class="c{i + 1} line" points="{path}"><title>{escape(name)}</title></polyline>')
     return _svg(height, parts, unit) + (
         legend(list(curves), {name: i + 1 for i, name in enumerate(curves)}) if curves else ""
     )
+
+
+def _unbroken(points: Sequence[tuple[int, float]], step_us: int) -> list[list[tuple[int, float]]]:
+    """Cut where nothing was measured for longer than a step: a line over it would say what nobody knows."""
+    runs: list[list[tuple[int, float]]] = []
+    for point in points:
+        if not runs or point[0] - runs[-1][-1][0] > 1.5 * step_us:
+            runs.append([])
+        runs[-1].append(point)
+    return runs
 
 
 def timeline(

@@ -15,6 +15,7 @@ from .charts import Bar, Mark, duration, number
 
 PHASES = ("wait", "process", "total")
 TOP_QUEUES = 7  # the others are one line
+TOP_ROWS = 50  # of a table; the others are counted
 _CSS = """
 :root{--bg:#f6f7f9;--card:#fff;--ink:#1c2430;--soft:#66707f;--rule:#e4e7ec;--band:#f1f3f6;--bad:#c93a3a;--good:#23845f;
 --heat:#2458c5;--c0:#2f6fdb;--c1:#e0762f;--c2:#229b79;--c3:#a94fb3;--c4:#c29a1c;--c5:#596779;--c6:#d0486a;--c7:#3aa3c4}
@@ -145,7 +146,7 @@ def _latency(found: Answers) -> str:
     rows = [
         [escape(row["queue"]), row["phase"], f"{row['messages']:,}",
          *(duration(row[p]) for p in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us"))]
-        for row in sorted(found.latency, key=lambda row: (row["queue"], PHASES.index(row["phase"])))
+        for row in _busiest_first(found, found.latency, key=lambda row: PHASES.index(row["phase"]))
     ]  # fmt: skip
     table = _table(["queue", "phase", "messages", "p50", "p90", "p99", "p99.9", "max"], rows, numbers=range(2, 8))
     note = (
@@ -168,7 +169,7 @@ def _locks(found: Answers) -> str:
     rows: list[str] = []
     groups: dict[str, str] = {}
     bars: list[Bar] = []
-    for row in found.lock_bars:
+    for row in _busiest_first(found, found.lock_bars):
         id = f"{row['queue']}\0{row['broker']}"
         if id not in rows:
             rows.append(id)
@@ -186,14 +187,15 @@ def _locks(found: Answers) -> str:
         ["queue", "broker", "share of the time", "times", "held", "acquired", "acquired/s held", "fairness"],
         [[escape(row["queue"]), escape(row["broker"]), _meter(row["share"]), f"{row['times']:,}",
           duration(row["held_us"]), f"{row['acquired']:,}", number(row["acquired_per_s"] or 0),
-          f"{row['fairness'] or 0:.2f}"] for row in found.fairness],
+          f"{row['fairness'] or 0:.2f}"] for row in _busiest_first(found, found.fairness)],
         numbers=range(3, 8),
     )  # fmt: skip
     gaps = ("gap_p50_us", "gap_p99_us", "gap_total_us")
     costs = _table(
         ["queue", "hand-overs", "gap p50", "gap p99", "gaps in all", "messages per grant"],
         [[escape(queue), f"{row['handovers']:,}", *(_maybe(row[k]) for k in gaps),
-          number(row["messages_per_slice"] or 0)] for queue, row in cost.items()],
+          number(row["messages_per_slice"] or 0)]
+         for queue, row in ((row["queue"], row) for row in _busiest_first(found, list(cost.values())))],
         numbers=range(1, 6),
     )  # fmt: skip
     note = "Who held each queue's consume lock; pale where it went to and fro. Fairness is Jain's index: 1 is even."
@@ -247,7 +249,7 @@ def _shares(found: Answers) -> str:
     table = _table(
         ["queue", "broker", "share of the acquired", "acquired", "accepted"],
         [[escape(row["queue"]), escape(row["broker"]), _meter(row["share"]), f"{row['acquired']:,}",
-          f"{row['accepted']:,}"] for row in found.shares],
+          f"{row['accepted']:,}"] for row in _busiest_first(found, found.shares)],
         numbers=(3, 4),
     )  # fmt: skip
     return _section("Consumers' shares", "By the broker whose consumers took the messages.", table)
@@ -262,7 +264,7 @@ def _trouble(found: Answers) -> str:
     again = _table(
         ["queue", "acquired", "redelivered", "redeliveries", "most for one"],
         [[escape(row["queue"]), *(f"{row[k]:,}" for k in ("messages", "redelivered", "redeliveries", "most"))]
-         for row in found.redeliveries],
+         for row in _busiest_first(found, found.redeliveries)],
         numbers=range(1, 5),
     )  # fmt: skip
     poison = _table(
@@ -292,15 +294,21 @@ def _section(title: str, note: str, *parts: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """Cells are HTML already."""
+    """The first `TOP_ROWS` rows. Cells are HTML already."""
     if not rows:
         return ""
     kind = ['class="n"' if i in numbers else "" for i in range(len(head))]
     top = "".join(f"<th {k}>{escape(text)}</th>" for k, text in zip(kind, head, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td {k}>{cell}</td>" for k, cell in zip(kind, row, strict=True)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td {k}>{cell}</td>" for k, cell in zip(kind, row, strict=True)) + "</tr>"
+        for row in rows[:TOP_ROWS]
     )
-    return f'<div class="wrap"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f'<div class="wrap"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return table + _more(len(rows) - TOP_ROWS)
+
+
+def _more(rows: int) -> str:
+    return f'<p class="note">and {rows:,} more</p>' if rows > 0 else ""
 
 
 def _meter(share: float | None) -> str:
@@ -347,6 +355,12 @@ def _busy(found: Answers) -> dict[str, int]:
     for row in found.throughput:
         total[row["queue"]] = total.get(row["queue"], 0) + row["enqueued"] + row["acquired"]
     return {name: i for i, name in enumerate(sorted(total, key=lambda name: (-total[name], name)))}
+
+
+def _busiest_first(found: Answers, rows: Rows, key: Callable[[dict[str, Any]], Any] = lambda row: 0) -> Rows:
+    """Rows of the busiest queue first; within a queue by `key`, else as they were."""
+    busy = _busy(found)
+    return sorted(rows, key=lambda row: (busy.get(row["queue"], len(busy)), row["queue"], key(row)))
 
 
 def _lines(
