@@ -23,6 +23,15 @@ PROMISES: dict[str, list[str]] = {
     "A single replica that stands still is given up by its broker": [
         "tests/cluster/test_flow_control.py::test_memory_stays_flat_while_a_replica_is_slow_and_then_one_stands_still",
     ],
+    "One host may fail: brokers, the two sequencers, Ownership and": [
+        "tests/hosts/test_spread.py::test_brokers_spread_again_when_a_host_comes",
+        "tests/hosts/test_spread.py::test_a_host_dies_and_comes_back",
+        "tests/unit/test_spreading.py::test_on_three_hosts_no_two_that_are_needed_to_heal_share_one",
+    ],
+    "As long as a host may not fail, status warns of it": [
+        "tests/unit/test_spreading.py::test_a_host_with_a_majority_or_both_sequencers_is_named",
+        "tests/hosts/test_spread.py::test_a_host_dies_and_comes_back",
+    ],
     "It grows and shrinks while it works.": [
         "tests/cluster/test_membership.py::test_a_broker_joins_and_another_leaves_under_load",
     ],
