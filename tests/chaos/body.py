@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from typing import Any
+
+FLEETING = "~"
+"""Producer of messages that nobody counts: they share frames with those that are, and expire soon."""
+LONG_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -28,3 +33,18 @@ def read(body: bytes) -> Body:
         return Body(of.decode(), producer.decode(), int(number), damaged)
     except ValueError:
         return Body("", "?", 0, True)
+
+
+def options(number: int) -> dict[str, Any]:
+    """What a numbered message carries beside its body: it must come as it was sent, whoever was lost on the way. Nothing
+    here lets it expire in the course of a run."""
+    kinds: list[dict[str, Any]] = [{}, {}, {"ttl": LONG_S}, {"priority": number % 10}, {"properties": {"number": number}},
+                                   {"subject": f"s{number}", "message_id": str(number), "ttl": 3600.5}]  # fmt: skip
+    return kinds[number % len(kinds)]
+
+
+def as_sent(message: Any, number: int) -> bool:
+    """Whether a message that came carries what `options` said."""
+    wanted = options(number)
+    names = ("subject", "properties", "ttl", "priority", "message_id")
+    return all(getattr(message, name) == wanted.get(name) for name in names)

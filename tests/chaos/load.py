@@ -122,13 +122,13 @@ class Client:
 
 @dataclass
 class SendingLink:
-    """A sender, and where its own numbers (from 1) stand among the producer's of this queue."""
+    """A sender. Attributes: own: the producer's number of each that was put, 0 for those that nobody counts; the sender's
+    own numbers begin at 1."""
 
     id: str
     queue: str
     sender: Any
-    base: int
-    put: int = 0
+    own: list[int]
 
 
 @dataclass
@@ -141,7 +141,12 @@ class Burst:
 
 
 class Sending(Client):
-    """Sends numbered messages, in bursts, to all its queues."""
+    """Sends numbered messages, in bursts, to all its queues; others that expire soon and nobody counts are among them.
+
+    Attributes: fleeting: how many of these there are to each numbered one.
+    """
+
+    fleeting = 0.2
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -156,7 +161,7 @@ class Sending(Client):
         try:
             session = connection.session()
             for queue in self.task.queues:
-                link = SendingLink(self.name_link(), queue, session.sender(queue), self._numbers[queue])
+                link = SendingLink(self.name_link(), queue, session.sender(queue, self._capacity()), [0])
                 self.journal.write("open", link=link.id, queue=queue, role="sender", broker=connection.broker)
                 links.append(link)
             until = time.monotonic() + self.random.expovariate(1 / 20)
@@ -167,6 +172,9 @@ class Sending(Client):
             self._conclude(UNKNOWN)
             for link in links:
                 self.journal.write("close", link=link.id, broken=broken)
+
+    def _capacity(self) -> int:
+        return self.random.choices((1, 10, 1000), (1, 1, 2))[0]
 
     def _turn(self, links: list[SendingLink]) -> None:
         """A burst to one queue, or to a few at once, and all their completions."""
@@ -188,9 +196,15 @@ class Sending(Client):
         self._open.append(Burst(link, first, last))
         for number in range(first, last + 1):
             size = 50_000 if self.random.random() < 0.002 else self.random.randrange(1200)
-            message = Message(body.write(link.queue, self.task.client, number, self._padding[:size]))
-            self._insist(link, lambda message=message: link.sender.send(message, timeout=ANSWER_S))
-            link.put += 1
+            text = body.write(link.queue, self.task.client, number, self._padding[:size])
+            self._put(link, Message(text, **body.options(number)), number)
+            if self.random.random() < self.fleeting:
+                text = body.write(link.queue, body.FLEETING, 0, b"")
+                self._put(link, Message(text, ttl=self.random.uniform(0, 0.3)), 0)
+
+    def _put(self, link: SendingLink, message: Message, number: int) -> None:
+        self._insist(link, lambda: link.sender.send(message, timeout=ANSWER_S))
+        link.own.append(number)
 
     def _complete(self, link: SendingLink) -> None:
         self._insist(link, lambda: link.sender.sync(timeout=ANSWER_S))
@@ -207,7 +221,7 @@ class Sending(Client):
                     outcome = UNKNOWN if isinstance(error, Unavailable) else FAILED
                     for at in range(0, len(numbers), 2):
                         for number in range(numbers[at], numbers[at + 1] + 1):
-                            self._told[link.id, link.base + number] = outcome
+                            self._told[link.id, link.own[number]] = outcome
                 elif not isinstance(error, (TimeoutError, Full)):
                     raise
                 if time.monotonic() > until:
@@ -260,7 +274,7 @@ class Receiving(Client):
                     hand.lost()
 
     def _hand(self, connection: Connection, queue: str) -> Hand:
-        capacity = self.random.choice((1, 20, 100, 500))
+        capacity = self.random.choice((0, 1, 20, 100, 500, 500))
         return Hand(self.journal, self.name_link, self._ids, connection, queue, capacity)
 
     def _turn(self, hand: Hand, timeout_s: float) -> None:

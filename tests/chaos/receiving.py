@@ -105,8 +105,12 @@ class Hand:
 
     def _take(self, message: Message) -> None:
         found = body.read(message.body)
+        if found.producer == body.FLEETING:
+            self._session.acknowledge(message)
+            return
+        damaged = found.damaged or not body.as_sent(message, found.number)
         id, count = next(self._ids), message.delivery_count
-        more = ({"damaged": True} if found.damaged else {}) | ({"of": found.of} if found.of != self.queue else {})
+        more = ({"damaged": True} if damaged else {}) | ({"of": found.of} if found.of != self.queue else {})
         self.journal.write(
             "deliver", link=self.link, id=id, position=message.position, producer=found.producer, number=found.number,
             count=count, since=round(self._since, 6), **more,

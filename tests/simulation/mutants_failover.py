@@ -373,7 +373,7 @@ def nobody_is_evicted(patch: Patch) -> None:
 
 def evicted_goes_on(patch: Patch) -> None:
     """A process that learns of its own eviction carries on."""
-    patch.setattr(BrokerMachine, "retire", lambda self, reason: None)
+    patch.setattr(BrokerMachine, "retire", lambda self, reason, left=False: None)
     patch.setattr(ReplicaMachine, "retire", lambda self, reason: None)
 
 

@@ -162,6 +162,7 @@ class Inbox:
         accepted: positions accepted since all settlements were last complete.
         other: positions that were ever settled otherwise.
         positions: of a browser, all it has seen.
+        single: it is its queue's only consumer.
     """
 
     def __init__(self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool) -> None:
@@ -177,6 +178,7 @@ class Inbox:
         self.other: set[int] = set()
         self.lost = 0
         self.positions: list[int] = []
+        self.single = False
 
     @property
     def open(self) -> bool:
@@ -190,6 +192,9 @@ class Inbox:
         core, user = self.core, self.user
         assert core is not None
         chance = rng.random()
+        if self.single:
+            self._act_alone(rng, chance)
+            return
         if chance < 0.4:
             for _ in range(rng.choice([1, 3, 20, 100])):
                 if not self.take():
@@ -205,6 +210,17 @@ class Inbox:
             core.flush()
         elif chance < 0.98:
             user.start(user.close_receiver(self))
+
+    def _act_alone(self, rng: random.Random, chance: float) -> None:
+        """Its queue's only consumer: it accepts, early or late, and often stands still with a full window."""
+        if chance < 0.2:
+            while rng.random() < 0.9 and self.take():
+                pass
+        elif chance < 0.4 and self.hands:
+            count = rng.randrange(1, len(self.hands) + 1)
+            for message in self.hands[:count]:
+                self.settle(ACCEPT, message)
+            del self.hands[:count]
 
     def take(self) -> bool:
         """Fetch one that is here."""
@@ -560,13 +576,16 @@ class User:
         if not self.over:
             self.start(attach())
 
-    def receiver(self, queue: str, capacity: int, mode: str = "consume", accept: bool = True) -> None:
+    def receiver(
+        self, queue: str, capacity: int, mode: str = "consume", accept: bool = True, single: bool = False
+    ) -> None:
         def attach() -> Task:
             yield lambda: self.opened or self.over
             if self.over:
                 return
             handle = conversation.attach(lambda handle: AttachReceiver(handle, queue, mode, accept))
             inbox = self.inboxes[handle] = Inbox(self, handle, queue, capacity, mode, accept)
+            inbox.single = single
             yield lambda: conversation.attached(handle)
             try:
                 inbox.core = conversation.receiver(handle, queue, capacity, inbox.settles, inbox.browse)

@@ -70,7 +70,7 @@ class FakeConnection:
     def session(self) -> FakeConnection:
         return self
 
-    def sender(self, queue: str) -> Any:
+    def sender(self, queue: str, capacity: int) -> Any:
         return self._sender
 
     def receiver(self, queue: str, capacity: int) -> FakeConnection:
@@ -101,10 +101,11 @@ def refused(cls: type[Exception], *ranges: int) -> Exception:
     return error
 
 
-def sending(tmp_path: Any, *script: Exception | None) -> tuple[dict[int, str], History]:
+def sending(tmp_path: Any, *script: Exception | None, fleeting: float = 0.0) -> tuple[dict[int, str], History]:
     """One burst of five through a sender with this script; the outcomes logged."""
     path = tmp_path / "s1.jsonl"
     client = Sending(Task("s1", "sender", ["q"], str(path), "", 0, 1, 1e9))
+    client.fleeting = fleeting
     choices = iter([1, 5])
     client.random = random.Random(1)
     client.random.choice = lambda options: next(choices)  # type: ignore[method-assign]
@@ -129,6 +130,12 @@ def test_a_burst_is_complete(tmp_path):
 def test_refused_numbers_are_the_links_own(tmp_path):
     outcomes, _ = sending(tmp_path, *[None] * 5, refused(NotFound, 2, 3, 5, 5))
     assert outcomes == {1: "completed", 2: "failed", 3: "failed", 4: "completed", 5: "failed"}
+
+
+def test_refused_numbers_are_the_links_own_with_others_between(tmp_path):
+    # Every second one is counted by nobody: the sender's 5 is the producer's 3.
+    outcomes, _ = sending(tmp_path, *[None] * 10, refused(NotFound, 5, 6), fleeting=1.0)
+    assert outcomes == {1: "completed", 2: "completed", 3: "failed", 4: "completed", 5: "completed"}
 
 
 def test_a_refusal_told_by_the_next_send_does_not_lose_that_send(tmp_path):
@@ -174,7 +181,7 @@ class Holding:
         self.hand = Hand(journal, lambda: next(names), ids, self.connection, "q", 10)  # type: ignore[arg-type]
 
     def get(self, position: int) -> None:
-        message = Message(body.write("q", "s1", position, b""))
+        message = Message(body.write("q", "s1", position, b""), **body.options(position))
         message.position = position
         self.connection.inbox.append(message)
         assert self.hand.fetch(0.1)
@@ -191,6 +198,24 @@ class Holding:
 @pytest.fixture
 def holding(tmp_path) -> Holding:
     return Holding(tmp_path)
+
+
+def test_what_a_message_carries_is_looked_at(holding):
+    for number in range(12):
+        message = Message(b"", **body.options(number))
+        assert body.as_sent(message, number)
+        message.ttl = 0.02  # its neighbour's
+        assert not body.as_sent(message, number)
+    holding.get(1)
+    holding.connection.inbox.append(Message(body.write("q", "s1", 2, b"")))  # without its ttl
+    assert holding.hand.fetch(0.1)
+    assert [delivery.damaged for delivery in read([holding.path]).deliveries] == [False, True]
+
+
+def test_what_nobody_counts_is_not_logged(holding):
+    holding.connection.inbox.append(Message(body.write("q", body.FLEETING, 0, b"")))
+    assert holding.hand.fetch(0.1)
+    assert not read([holding.path]).deliveries
 
 
 def test_settled_and_lost(holding):
