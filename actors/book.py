@@ -88,6 +88,7 @@ class Entry:
 
     Attributes:
         serving: a broker that takes clients; one that has come back does so when it has rejoined.
+        inc: its incarnation, 0 while it has not been started.
     """
 
     handle: Handle
@@ -99,6 +100,7 @@ class Entry:
     peers: str = ""
     clients: str = ""
     serving: bool = False
+    inc: int = 0
 
 
 class Book(dict[str, Entry]):

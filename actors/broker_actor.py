@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from ..protocol.broker import BrokerMachine
-from ..protocol.effects import Dismiss, Drain
+from ..protocol.effects import Dismiss, Drain, Supervises
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
 from ..protocol.reporting import ReportingBroker
@@ -78,12 +80,37 @@ class BrokerNode(Member):
         shell.give(Dismiss(broker))
         return broker in shell.machine.standing.left  # type: ignore[union-attr]
 
+    async def confirm(self, giver: tuple[int, str, str], elected: bool) -> dict[str, Any]:
+        """A supervisor asks whether it is the one (`elected`), or wants to be.
+
+        Returns:
+            Who supervises by what is known here ("holder": number, id, name; "settled": the number in the cluster
+            stream), the names of the "linked" peers, and the "ballot" of the sequencer that is followed.
+        """
+        shell = self._running()
+        shell.give(Supervises(*giver, elected))
+        machine = shell.machine
+        assert isinstance(machine, BrokerMachine)
+        linked = [name for name, link in shell.links.items() if not link.is_client]
+        return {
+            "holder": tuple(self.office.holder), "settled": self.office.settled, "linked": linked,
+            "ballot": tuple(machine.following.promised),
+        }  # fmt: skip
+
+    async def supervisor_silent(self) -> tuple[int, int]:
+        """The number of the supervisor, and for how long this broker has not heard of it, in milliseconds."""
+        return self.office.holder.number, self.office.silent_ms(int(time.time() * 1000))
+
+    def _needed(self, outside: bool) -> str:
+        machine = self.shell.machine if self.shell is not None and not outside else None
+        return machine.standing.needed(int(time.time() * 1000)) if isinstance(machine, BrokerMachine) else ""
+
     async def remember(self, deputy: Deputy) -> None:
         """Keep what a new Supervisor must know, and look from time to time whether one is needed."""
         if self._deputy is not None:
             self._deputy.close()
         self._deputy = deputy
-        deputy.begin()
+        deputy.begin(self)
 
     async def recall(self) -> bytes | None:
         """What the last Supervisor left here."""

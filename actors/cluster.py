@@ -203,7 +203,7 @@ class Cluster:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.2)
-            self._supervisor = Placement(self.namespace).find(SUPERVISOR) or self._supervisor
+            self._supervisor = Placement(self.namespace).supervisor() or self._supervisor
 
     def broker_nodes(self) -> dict[str, str]:
         """Ray node id of every broker."""
@@ -333,7 +333,7 @@ def find_cluster(address: str | None = None, namespace: str | None = None) -> Cl
     until = time.monotonic() + _REPLACED_S
     stage = ""
     while True:
-        supervisor = placement.find(SUPERVISOR)
+        supervisor = placement.supervisor()
         if supervisor is not None:
             try:
                 book = supervisor.call_now("book_now", timeout_s=10)
@@ -409,11 +409,11 @@ def _start_supervisor(namespace: str) -> Handle:
 def _there(placement: Placement) -> bool:
     """Whether a cluster is there. One whose program has just ended is about to end, too: that is waited for."""
     until = time.monotonic() + _GONE_S
-    while (supervisor := placement.find(SUPERVISOR)) is not None:
+    while (supervisor := placement.supervisor()) is not None:
         try:
             program = supervisor.call_now("book_now", timeout_s=_GONE_S)["program"]
         except (ActorGone, LocalError):
-            return placement.find(SUPERVISOR) is not None
+            return placement.supervisor() is not None
         if not program or not bound.over(program) or time.monotonic() > until:
             return True
         time.sleep(_LOOK_S)

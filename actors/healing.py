@@ -1,9 +1,10 @@
 """Replaces what dies: the Supervisor's watch over the actors.
 
-A call that never returns waits at every actor, so that its death is heard of at once and nothing is polled; where Ray
-is slow to notice (a machine that is gone, a process that stands still), the leading sequencer's word counts: whom it
-has evicted is ended and replaced. A broker and its replicas end together and come back blank, under a new incarnation;
-the sequencer is replaced by a new standby; Ownership and single replicas come back alone.
+A call that never returns waits at every actor, so that its death is heard of at once; every second the brokers are
+asked whether this is the supervisor still, and the sequencers how they are. What all that means, who is dead, who is to
+be ended and whether anything may be done at all, is decided in `protocol/supervision.py`; this is its shell. A broker
+and its replicas end together and come back blank, under a new incarnation; the sequencer is replaced by a new standby;
+Ownership and single replicas come back alone.
 """
 
 from __future__ import annotations
@@ -15,13 +16,35 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, is_sequencer
+from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, Tick, is_ownership, is_sequencer
+from ..protocol.errors import LocalError
+from ..protocol.office import Commission
+from ..protocol.supervision import (
+    Answered,
+    Ask,
+    Confirmed,
+    Died,
+    Elected,
+    End,
+    Ended,
+    Gone,
+    Kill,
+    Known,
+    Led,
+    Refused,
+    Replace,
+    Resign,
+    Silent,
+    Spared,
+    Stand,
+    TellEnd,
+)
 from . import tapping
-from .book import broker_of, fresh, number_of
+from .book import broker_of, number_of
 from .broker_actor import BrokerNode
 from .ownership_actor import Ownership
 from .placement import Node, alive_nodes, broker_nodes
-from .ray_handles import ActorGone
+from .ray_handles import ActorDied, ActorGone
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
 from .spreading import best, by_turns, emptiest
@@ -33,14 +56,16 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 ASK_S = 2.0
+CONFIRM_S = 1.0
+CONFIRMED_S = 5.0
+"""What needs the brokers' word waits so long for it, and is tried again later."""
 VERIFY_S = 30.0
 AGAIN_S = 1.0
-ENROL_S = 10.0
-"""How long a broker that was started again may take until the sequencer knows it."""
 BROKER = "broker"
-STILL_S = 4.0
-"""A sequencer, Ownership, the tap, or a replica that its broker has given up, which answers nothing for so long is
-ended and replaced."""
+
+
+class LeftAlone(LocalError):
+    """A process is not ended: the cluster does not hold it for gone."""
 
 
 class Healer:
@@ -55,8 +80,11 @@ class Healer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._dead: dict[str, None] = {}
         self._healing = ""
-        self._silent_since: dict[str, float] = {}
-        self._replaced: dict[str, float] = {}
+        self._polling = False
+        self._elected = asyncio.Event()
+        self._unready: set[str] = set()  # began badly, so nobody has to hold them for gone
+        self._endings: dict[str, asyncio.Future[None]] = {}
+        self._seen: dict[str, frozenset[str]] = {}  # broker -> whom it had links to when it was asked last
 
     def begin(self) -> None:
         book = self._supervisor.book
@@ -67,6 +95,19 @@ class Healer:
                 self._spawn(self._serve_when_joined(broker))
         self._spawn(self._heal_all())
         self._spawn(self._look())
+
+    async def elected(self, timeout_s: float) -> None:
+        """Wait until a majority of the brokers takes this one for the supervisor.
+
+        Raises:
+            LocalError: it does not.
+        """
+        until = time.monotonic() + timeout_s
+        while not self._elected.is_set():
+            if self._supervisor.supervision.resigned or time.monotonic() > until:
+                raise LocalError(f"not the supervisor: {self._supervisor.supervision.resigned or 'nobody answers'}")
+            await self._poll()
+            await asyncio.sleep(0.1)
 
     def close(self) -> None:
         for task in [*self._minders.values(), *self._tasks]:
@@ -87,15 +128,145 @@ class Healer:
         return f"b{used}"
 
     def under_way(self) -> list[str]:
-        """What is being replaced."""
+        """What is being replaced, and why nothing is."""
         leaves = self._supervisor.joiner.leaves
         names = [name for name in [*self._dead, *([self._healing] if self._healing else [])] if not leaves(name)]
-        return [f"{name} has died and is being replaced" for name in dict.fromkeys(names) if name != EVENTS]
+        found = [f"{name} has died and is being replaced" for name in dict.fromkeys(names) if name != EVENTS]
+        if self._supervisor.stage_now == "running" and not self._supervisor.supervision.in_office(_now_ms()):
+            found.append("no majority of the brokers confirms the supervisor: nothing is replaced until one does")
+        return found
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    # ---- the machine's shell
+
+    def _give(self, input: Any) -> None:
+        supervisor = self._supervisor
+        machine = supervisor.supervision
+        if supervisor.stage_now == "stopped":
+            return
+        book = supervisor.book
+        known = Known({name: entry.inc for name, entry in book.items()}, book.of("BrokerNode"))
+        for one in (Tick(_now_ms()), known, input):
+            for deed in machine.step(one):
+                self._carry_out(deed)
+
+    def _carry_out(self, deed: Any) -> None:
+        kind = type(deed)
+        if kind is Ask:
+            self._spawn(self._poll())
+        elif kind is Stand:
+            self._spawn(self._confirm(False))
+        elif kind is Elected:
+            self._elected.set()
+        elif kind is Resign:
+            self._supervisor.resign(deed.reason)
+        elif kind is Replace:
+            log.warning("%s %s: replacing it", deed.name, deed.why)
+            self._dead[deed.name] = None
+        elif kind is TellEnd:
+            self._spawn(self._tell_end(deed.name, deed.outside))
+        elif kind is Kill:
+            self._kill(deed.name)
+        elif kind is Gone:
+            self._finish(deed.name, None)
+        elif kind is Spared:
+            log.warning("%s is left alone: %s", deed.name, deed.why)
+            self._dead.pop(deed.name, None)
+            self._finish(deed.name, LeftAlone(f"{deed.name} is not ended: {deed.why}"))
+
+    def _finish(self, name: str, error: Exception | None) -> None:
+        waits = self._endings.pop(name, None)
+        if waits is None or waits.done():
+            return
+        if error is None:
+            waits.set_result(None)
+        else:
+            waits.set_exception(error)
+
+    # ---- asking
+
+    async def _look(self) -> None:
+        """Ask for confirmation, and find processes that stand still."""
+        while True:
+            try:
+                await self._poll()
+            except Exception:
+                log.exception("looking after the cluster failed")
+            await asyncio.sleep(LOOK_S)
+
+    async def _poll(self) -> None:
+        if self._polling:
+            return
+        self._polling = True
+        try:
+            await asyncio.gather(self._confirm(self._supervisor.supervision.elected), self._watch())
+            self._give(Tick(_now_ms()))
+        finally:
+            self._polling = False
+
+    async def confirmed(self) -> None:
+        """Wait until a majority of the brokers has just said that this is the supervisor.
+
+        Raises:
+            LocalError: it does not: this may be the one that is cut off.
+        """
+        until = time.monotonic() + CONFIRMED_S
+        while True:
+            self._give(Tick(_now_ms()))
+            if self._supervisor.supervision.may_act():
+                return
+            if time.monotonic() > until:
+                raise LocalError("no majority of the brokers confirms this supervisor: it does nothing until one does")
+            await self._confirm(True)
+            await asyncio.sleep(0.05)
+
+    async def _confirm(self, elected: bool) -> None:
+        book = self._supervisor.book
+        await asyncio.gather(*(self._confirm_at(b, elected) for b in book.of("BrokerNode") if book[b].inc))
+
+    async def _confirm_at(self, broker: str, elected: bool) -> None:
+        supervisor = self._supervisor
+        asked_ms, handle = _now_ms(), supervisor.book[broker].handle
+        try:
+            giver = tuple(supervisor.supervision.commission)
+            found = await handle.call("confirm", giver, elected, timeout_s=CONFIRM_S)
+        except ActorDied:
+            await self._died(broker, handle.id)
+            return
+        except LocalError:
+            self._give(Silent(broker, asked_ms))
+            return
+        linked = self._seen[broker] = frozenset(found["linked"])
+        holder = Commission(*found["holder"])
+        self._give(Confirmed(broker, asked_ms, holder, found["settled"], linked, tuple(found["ballot"])))
+
+    async def _watch(self) -> None:
+        """Ask those who are watched how they are: sequencers, Ownership, the tap, and replicas that their broker has no
+        link to: it has given them up, or they are about to begin or to end."""
+        book = self._supervisor.book
+        parted = [n for n in book.replicas() if n not in self._seen.get(broker_of(n), (n,))]
+        watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tapping.ROLE), *parted]
+        await asyncio.gather(*(self._watch_one(name) for name in watched if book[name].inc))
+
+    async def _watch_one(self, name: str) -> None:
+        asked_ms, handle = _now_ms(), self._supervisor.book[name].handle
+        try:
+            answer = await handle.call("status", timeout_s=ASK_S)
+        except ActorDied:
+            await self._died(name, handle.id)
+            return
+        except LocalError:
+            self._give(Silent(name, asked_ms))
+            return
+        self._give(Answered(name))
+        machine = answer.get("machine", {})
+        if machine.get("standing") == "leading":
+            absent, linked = frozenset(machine["absent"]), frozenset(answer["peers"])
+            self._give(Led(asked_ms, tuple(machine["ballot"]), dict(machine["out"]), absent, linked))
 
     # ---- hearing of deaths
 
@@ -107,68 +278,36 @@ class Healer:
         self._minders[name] = asyncio.get_running_loop().create_task(self._mind(name), name=f"mind {name}")
 
     async def _mind(self, name: str) -> None:
-        entry = self._supervisor.book[name]
-        try:
-            await entry.handle.call("linger", timeout_s=float("inf"))
-            raise ActorGone(f"{name} has ended")
-        except ActorGone as error:
-            if self._supervisor.book.get(name) is not None:
+        handle = self._supervisor.book[name].handle
+        while True:
+            try:
+                await handle.call("linger", timeout_s=float("inf"))
+                raise ActorDied(f"{name} has ended")
+            except ActorDied as error:
                 log.warning("%s has died: %s", name, str(error).splitlines()[0])
-                self._dead[name] = None
+                await self._died(name, handle.id)
+                return
+            except ActorGone:
+                await asyncio.sleep(LOOK_S)  # it is out of reach, or we are: nobody knows
+            except Exception as error:
+                log.warning("cannot watch %s: %r", name, error)
+                return
+
+    async def _died(self, name: str, id: str) -> None:
+        entry = self._supervisor.book.get(name)
+        if entry is None or entry.handle.id != id:
+            return
+        surely = False
+        try:
+            surely = entry.node in {node.id for node in await asyncio.to_thread(alive_nodes)}
         except Exception as error:
-            log.warning("cannot watch %s: %r", name, error)
+            log.warning("Ray does not say which nodes live: %r", error)
+        self._give(Died(name, surely))
 
     def dead(self, name: str) -> None:
-        """Replace this actor."""
+        """Replace this actor: it did not begin as it should, whoever it is linked to."""
+        self._unready.add(name)
         self._dead[name] = None
-
-    async def _look(self) -> None:
-        """Ask the sequencers whom they have evicted; find processes that stand still."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                await self._look_once()
-            except Exception:
-                log.exception("looking after the cluster failed")
-
-    async def _look_once(self) -> None:
-        book = self._supervisor.book
-        watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tapping.ROLE), *await self._parted()]
-        answers = await asyncio.gather(
-            *(book[name].handle.call("status", timeout_s=ASK_S) for name in watched), return_exceptions=True
-        )
-        now = time.monotonic()
-        self._silent_since = {name: at for name, at in self._silent_since.items() if name in watched}
-        for name, answer in zip(watched, answers, strict=True):
-            if isinstance(answer, BaseException):
-                since = self._silent_since.setdefault(name, now)
-                if now - since > STILL_S and name in book and name not in self._dead:
-                    log.warning("%s stands still: ending it", name)
-                    await self.end(name)
-                    self._dead[name] = None
-                continue
-            self._silent_since.pop(name, None)
-            machine = answer.get("machine", {})
-            if machine.get("standing") == "leading":
-                for broker in machine["absent"]:
-                    if broker not in book or not book[broker].pid or broker in self._dead or self._fresh(broker):
-                        continue  # it is being replaced, or its successor has not enrolled yet
-                    log.warning("%s was evicted: ending it", broker)
-                    self._dead[broker] = None
-
-    async def _parted(self) -> list[str]:
-        """Queue replicas without a link to their broker: it has given them up, or they are about to begin or to end."""
-        book = self._supervisor.book
-        brokers = book.of("BrokerNode")
-        calls = (book[name].handle.call("status", timeout_s=ASK_S) for name in brokers if book[name].pid)
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        known = [answer for answer in answers if isinstance(answer, dict) and "machine" in answer]
-        linked = {name for answer in known for name in answer["machine"]["replicas"]}
-        able = {answer["name"] for answer in known}
-        return [n for n in book.replicas() if broker_of(n) in able and n not in linked and book[n].pid]
-
-    def _fresh(self, broker: str) -> bool:
-        return broker == self._healing or time.monotonic() - self._replaced.get(broker, -ENROL_S) < ENROL_S
 
     # ---- replacing
 
@@ -178,12 +317,22 @@ class Healer:
                 await asyncio.sleep(0.05)
                 continue
             # What the most depends on comes first.
-            name = min(self._dead, key=lambda n: (n == EVENTS, not is_sequencer(n), n != OWNERSHIP, "." in n))
+            name = min(self._dead, key=lambda n: (n == EVENTS, not is_sequencer(n), not is_ownership(n), "." in n))
             del self._dead[name]
             self._healing = name
             try:
                 async with self._supervisor.starting:
+                    await self.confirmed()
                     await self._heal(name)
+                self._unready.discard(name)
+            except LeftAlone as error:
+                self._unready.discard(name)
+                log.warning("%s: it is looked at again", error)
+                await asyncio.sleep(AGAIN_S)
+                if self._supervisor.supervision.gone(name):
+                    self._dead[name] = None
+                elif name in self._supervisor.book.of("BrokerNode"):
+                    self._spawn(self._serve_when_joined(name))
             except Exception:
                 log.exception("%s could not be replaced yet", name)
                 await asyncio.sleep(AGAIN_S)
@@ -220,7 +369,7 @@ class Healer:
         supervisor.new(Sequencer, name, node)
         try:
             await supervisor.verify(name, VERIFY_S)
-            await supervisor.start_actor(name, fresh(), list(supervisor.plan.members), False)
+            await supervisor.start_sequencer(name, False)
         except BaseException:
             book.pop(name).handle.kill()
             raise
@@ -267,9 +416,10 @@ class Healer:
         supervisor, book = self._supervisor, self._supervisor.book
         old = book[broker]
         replicas = book.replicas(broker)
-        book.change(broker, serving=False, pid=0)
+        book.change(broker, serving=False)
         await supervisor.tell_members()
         await asyncio.gather(*(self.end(name) for name in [broker, *replicas]))
+        book.change(broker, pid=0)
         for name in replicas:
             book.pop(name, None)
             self._dead.pop(name, None)
@@ -283,7 +433,6 @@ class Healer:
             for name in names:
                 book.pop(name).handle.kill()
             raise
-        self._replaced[broker] = time.monotonic()
 
     async def launch(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
         """The processes of a broker that is to come in blank; returns the names of its replicas.
@@ -296,6 +445,7 @@ class Healer:
             LocalError: one did not start. The replicas are gone then.
         """
         supervisor = self._supervisor
+        await self.confirmed()  # a second process of a broker that lives would put it out
         names = [f"{broker}.r{self.number(broker)}" for _ in range(replicas)]
         try:
             for name in [broker, *names]:
@@ -317,11 +467,12 @@ class Healer:
         The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
         """
         supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
+        await self.confirmed()
         await supervisor.start_broker(broker, port, blank=True, peers={})
         for name in names:
             await supervisor.start_replica(name)
         await handle.call("until_linked", names, ASK_S)
-        await handle.call("meet", supervisor.book.peers_of_broker())
+        await supervisor.order(broker, "meet", supervisor.book.peers_of_broker())
         for name in [broker, *names]:
             self.mind(name)
         self._spawn(self._serve_when_joined(broker))
@@ -331,7 +482,7 @@ class Healer:
         book = self._supervisor.book
         names = book.group(broker)
         replicas = book.replicas(broker)
-        await asyncio.gather(*(self.end(name, gently=True) for name in names))
+        await asyncio.gather(*(self.end(name, outside=True) for name in names))
         for name in names:
             book.pop(name, None)
             self._dead.pop(name, None)
@@ -354,7 +505,8 @@ class Healer:
 
     async def _tell(self, names: list[str], method: str, argument: Any) -> None:
         book = self._supervisor.book
-        calls = (book[name].handle.call(method, argument, timeout_s=ASK_S) for name in names if book[name].pid)
+        order = self._supervisor.order
+        calls = (order(name, method, argument, timeout_s=ASK_S) for name in names if book[name].pid)
         await asyncio.gather(*calls, return_exceptions=True)
 
     def _node_for(self, before: str) -> Node:
@@ -368,11 +520,17 @@ class Healer:
         entries = self._supervisor.book.values()
         return emptiest(nodes, [(e.node, e.host) for e in entries if e.role == "BrokerNode"])
 
-    async def end(self, name: str, gently: bool = False) -> None:
-        """Make sure that the process is gone: one that stands still hears no request to end itself.
+    # ---- ending
+
+    async def end(self, name: str, outside: bool = False) -> None:
+        """Make sure that the process is gone, if the cluster holds it for gone as well; who stands still hears no
+        request to end itself.
 
         Args:
-            gently: let it end itself if it can: nothing is wrong with it, it is not needed any more.
+            outside: it is no member by the cluster's own word: it has left, or it never began.
+
+        Raises:
+            LeftAlone: it is not ended, and why.
         """
         minder = self._minders.pop(name, None)
         if minder is not None:
@@ -380,13 +538,52 @@ class Healer:
         entry = self._supervisor.book.get(name)
         if entry is None:
             return
-        if gently and await entry.handle.end(ASK_S):
+        outside = outside or broker_of(name) in self._unready
+        waits = self._endings[name] = asyncio.get_running_loop().create_future()
+        self._give(End(name, outside))
+        try:
+            while True:
+                done, _ = await asyncio.wait([waits], timeout=0.1)
+                if done:
+                    waits.result()
+                    break
+                self._give(Tick(_now_ms()))
+            await entry.handle.end(ASK_S)  # who ends by itself does so now, and Ray gives its name back
+        except BaseException:
+            if name in self._supervisor.book:
+                self.mind(name)
+            raise
+
+    async def _tell_end(self, name: str, outside: bool) -> None:
+        entry = self._supervisor.book.get(name)
+        if entry is None:
             return
-        entry.handle.kill()
-        if entry.pid and entry.node == (await self._supervisor.place())["node"]:
+        try:
+            why = await self._supervisor.order_to(entry.handle, "end", outside, timeout_s=ASK_S)
+        except ActorDied:
+            await self._died(name, entry.handle.id)
+        except LocalError as error:
+            log.warning("%s does not end by itself: %s", name, error)
+        else:
+            self._give(Refused(name, why) if why else Ended(name))
+
+    def _kill(self, name: str) -> None:
+        entry = self._supervisor.book.get(name)
+        if entry is not None:
+            entry.handle.kill()
+            if entry.pid:
+                self._spawn(self._kill_process(entry.node, entry.pid))
+
+    async def _kill_process(self, node: str, pid: int) -> None:
+        """One that stands still does not hear Ray."""
+        if node == (await self._supervisor.place())["node"]:
             try:
-                os.kill(entry.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
-        elif entry.pid:
-            await asyncio.to_thread(self._supervisor.placement.kill_process, entry.node, entry.pid)
+        elif node in {one.id for one in await asyncio.to_thread(alive_nodes)}:
+            await asyncio.to_thread(self._supervisor.placement.kill_process, node, pid)
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

@@ -215,7 +215,7 @@ class Joiner:
             names = await healer.launch(broker, node or self.node_named(""), replicas, gently=True)
         except Exception as error:
             for name in supervisor.book.group(broker):
-                await healer.end(name)
+                await healer.end(name, outside=True)
                 supervisor.book.pop(name)
             supervisor.plan = supervisor.plan.left_by(broker)
             raise Undone(f"broker {broker} did not start, and the cluster is as it was: {error}") from error
@@ -242,7 +242,7 @@ class Joiner:
                 await supervisor.tell_members()  # so that its clients know where else to go before they must
             if not self._lost and entry is not None and entry.clients and entry.pid not in (0, drained):
                 try:
-                    await entry.handle.call("drain", timeout_s=ASK_S)
+                    await supervisor.order(broker, "drain", timeout_s=ASK_S)
                     drained = entry.pid
                 except ActorGone:
                     pass
@@ -253,9 +253,9 @@ class Joiner:
 
     async def _certainly_left(self, broker: str) -> bool:
         """Have the others ask that it be taken out if it is dead, and whether it is out."""
-        book = self._supervisor.book
-        others = [book[name].handle for name in book.of("BrokerNode") if name != broker and book[name].clients]
-        calls = (handle.call("dismiss", broker, timeout_s=ASK_S) for handle in others)
+        book, order = self._supervisor.book, self._supervisor.order
+        others = [name for name in book.of("BrokerNode") if name != broker and book[name].clients]
+        calls = (order(name, "dismiss", broker, timeout_s=ASK_S) for name in others)
         found = await asyncio.gather(*calls, return_exceptions=True)
         return any(done is True for done in found)
 

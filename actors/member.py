@@ -14,9 +14,19 @@ from typing import Any
 
 from ..protocol.effects import Members
 from ..protocol.errors import LocalError
+from ..protocol.office import Commission, Office
 from . import ending
 from .handshake import Credentials
-from .shell import Machine, Shell
+from .shell import Machine, Retired, Shell
+
+LAST_S = 0.05
+"""The answer of a process that ends itself has so long to leave."""
+ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "stop"})
+"""What a supervisor may have a member do, by its number only: see `Member.obey`."""
+
+
+class Superseded(LocalError):
+    """The order of a supervisor that is one no more."""
 
 
 class Member:
@@ -32,6 +42,7 @@ class Member:
         self.name = name
         self.shell: Shell | None = None
         self.addresses: dict[str, str] = {}
+        self.office = Office()
         self._fenced = fenced
         self._ending = asyncio.Event()
         if fenced:
@@ -48,6 +59,7 @@ class Member:
         gc.collect()
         gc.freeze()
         on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
+        machine.office = self.office  # type: ignore[attr-defined]
         inc = getattr(machine, "inc", 0) or getattr(machine, "uid", 0)
         self.shell = Shell(machine, replace(own, inc=inc), on_failure=on_failure, **options)
         return self.shell
@@ -74,6 +86,42 @@ class Member:
         """End this process in a way that Ray does not take for a death. Whoever asks hears that this actor is gone."""
         self._ending.set()  # Ray waits for every call under way
         ending.quit()
+
+    async def obey(self, giver: tuple[int, str, str], method: str, *args: Any) -> Any:
+        """Carry out an order, one of `ORDERS`, of the supervisor with this number, id and name.
+
+        Raises:
+            Superseded: another supervises by now, and nothing was done.
+        """
+        if method not in ORDERS:
+            raise LocalError(f"{method} is no order: there are {', '.join(sorted(ORDERS))}")
+        if not self.office.admits(Commission(*giver)):
+            number, _, name = self.office.holder
+            raise Superseded(
+                f"{self.name} takes orders of {name or 'the supervisor'}, number {number}, and not of number {giver[0]}"
+            )
+        return await getattr(self, method)(*args)
+
+    async def end(self, outside: bool = False) -> str:
+        """End this process, and say "" then; else why not: it is needed.
+
+        Args:
+            outside: it is no member any more, by the cluster's own word.
+        """
+        why = self._needed(outside)
+        if not why:
+            asyncio.get_running_loop().call_later(LAST_S, self._leave)
+        return why
+
+    def _needed(self, outside: bool) -> str:
+        """Why this process may not end, whatever somebody who was cut off believes of it."""
+        return ""
+
+    def _leave(self) -> None:
+        if self._fenced:
+            ending.leave(Retired("this process was asked to end"))
+        elif self.shell is not None:
+            asyncio.get_running_loop().create_task(self.shell.stop())
 
     async def meet(self, peers: dict[str, str]) -> None:
         """Dial peers: name to "host:port"; a new address replaces an old one."""

@@ -26,10 +26,21 @@ from .ray_handles import Handle
 
 PREFIX = "manta/"
 SUPERVISOR = "supervisor"
+"""The first supervisor's name. One that takes the place of another which Ray still holds for alive is called after its
+number: ``supervisor4``."""
 BROKER_RESOURCE = "manta_broker"
 """Nodes that offer this custom resource carry the brokers; if none does, all nodes do."""
 ACTOR_CPUS = 0.01
 KILL_S = 3.0
+
+
+def is_supervisor(name: str) -> bool:
+    return name.startswith(SUPERVISOR)
+
+
+def number_of_supervisor(name: str) -> int:
+    """By which the later ones are told from the earlier."""
+    return int(name[len(SUPERVISOR) :] or 0)
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,11 @@ class Placement:
         except ValueError:
             return None
 
+    def supervisor(self) -> Handle | None:
+        """The supervisor that came last, or None: an older one that was cut off may still have its name."""
+        found = sorted((number_of_supervisor(name), name) for name in self.names() if is_supervisor(name))
+        return self.find(found[-1][1]) if found else None
+
     def names(self) -> list[str]:
         """Peer names of this cluster's actors, as Ray knows them."""
         named: list[Any] = list_named_actors(all_namespaces=True)
@@ -134,12 +150,12 @@ class Placement:
     def others(self) -> list[str]:
         """Other namespaces of this Ray in which a cluster runs."""
         named: list[Any] = list_named_actors(all_namespaces=True)
-        found = {entry["namespace"] for entry in named if entry["name"] == PREFIX + SUPERVISOR}
+        found = {entry["namespace"] for entry in named if entry["name"].startswith(PREFIX + SUPERVISOR)}
         return sorted(found - {self.namespace})
 
     def sweep(self) -> list[str]:
         """Kill what an earlier cluster of this namespace left behind, except supervisors; returns the names."""
-        left = [name for name in self.names() if name != SUPERVISOR]
+        left = [name for name in self.names() if not is_supervisor(name)]
         for name in left:
             if (handle := self.find(name)) is not None:
                 handle.kill()
@@ -149,7 +165,8 @@ class Placement:
         """End a process on another node for good: one that stands still does not hear Ray. Waits a little at most."""
         strategy = NodeAffinitySchedulingStrategy(node, soft=False)
         done: Any = ray.remote(_kill).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy).remote(pid)
-        ray.wait([done], timeout=KILL_S)
+        if not ray.wait([done], timeout=KILL_S)[0]:
+            ray.cancel(done, force=True)  # it must not run at some later time
 
 
 def _kill(pid: int) -> None:

@@ -16,14 +16,19 @@ CALL_S = 30.0
 
 
 class ActorGone(LocalError):
-    """The actor has died or cannot be reached."""
+    """The actor cannot be reached now, or not any more: whether it lives is not known."""
+
+
+class ActorDied(ActorGone):
+    """The actor has died, says Ray: it takes one that is cut off for long for dead as well."""
 
 
 class Handle:
     """A Ray actor by its peer name. Picklable. Without `actor` it is of one that is gone.
 
     Raises (from the calls):
-        ActorGone: it died, or did not answer within the time limit; whether the call ran is not known.
+        ActorGone: it did not answer within the time limit, or cannot be reached; whether the call ran is not known.
+        ActorDied: Ray says that it is dead.
         LocalError: the actor raised one.
     """
 
@@ -58,7 +63,7 @@ class Handle:
     def begin(self, method: str, *args: Any) -> ray.ObjectRef[Any]:
         """Call, and get the answer later from `wait`."""
         if self._actor is None:
-            raise ActorGone(f"{self.name} is gone")
+            raise ActorDied(f"{self.name} is gone")
         return getattr(self._actor, method).remote(*args)
 
     def wait(self, reference: ray.ObjectRef[Any], timeout_s: float = CALL_S) -> Any:
@@ -112,27 +117,28 @@ class Handle:
         if isinstance(error, RayTaskError):
             cause = error.cause
             return cause if isinstance(cause, LocalError) else LocalError(f"{self.name}.{method} failed: {cause!r}")
-        if isinstance(error, RayActorError):
-            return ActorGone(f"{self.name} is dead: {error}")
+        if isinstance(error, ActorDiedError):
+            return ActorDied(f"{self.name} is dead: {error}")
+        if isinstance(error, RayActorError):  # unavailable: Ray does not know, and neither do we
+            return ActorGone(f"{self.name} cannot be reached: {error}")
         return error
 
 
 class Finder(Protocol):
-    def find(self, name: str) -> Handle | None: ...
+    def supervisor(self) -> Handle | None: ...
 
 
 class Teller:
-    """A picklable callable: tells the actor that has a name now something, one argument."""
+    """A picklable callable: tells whoever supervises the cluster now something, one argument."""
 
-    def __init__(self, finder: Finder, name: str, method: str) -> None:
+    def __init__(self, finder: Finder, method: str) -> None:
         self._finder = finder
-        self._name = name
         self._method = method
 
     def __call__(self, argument: Any) -> None:
         asyncio.get_running_loop().run_in_executor(None, self._tell, argument)
 
     def _tell(self, argument: Any) -> None:
-        handle = self._finder.find(self._name)
+        handle = self._finder.supervisor()
         if handle is not None:
             handle.tell(self._method, argument)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ..protocol.sequencer import SequencerMachine
 from .handshake import Credentials
 from .member import Member
@@ -13,3 +15,7 @@ class Sequencer(Member):
         shell = self._run(SequencerMachine(uid, members, leading=leading), own)
         self.addresses = {"peers": await shell.listen_peers(bind)}
         return self.addresses
+
+    def _needed(self, outside: bool) -> str:
+        machine = self.shell.machine if self.shell is not None else None
+        return machine.charges.needed(int(time.time() * 1000)) if isinstance(machine, SequencerMachine) else ""

@@ -19,6 +19,8 @@ from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
 from ..protocol.errors import LocalError
+from ..protocol.office import Commission
+from ..protocol.supervision import Supervision
 from . import bound, ending, tapping
 from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
@@ -28,12 +30,14 @@ from .healing import Healer
 from .health import complaints, lost, quorum_critical, sharing_host
 from .joining import Joiner
 from .legacy import Legacy
+from .member import LAST_S
 from .ownership_actor import Ownership
-from .placement import SUPERVISOR, Node, Placement, alive_nodes, broker_nodes, current_place
-from .ray_handles import ActorGone, Handle, Teller
+from .placement import Node, Placement, alive_nodes, broker_nodes, current_place, is_supervisor
+from .ray_handles import CALL_S, ActorGone, Handle, Teller
 from .rebalancing import Rebalancer
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
+from .shell import Retired
 from .spreading import critical_hosts, layout
 
 __all__ = ["START_S", "STOP_S", "Plan", "Supervisor"]
@@ -46,6 +50,8 @@ RECALL_S = 2.0
 NAMES_S = 10.0
 """Killed actors keep their names for a moment."""
 STANDBY = SEQUENCER + "2"
+ELECTED_S = 25.0
+"""A supervisor that no majority of the brokers takes for one has ended itself by then."""
 
 
 class Supervisor:
@@ -68,6 +74,8 @@ class Supervisor:
         self._running = asyncio.Event()
         self.began = time.time()
         self._version = 0
+        self._fenced = fenced
+        self.supervision = Supervision(Commission(0, secrets.token_hex(6), name))
         self.healer = Healer(self)
         self.joiner = Joiner(self)
         self.rebalancer = Rebalancer(self)
@@ -89,6 +97,7 @@ class Supervisor:
         if self.book:
             raise LocalError("this cluster has been started already")
         self.plan = plan
+        self.supervision = Supervision(self.supervision.commission._replace(number=1), elected=True)
         try:
             await self._start(time.monotonic() + START_S)
         except BaseException:
@@ -120,8 +129,8 @@ class Supervisor:
         await asyncio.gather(*(self.verify(name, left()) for name in book))
 
         self.stage_now = "listening"
-        await self.start_actor(SEQUENCER, fresh(), members, True)
-        await self.start_actor(STANDBY, fresh(), members, False)
+        await self.start_sequencer(SEQUENCER, True)
+        await self.start_sequencer(STANDBY, False)
         await tapping.start(self)
         brokers = (self.start_broker(broker, plan.port(broker), False, book.peers_of_broker()) for broker in members)
         await asyncio.gather(self.start_ownership(), *brokers)
@@ -167,27 +176,40 @@ class Supervisor:
             up = sum(entry.pid > 0 for entry in self.book.values())
             self.stage_now = f"{up} of {len(self.book)} processes are up"
 
-    async def start_actor(self, name: str, *args: Any) -> None:
+    async def order(self, name: str, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
+        """Have a member do something, in the name of this supervisor: when another has come it refuses (`obey`)."""
+        return await self.order_to(self.book[name].handle, method, *args, timeout_s=timeout_s)
+
+    async def order_to(self, handle: Handle, method: str, *args: Any, timeout_s: float = CALL_S) -> Any:
+        return await handle.call("obey", tuple(self.supervision.commission), method, *args, timeout_s=timeout_s)
+
+    async def start_actor(self, name: str, *args: Any, inc: int = 0) -> None:
+        """Let a process begin. `inc`: its incarnation, if it was given one."""
+        self.book.change(name, inc=inc or fresh())
         entry = self.book[name]
         credentials = Credentials(self.cluster, self._secret, name)
-        addresses = await entry.handle.call("start", credentials, self.plan.bind or entry.host, *args)
+        addresses = await self.order(name, "start", credentials, self.plan.bind or entry.host, *args)
         self.book.change(name, peers=addresses.get("peers", ""), clients=addresses.get("clients", ""))
 
+    async def start_sequencer(self, name: str, leading: bool) -> None:
+        uid = fresh()
+        await self.start_actor(name, uid, list(self.plan.members), leading, inc=uid)
+
     async def start_ownership(self) -> None:
-        plan = self.plan
-        await self.start_actor(OWNERSHIP, fresh(), list(plan.members), plan.slice_ms, self.book.sequencers())
+        plan, inc = self.plan, fresh()
+        await self.start_actor(OWNERSHIP, inc, list(plan.members), plan.slice_ms, self.book.sequencers(), inc=inc)
 
     async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
-        want_spare = Teller(self.placement, SUPERVISOR, "want_spare")
-        plan = self.plan
+        want_spare = Teller(self.placement, "want_spare")
+        plan, inc = self.plan, fresh()
         await self.start_actor(
-            broker, port, fresh(), list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
-            plan.queue_actors_max, plan.message_bytes,
+            broker, port, inc, list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
+            plan.queue_actors_max, plan.message_bytes, inc=inc,
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
-        peers = self.book.peers_of_replica(name)
-        await self.start_actor(name, broker_of(name), fresh(), peers, bool(self.plan.events))
+        peers, inc = self.book.peers_of_replica(name), fresh()
+        await self.start_actor(name, broker_of(name), inc, peers, bool(self.plan.events), inc=inc)
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:
         """The links of `name` that are not up in time."""
@@ -245,10 +267,10 @@ class Supervisor:
         self._version += 1
         addresses, legacy = self.book.serving(), self._legacy().packed()
         brokers = self.book.of("BrokerNode")
-        calls = [self.book[broker].handle.call("members", addresses, timeout_s=STOP_S) for broker in brokers]
+        calls = [self.order(broker, "members", addresses, timeout_s=STOP_S) for broker in brokers]
         for rank, broker in enumerate(brokers):
-            deputy = Deputy(self.placement, legacy, rank)
-            calls.append(self.book[broker].handle.call("remember", deputy, timeout_s=STOP_S))
+            deputy = Deputy(self.placement, legacy, rank, tuple(brokers))
+            calls.append(self.order(broker, "remember", deputy, timeout_s=STOP_S))
         await asyncio.gather(*calls, return_exceptions=True)
 
     def _legacy(self) -> Legacy:
@@ -265,8 +287,16 @@ class Supervisor:
         )
 
     async def resume(self, packed: bytes) -> None:
-        """Take over from a Supervisor that has died: what it knew, then what has died since is replaced."""
-        legacy = await self._newest(Legacy.unpacked(packed))
+        """Take over from a Supervisor that has died or is out of reach: once a majority of the brokers takes this one
+        for the supervisor, what the other knew, then what has died since is replaced.
+
+        Raises:
+            LocalError: another one supervises; this process ends.
+        """
+        legacy = Legacy.unpacked(packed)
+        self.cluster, self.plan, self.book = legacy.cluster, legacy.plan, legacy.handles(self.placement)
+        await self.healer.elected(ELECTED_S)
+        legacy = await self._newest(legacy)
         self.cluster, self._secret, self._version = legacy.cluster, legacy.secret, legacy.version
         self.plan, self.began = legacy.plan, legacy.began
         self.book = legacy.handles(self.placement)
@@ -291,7 +321,7 @@ class Supervisor:
         """End the actors that were started after the legacy was written: known to Ray by name, but not to us."""
         ended: set[str] = set()
         for name in self.placement.names():
-            if name == SUPERVISOR or (handle := self.placement.find(name)) is None:
+            if is_supervisor(name) or (handle := self.placement.find(name)) is None:
                 continue
             if name not in self.book or handle.id != self.book[name].handle.id:
                 handle.kill()
@@ -335,7 +365,7 @@ class Supervisor:
             "addresses": book.serving(),
             "nodes": {name: entry.node for name, entry in book.items() if entry.clients},
             "program": self.plan.program,
-            "pids": {SUPERVISOR: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
+            "pids": {self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         }
 
     async def status(self, timeout_s: float = 3.0) -> dict[str, Any]:
@@ -351,7 +381,7 @@ class Supervisor:
             "members": self.book.serving(),
             "change": str(self.joiner.change) if self.joiner.change is not None else "",
             "authenticated": bool(self.plan.token),
-            "supervisor": {"pid": os.getpid()},
+            "supervisor": {"pid": os.getpid(), **self.supervision.report()},
             "healthy": not wrong,
             "unhealthy": wrong,
             "lost": [loss.facts() for loss in lost(actors)],
@@ -416,8 +446,24 @@ class Supervisor:
 
     # ---- stopping
 
+    def resign(self, reason: str) -> None:
+        """Another supervises: nothing more is said to anybody, and this process ends."""
+        log.warning("this supervisor ends: %s", reason)
+        self.stage_now = "superseded"
+        self.rebalancer.close()
+        self.healer.close()
+        self.joiner.close()
+        if self._fenced:
+            asyncio.get_running_loop().call_later(LAST_S, ending.leave, Retired(reason))
+
     async def stop(self) -> dict[str, int]:
-        """Close all links, clients' first, then end every actor but this one; returns the pids by name."""
+        """Close all links, clients' first, then end every actor but this one; returns the pids by name.
+
+        Raises:
+            LocalError: this one does not supervise the cluster any more.
+        """
+        if self.supervision.resigned:
+            raise LocalError(f"this is not the cluster's supervisor any more: {self.supervision.resigned}")
         self.stage_now = "stopped"
         self.healer.close()
         self.joiner.close()
@@ -435,7 +481,7 @@ class Supervisor:
         return pids
 
     async def _tell(self, names: list[str], method: str) -> None:
-        calls = (self.book[name].handle.call(method, timeout_s=STOP_S) for name in names)
+        calls = (self.order(name, method, timeout_s=STOP_S) for name in names)
         await asyncio.gather(*calls, return_exceptions=True)
 
     async def quit(self) -> None:
@@ -444,5 +490,5 @@ class Supervisor:
 
     async def _end(self) -> None:
         await self.stop()
-        if (me := self.placement.find(SUPERVISOR)) is not None:
+        if (me := self.placement.find(self.name)) is not None:
             me.tell("quit")

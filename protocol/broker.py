@@ -28,6 +28,7 @@ from .effects import (
     PeerUp,
     Received,
     SetTimer,
+    Supervises,
     Tick,
     WantSpare,
 )
@@ -80,9 +81,11 @@ from .frames import (
     Yielded,
 )
 from .hosts import Hosts
+from .investiture import Investiture
 from .keeper import Keeper
 from .lease import Lease
 from .limits import DEFAULT, Limits
+from .office import Office
 from .pulse import BEAT_MS, BROKEN_MS
 from .resets import Resets
 from .session import ReceiverLink, Session, not_attached
@@ -134,6 +137,8 @@ class BrokerMachine(Follower):
         self.lease = Lease()
         self.hosts = Hosts(self, replicas_max)
         self.standing = Standing(self, not blank)
+        self.office = Office()
+        self.investiture = Investiture(self)
         self.transfers = Transfers(self)
         self.told = Told()
         self.resets = Resets(self)
@@ -170,6 +175,8 @@ class BrokerMachine(Follower):
             self.standing.drain()
         elif kind is Dismiss:
             self.standing.dismiss(input.broker)  # type: ignore[union-attr]
+        elif kind is Supervises:
+            self.investiture.asked(input)  # type: ignore[arg-type]
         elif kind is Members:
             self.moved(dict(input.addresses))  # type: ignore[union-attr]
         effects = self.effects
@@ -198,9 +205,11 @@ class BrokerMachine(Follower):
 
     def _peer_up(self, peer: str) -> None:
         if self.following.up(peer):
+            self.investiture.tell([peer])
             if not self._timer:
                 self._watch()
         elif peer.startswith(self.broker + "."):
+            self.investiture.tell([peer])
             self.hosts.up(peer)
         else:
             self.sessions[peer] = Session(peer, self.limits)
@@ -340,6 +349,7 @@ class BrokerMachine(Follower):
                 continue
             self.standing.note(event)
             outcome = self.wiring.apply(event, index)
+            self.investiture.ordered()
             if outcome.changed:
                 self.wiring_version += 1
                 self._rewired(event, outcome, index)
@@ -545,6 +555,8 @@ class BrokerMachine(Follower):
         }
         found |= self.told.report(self.now_ms) | self.following.silence(self.now_ms)
         return found | self.wiring.flow.report() | self.following.report() | self.hosts.report()
+        found |= self.office.report() | self.wiring.flow.report()
+        return found | self.following.report() | self.hosts.report()
 
 
 _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {

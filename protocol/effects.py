@@ -26,8 +26,13 @@ def is_sequencer(peer: str) -> bool:
     return peer.startswith(SEQUENCER)
 
 
+def is_ownership(peer: str) -> bool:
+    """There are two: ``ownership`` and ``ownership2``."""
+    return peer.startswith(OWNERSHIP)
+
+
 def is_broker(peer: str) -> bool:
-    return "." not in peer and peer != OWNERSHIP and not is_sequencer(peer)
+    return "." not in peer and not is_ownership(peer) and not is_sequencer(peer)
 
 
 # ---- inputs
@@ -90,13 +95,23 @@ class Dismiss(msgspec.Struct, frozen=True):
     broker: str
 
 
+class Supervises(msgspec.Struct, frozen=True):
+    """To a broker: somebody supervises the cluster, or wants to (`office.py`). `elected`: a majority of the brokers
+    takes it for the supervisor, so its number may be ordered."""
+
+    number: int
+    id: str
+    name: str
+    elected: bool
+
+
 class Kept(msgspec.Struct, frozen=True):
     """To the tap's machine: its rows were taken up. `written`: stream -> up to where they are safe on disk."""
 
     written: dict[str, int]
 
 
-Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Tick | Flush | Kept
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept
 
 
 # ---- effects

@@ -39,6 +39,7 @@ from .events import (
     Rejoin,
     Release,
     Start,
+    Supervise,
     Unbind,
 )
 from .queue import Applied
@@ -352,6 +353,10 @@ def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]
     yield base._replace(kind=kind, broker=event.member, detail=event.reason)
 
 
+def _supervise(base: Row, event: Supervise, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="supervise", inc=event.number, detail=event.name)
+
+
 def _json(**fields: Any) -> str:
     return json.dumps(fields, sort_keys=True, default=repr)
 
@@ -361,5 +366,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
     DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
-    Lost: _lost,
+    Lost: _lost, Supervise: _supervise,
 }  # fmt: skip

@@ -215,6 +215,15 @@ class Lost(Event, tag=40):
     asked: bool = False
 
 
+class Supervise(Event, tag=54):
+    """`name` supervises the cluster from here on, under `number`, if that is above the one before: orders of lower
+    numbers have no effect at any member (`office.py`)."""
+
+    number: int
+    id: str
+    name: str
+
+
 AnyEvent = (
     Start
     | Enqueue
@@ -237,6 +246,7 @@ AnyEvent = (
     | Member
     | FlowControl
     | Lost
+    | Supervise
 )
 
 _encoder = msgspec.msgpack.Encoder()

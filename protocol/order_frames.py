@@ -251,6 +251,26 @@ class Evicted(Frame):
     reason: str
 
 
+# ---- who supervises, and which Ownership has the charge: 53 to 55
+
+
+class Supervised(Frame):
+    """A broker tells its replicas and the sequencers who supervises the cluster, and these tell Ownership."""
+
+    number: int
+    id: str
+    name: str
+
+
+class Charge(Frame):
+    """From the sequencer that leads to Ownership, every beat: the one called `name` grants. The others listen, and know
+    all that it knows. It answers with `Beating`, its name in place of the broker's."""
+
+    ballot: Ballot
+    number: int
+    name: str
+
+
 # ---- bringing a keeper up to date: 80 to 87 (`design.md` section 8)
 
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 from .effects import Effect, Flush, Input, PeerDown, PeerUp, Received, Send
 from .events import Own, encode_event
 from .following import Following
-from .frames import Beat, Contended, Forget, Held, Interest, Request, Results, Void
+from .frames import Beat, Contended, Forget, Held, Interest, Request, Results, Supervised, Void
+from .office import Commission, Office
 
 LOST = "?"
 """In place of the broker last named to an owner whose link has broken: it may not have heard, so it is told again."""
@@ -74,6 +75,7 @@ class OwnershipMachine:
         self.members = list(members)
         self.slice_ms = slice_ms
         self.following = Following()
+        self.office = Office()
         self._queues: dict[str, _Queue] = {}
         self._number = 0
         self._requests: dict[int, Request] = {}  # until answered (B1)
@@ -94,6 +96,8 @@ class OwnershipMachine:
                 self._queues.pop(frame.queue, None)
             elif type(frame) is Void:
                 self._void(frame)
+            elif type(frame) is Supervised:
+                self.office.learns(Commission(frame.number, frame.id, frame.name), 0)
             elif type(frame) is Beat:
                 return self._beat(input.peer, frame)
             return []

@@ -67,6 +67,11 @@ class Pulse:
         since_ms = self._parted_ms.get(broker)
         return since_ms is not None and (now_ms - since_ms > BROKEN_MS or self._orphaned(broker, now_ms))
 
+    def followed(self, now_ms: int) -> bool:
+        """Whether a majority of the brokers has answered a moment ago."""
+        alive = [b for b, at in self._seen_ms.items() if b not in self._parted_ms and now_ms - at < SUSPECT_MS]
+        return sum(member in alive for member in self.members) >= majority(self.members)
+
     def answered(self, broker: str, number: int, now_ms: int) -> None:
         if number > self._answered.get(broker, 0):
             self._answered[broker] = number
@@ -88,8 +93,7 @@ class Pulse:
         stood_still, self._late = not self._late, now_ms - self.due_ms > BEAT_MS // 2
         if self._late and stood_still:
             return []
-        alive = [b for b, at in self._seen_ms.items() if b not in self._parted_ms and now_ms - at < SUSPECT_MS]
-        if sum(member in alive for member in self.members) < majority(self.members):
+        if not self.followed(now_ms):
             return []
         return [
             broker

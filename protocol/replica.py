@@ -72,6 +72,7 @@ from .frames import (
     Results,
     Settle,
     Settled,
+    Supervised,
     Unhost,
     Unsubscribe,
     Update,
@@ -83,6 +84,7 @@ from .frames import (
 from .grants import EXPELS, Grants
 from .hosting import ACK_MS, Hosting, Settling, claim
 from .keeper import Keeper
+from .office import Commission, Office
 from .queue import Applied
 from .ranges import pairs, runs
 from .updates import Updates
@@ -106,6 +108,7 @@ class ReplicaMachine(Follower):
         self.broker = broker
         self.inc = inc
         self.queues: dict[str, Hosting] = {}
+        self.office = Office()
         self.updates = Updates(self)
         self.grants = Grants(self)
         self.burials = Burials(self)
@@ -202,6 +205,9 @@ class ReplicaMachine(Follower):
             hosted.needs_ack = True  # how far it is applied may have been lost with the link
             self.dirty[id] = None
         self.effects += (Send(self.following.leader, request) for request in self._requests.values())
+
+    def _supervised(self, frame: Supervised) -> None:
+        self.office.learns(Commission(frame.number, frame.id, frame.name), self.now_ms)
 
     # ---- hosting
 
@@ -576,4 +582,5 @@ _RULES: dict[type[Frame], Callable[[ReplicaMachine, Any], None]] = {
     UpdateStart: lambda machine, frame: machine.updates.started(frame),
     UpdateFront: lambda machine, frame: machine.updates.front(frame),
     UpdateTaken: lambda machine, frame: machine.updates.taken(frame),
+    Supervised: lambda machine, frame: machine._supervised(frame),
 }  # pyright: ignore[reportPrivateUsage]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .charges import CHARGES, Charges
 from .effects import (
     Effect,
     Flush,
@@ -53,6 +54,7 @@ from .frames import (
 from .hosts import LIVES
 from .losing import Losing
 from .membership import Membership
+from .office import Office
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
 from .rejoining import Rejoining
@@ -102,6 +104,8 @@ class SequencerMachine:
         self.flow = Flow(self)
         self.watch = Watch(self)
         self.losing = Losing(self)
+        self.office = Office()
+        self.charges = Charges(self)
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -589,4 +593,5 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
     UpdateStart: lambda machine, peer, frame: machine.send(frame.updatee, frame),
     Leave: lambda machine, peer, frame: machine.membership.leave(peer, frame),
     Reset: lambda machine, peer, frame: machine.losing.reset(peer, frame),
+    **CHARGES,
 }  # pyright: ignore[reportPrivateUsage]

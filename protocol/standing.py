@@ -38,6 +38,13 @@ class Standing:
             return LEAVING
         return "this broker is joining the cluster: connect to another member" if self.machine.keeper.blank else ""
 
+    def needed(self, now_ms: int) -> str:
+        """Why this broker may not end, whatever somebody who was cut off believes of it; "" if it may."""
+        machine = self.machine
+        lease = machine.lease
+        serves = machine.following.attached and lease.until_ms and not lease.expired(now_ms)
+        return "it serves, and the sequencer that leads has heard of it a moment ago" if serves else ""
+
     # ---- the wiring's snapshot
 
     def update(self, peer: str, frame: Update) -> None:
@@ -55,6 +62,7 @@ class Standing:
         if keeper.incs.get(machine.broker) == machine.inc:  # we are back, and had not heard
             keeper.blank, self.returned = False, True
         machine.wiring = Wiring.restore(frame.state)
+        machine.investiture.ordered()
         machine.members = list(frame.voters)
         machine.wiring_version += 1
         machine.hosts.restored()

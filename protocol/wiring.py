@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
-from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Lost, Unbind
+from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Lost, Supervise, Unbind
 from .flow_state import FlowState
 from .limits import DEFAULT
+from .office import NOBODY, Commission
 from .topics import TopicIndex
 
 TYPES = ("direct", "topic", "fanout", "headers")
@@ -91,10 +92,12 @@ class Wiring:
 
     Attributes:
         flow: whether flow control is on in the cluster.
+        supervisor: who supervises the cluster.
     """
 
     def __init__(self) -> None:
         self.flow = FlowState()
+        self.supervisor = NOBODY
         self._queues: dict[str, QueueDefinition] = {}
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: _Exchange(definition) for definition in STANDARD}
@@ -122,6 +125,10 @@ class Wiring:
                     outcome = self._bind(event)
                 case Unbind():
                     outcome = self._unbind(event)
+                case Supervise():
+                    if event.number > self.supervisor.number:
+                        self.supervisor = Commission(event.number, event.id, event.name)
+                    return Outcome()
                 case _:
                     self.flow.apply(event)
                     return Outcome()
@@ -319,7 +326,8 @@ class Wiring:
     def snapshot(self) -> list[Any]:
         """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
         parts = (self.queues(), self.exchanges(), self.bindings())
-        return [*([list(msgspec.structs.astuple(one)) for one in part] for part in parts), self.flow.snapshot()]
+        found = [[list(msgspec.structs.astuple(one)) for one in part] for part in parts]
+        return [*found, self.flow.snapshot(), list(self.supervisor)]
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Wiring:
@@ -340,6 +348,8 @@ class Wiring:
                 wiring._exchanges[binding.exchange].bindings[_place(binding)] = binding
             if more:  # older programs know of no flow control
                 wiring.flow = FlowState.restore(more[0])
+            if len(more) > 1:
+                wiring.supervisor = Commission(*more[1])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise LocalError(
                 f"a wiring snapshot is [queues, exchanges, bindings, flow], as `snapshot` gives it: {error!r}"

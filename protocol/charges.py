@@ -1,0 +1,46 @@
+"""What the sequencers tell Ownership: who supervises the cluster, and which of the two Ownerships has the charge.
+
+There are two, as there are two sequencers, on different hosts: both hear of all interest and all grants, and one of
+them grants. Which one is the leading sequencer's word, since it hears from both: it says so with every beat, and when
+the one in charge has no link, or answers nothing, it names the other, which grants anew. Nothing here has to be right
+for the lock's sake: a grant counts only in its place (`queue.py`), so two that grant at once are slow, not wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .effects import is_ownership
+from .frames import Frame, Supervised
+from .office import Commission
+from .reign import LEADING
+
+if TYPE_CHECKING:
+    from .sequencer import SequencerMachine
+
+
+class Charges:
+    """Of one sequencer."""
+
+    def __init__(self, machine: SequencerMachine) -> None:
+        self.machine = machine
+
+    def needed(self, now_ms: int) -> str:
+        """Why this sequencer may not end, whatever somebody who was cut off believes of it; "" if it may."""
+        machine = self.machine
+        leads = machine.deposed is None and machine.reign.role == LEADING and machine.pulse.followed(now_ms)
+        return "it leads, and a majority of the brokers follows it" if leads else ""
+
+    def supervised(self, frame: Supervised) -> None:
+        """A broker says who supervises; Ownership hears it from here."""
+        machine = self.machine
+        if machine.office.learns(Commission(frame.number, frame.id, frame.name), machine.now_ms):
+            for peer in machine.linked:
+                if is_ownership(peer):
+                    machine.send(peer, frame)
+
+
+CHARGES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
+    Supervised: lambda machine, peer, frame: machine.charges.supervised(frame),
+}

@@ -1,0 +1,189 @@
+"""Whose orders a member takes, and what a supervisor may do: never more than a majority of the brokers confirms."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mantamq.actors.member import Superseded
+from mantamq.actors.ray_handles import ActorDied, ActorGone, Handle
+from mantamq.protocol.effects import Tick
+from mantamq.protocol.office import HEARD_MS, NOBODY, RANK_MS, SILENT_MS, Commission, Office
+from mantamq.protocol.supervision import (
+    Confirmed,
+    Died,
+    Elected,
+    End,
+    Gone,
+    Kill,
+    Known,
+    Led,
+    Refused,
+    Replace,
+    Resign,
+    Silent,
+    Spared,
+    Stand,
+    Supervision,
+    TellEnd,
+)
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+
+from tests.unit.live_cluster import cluster, until
+
+ONE, TWO = Commission(1, "one", "supervisor"), Commission(2, "two", "supervisor2")
+BOOK = {"sequencer": 7, "sequencer2": 8, "ownership": 9, "b1": 11, "b2": 12, "b3": 13, "b2.r0": 22}
+EVERYBODY = frozenset({"sequencer", "sequencer2"})
+
+
+class Sitting:
+    """A supervisor in office, and brokers that answer it."""
+
+    def __init__(self, commission: Commission = ONE, elected: bool = True) -> None:
+        self.machine = Supervision(commission, elected)
+        self.now_ms = 100_000
+        self.give(Known(BOOK, ["b1", "b2", "b3"]))
+
+    def give(self, input: Any) -> list[Any]:
+        return [deed for one in (Tick(self.now_ms), input) for deed in self.machine.step(one)]
+
+    def answers(self, *brokers: str, holder: Commission = ONE, linked: frozenset[str] = EVERYBODY, settled: int = 1
+                ) -> list[Any]:  # fmt: skip
+        found: list[Any] = []
+        for broker in brokers:
+            found += self.give(Confirmed(broker, self.now_ms, holder, settled, linked))
+        return found
+
+
+def test_what_does_not_answer_is_unknown_and_who_is_cut_off_acts_on_nobody() -> None:
+    one = Sitting()
+    for _ in range(30):
+        one.now_ms += 1000
+        deeds = [deed for name in ("sequencer2", "b2", "b3") for deed in one.give(Silent(name, one.now_ms - 1000))]
+        deeds += one.answers("b1", linked=frozenset({"sequencer"}))
+        assert not [deed for deed in deeds if type(deed).__name__ != "Ask"] and not one.machine.may_act()
+    assert not one.machine.in_office(one.now_ms)
+
+
+def test_a_confirmation_is_good_for_a_second() -> None:
+    one = Sitting()
+    one.answers("b1", "b2")
+    assert one.machine.may_act()
+    one.now_ms += 1001
+    one.give(Tick(one.now_ms))
+    assert not one.machine.may_act()
+
+
+def test_two_of_three_that_surely_died_are_replaced_and_two_that_a_cut_hides_are_not() -> None:
+    for surely in (True, False):
+        one = Sitting()
+        deeds = one.give(Died("b2", surely)) + one.give(Died("b3", surely)) + one.answers("b1")
+        assert {deed.name for deed in deeds if type(deed) is Replace} == ({"b2", "b3"} if surely else set())
+
+
+def test_a_sequencer_stands_still_only_when_the_brokers_have_lost_it_too() -> None:
+    one = Sitting()
+    one.give(Silent("sequencer2", one.now_ms))
+    one.now_ms += 5000
+    assert one.answers("b1", "b2", "b3") == []
+    lost = one.answers("b1", "b2", linked=frozenset({"sequencer"}))
+    assert lost == [Replace("sequencer2", "stands still, and the brokers have lost it")]
+
+
+def test_a_broker_is_evicted_by_the_word_of_the_sequencer_that_leads_now() -> None:
+    one = Sitting()
+    out = {"b2": 12}
+    one.give(Confirmed("b1", one.now_ms, ONE, 1, EVERYBODY, (5, 8)))
+    assert one.give(Led(one.now_ms, (4, 7), out, frozenset(out), frozenset())) == []
+    one.give(Confirmed("b3", one.now_ms, ONE, 1, EVERYBODY, (5, 8)))
+    assert one.give(Tick(one.now_ms)) == []  # one that was deposed says so
+    assert one.give(Led(one.now_ms, (5, 8), out, frozenset(out), frozenset())) == [Replace("b2", "was evicted")]
+
+
+def test_first_it_is_asked_to_end_then_killed_and_never_without_fresh_evidence() -> None:
+    one = Sitting()
+    one.give(Silent("sequencer2", one.now_ms))
+    one.now_ms += 5000
+    without = frozenset({"sequencer"})
+    one.answers("b1", "b2", linked=without)
+    assert one.give(End("sequencer2")) == [TellEnd("sequencer2", False)]
+    one.now_ms += 1100  # the evidence is old by now
+    assert [type(deed).__name__ for deed in one.give(Tick(one.now_ms))] == ["Ask"]
+    assert one.answers("b1", "b2", linked=without) == [Kill("sequencer2"), Gone("sequencer2")]
+
+
+def test_who_says_that_it_is_needed_is_left_alone() -> None:
+    one = Sitting()
+    one.answers("b1", "b2")
+    one.give(Died("sequencer2", True))
+    one.machine._died.clear()  # pyright: ignore[reportPrivateUsage]
+    one.give(End("sequencer2", outside=True))
+    assert one.give(Refused("sequencer2", "it leads")) == [Spared("sequencer2", "it leads")]
+
+
+def test_a_candidate_takes_a_higher_number_and_a_majority_makes_it_the_supervisor() -> None:
+    new = Sitting(NOBODY._replace(id="two", name="supervisor2"), elected=False)
+    assert new.answers("b1") == [] and new.answers("b2") == [Stand(2)]
+    assert new.answers("b1", holder=TWO) == [] and new.answers("b2", holder=TWO) == [Elected()]
+
+
+def test_the_one_that_was_cut_off_resigns_when_it_hears_of_the_next() -> None:
+    one = Sitting()
+    (deed,) = one.answers("b2", holder=TWO, settled=2)
+    assert type(deed) is Resign and one.give(Died("b1", True)) == []
+
+
+def test_a_candidate_that_came_to_nothing_is_outnumbered() -> None:
+    one = Sitting()
+    deeds = one.answers("b1", "b2") + one.answers("b3", holder=TWO)
+    assert deeds == [Stand(3)]
+
+
+def test_an_office_is_not_taken_from_one_who_was_heard_a_moment_ago() -> None:
+    office = Office()
+    assert office.stands(ONE, 10_000) and not office.stands(TWO, 10_000 + HEARD_MS)
+    assert office.confirms(ONE, 12_000) and not office.stands(TWO, 12_000 + HEARD_MS)
+    assert office.stands(TWO, 12_001 + HEARD_MS) and not office.admits(ONE) and not office.confirms(ONE, 20_000)
+    assert office.ordered(Commission(2, "another", "supervisor2"), 1)  # of two with one number the stream's counts
+    assert not office.learns(TWO, 1)
+
+
+def test_a_majority_of_brokers_must_have_missed_it() -> None:
+    office = Office()
+    office.stands(ONE, 1)
+    late = 2 + SILENT_MS
+    assert office.out_of_reach(late, 0, [(1, SILENT_MS)], 3)
+    assert not office.out_of_reach(late, 0, [(1, 100)], 3) and not office.out_of_reach(late, 0, [(2, SILENT_MS)], 3)
+    assert not office.out_of_reach(late, 1, [(1, SILENT_MS)], 3)
+    assert office.out_of_reach(late + RANK_MS, 1, [(1, SILENT_MS)], 3)
+
+
+def test_unavailable_is_not_dead() -> None:
+    handle = Handle("b1", None)
+    said = handle._translated(ActorUnavailableError("no answer", b"\0" * 16), "status", 1)  # pyright: ignore
+    assert type(said) is ActorGone and not isinstance(said, ActorDied)
+    assert type(handle._translated(ActorDiedError(), "status", 1)) is ActorDied  # pyright: ignore
+
+
+def test_members_learn_of_the_next_supervisor_and_refuse_the_one_before() -> None:
+    async def story() -> None:
+        async with cluster() as actors:
+            for broker in ("b1", "b2", "b3"):
+                assert (await actors[broker].confirm(tuple(ONE), True))["holder"] == tuple(ONE)
+            await until(lambda: all(actor.office.holder == ONE for actor in actors.values()))
+            await until(lambda: actors["b3"].office.settled == 1)
+            for broker in ("b1", "b2"):
+                actors[broker].office.heard_ms -= HEARD_MS + 1
+                assert (await actors[broker].confirm(tuple(TWO), False))["holder"] == tuple(TWO)
+            await actors["b1"].confirm(tuple(TWO), True)
+            await until(lambda: all(actor.office.holder == TWO for actor in actors.values()))  # by the cluster stream
+            for actor in actors.values():
+                with pytest.raises(Superseded, match="takes orders of supervisor2, number 2, and not of number 1"):
+                    await actor.obey(tuple(ONE), "end", True)
+            await actors["b1.r0"].obey(tuple(TWO), "part", ["b9.r0"])
+            why = await actors["sequencer"].obey(tuple(TWO), "end")
+            assert why == "it leads, and a majority of the brokers follows it"
+            assert "it serves" in await actors["b1"].obey(tuple(TWO), "end")
+
+    asyncio.run(story())
