@@ -215,7 +215,7 @@ class Conversation:
                     "unknown; look, and ask again if need be"
                 )
         for receiver in self._receivers.values():
-            receiver.interrupted()
+            receiver.interrupted(self.opened.broker if self.opened is not None else "")
 
     def begin(self, address: str) -> None:
         """A link to another broker is there: greet it."""
@@ -236,7 +236,10 @@ class Conversation:
             sender = self._senders.get(handle)
             if sender is not None:
                 frame = msgspec.structs.replace(frame, next=sender.next)
-            if sender is not None or handle in self._receivers:
+            receiver = self._receivers.get(handle)
+            if receiver is not None:
+                frame = msgspec.structs.replace(frame, before=receiver.before)
+            if sender is not None or receiver is not None:
                 self._reattaching.add(handle)
             self.write(frame)
         for sender in self._senders.values():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from ..protocol.frames import RELEASE, Delivery, Detached, Dispose, Disposed, Flow, Frame
-from ..protocol.ranges import compress, pairs
+from ..protocol.ranges import RangeSet, compress, pairs
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from .message import Message, decode
 from .patience import Patience
@@ -43,6 +43,7 @@ class ReceiverCore:
         received: messages delivered so far.
         asking: messages that waiting callers want; without a window the credit never exceeds it.
         credit: messages the broker may still send.
+        before: what was held at the brokers that were lost, as in `AttachReceiver`.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class ReceiverCore:
         self.credit = 0
         self.patience = Patience(limit_s)
         self.waiters = 0
+        self.before: list[tuple[str, int, list[int]]] = []
         self._drain_again = False  # somebody has asked since the drain that is under way began
         self._settles = settles
+        self._acquired = 0  # the last acquisition this broker has named
         self._browse = browse
         self._seen = 0  # a browser's last position
         self._resumed_after = 0  # where a browser had come to when its broker was lost
@@ -100,6 +103,7 @@ class ReceiverCore:
         count = len(frame.blobs)
         self.received += count
         self.credit -= count
+        self._acquired = frame.acquisition
         if self._browse:
             rest = self._unseen(frame)
             if rest is not frame:
@@ -325,9 +329,11 @@ class ReceiverCore:
 
     # ---- another broker
 
-    def interrupted(self) -> None:
+    def interrupted(self, broker: str = "") -> None:
         """The broker is lost. What can be settled no more is back in the queue, and will come again; what need not be
         settled is ours."""
+        if broker and self._settles:
+            self._note_before(broker)
         for message in self.unsettled.values():
             message._acquisition = _STALE
         for kind, runs in (*self._disposing.values(), *self._gathered.items()):
@@ -340,6 +346,26 @@ class ReceiverCore:
             self._drop()
         self._resumed_after = self._seen
         self.credit = 0
+
+    def _note_before(self, broker: str) -> None:
+        """What the next broker must wait for, so that it comes first and in its order."""
+        held: dict[int, RangeSet] = {}
+        for message in self.unsettled.values():
+            if message._acquisition > 0:
+                held.setdefault(message._acquisition, RangeSet()).add(message.position, message.position)
+        for position, _ in self._current:
+            held.setdefault(self._acquisition, RangeSet()).add(position, position)
+        for batch in self._batches:
+            for first, last in pairs(batch.ranges):
+                held.setdefault(batch.acquisition, RangeSet()).add(first, last)
+        known = [n for acquisition, parts in held.items() for part in parts for n in (acquisition, *part)]
+        # All that is held for a receiver goes back at once; only who holds nothing may have been given unseen things.
+        last = -1 if known else self._acquired
+        known += [n for _, runs in self._disposing.values() for n in runs]
+        known += [n for runs in self._gathered.values() for n in runs]
+        earlier = [] if self._acquired else self.before  # what has come since came behind all that
+        self.before = [*earlier, (broker, last, known)]
+        self._acquired = 0
 
     def resume(self) -> None:
         """Attached at another broker: ask for what is wanted."""

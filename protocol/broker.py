@@ -472,7 +472,7 @@ class BrokerMachine(Follower):
         sub = next(self._next_sub)
         link = session.add_receiver(frame.handle, definition.id, host, sub)
         self._subs[sub] = (session, link)
-        self.send(host, Consume(definition.id, sub, frame.mode, frame.accept))
+        self.send(host, Consume(definition.id, sub, frame.mode, frame.accept, session.before(frame)))
         self.send(session.peer, Attached(frame.handle))
 
     def _detach(self, session: Session, frame: Detach) -> None:

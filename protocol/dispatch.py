@@ -17,6 +17,7 @@ from .credit import UNLIMITED, Credit
 from .frames import Deliver
 from .queue import QueueState
 from .ranges import RangeSet, subtract
+from .resuming import Before, Resumption
 
 RUN_MESSAGES = 1000
 """Deliveries one dispatch run makes before it yields to other queues."""
@@ -36,11 +37,14 @@ class Subscription:
         draining: it wants to know when it has got all there is.
         wanted, asked, known: number of the last drain that must be sure; of the last for which the stream is asked; of
             the last before which all that was complete is applied here.
-        waits: so many things it waits for before it is given more: releases of its own that are not applied.
+        waits: so many things it waits for before it is given more: releases of its own that are not applied, and what
+            it held at another broker.
+        blocked: what it held at another broker is known to be held there still.
     """
 
     __slots__ = (
-        "accept", "asked", "browse", "credit", "draining", "held", "id", "known", "pointer", "waits", "wanted",
+        "accept", "asked", "blocked", "browse", "credit", "draining", "held", "id", "known", "pointer", "waits",
+        "wanted",
     )  # fmt: skip
 
     def __init__(self, id: int, browse: bool, accept: bool) -> None:
@@ -53,6 +57,7 @@ class Subscription:
         self.draining = False
         self.wanted = self.asked = self.known = 0
         self.waits = 0
+        self.blocked = False
 
     def drain(self, sure: bool) -> None:
         """It wants to know when it has got all there is: of all that is complete by now, if it is to be `sure`."""
@@ -99,6 +104,7 @@ class Dispatcher:
     Attributes:
         taken: positions delivered here whose `Acquire` is not applied yet.
         expiring: positions whose `Expire` is not applied yet.
+        resuming: subscription id -> what it held elsewhere, and waits for.
     """
 
     def __init__(self, state: QueueState) -> None:
@@ -106,6 +112,7 @@ class Dispatcher:
         self.subscriptions: dict[int, Subscription] = {}
         self.taken = RangeSet()
         self.expiring = RangeSet()
+        self.resuming: dict[int, Resumption] = {}
         self._turn = 0  # whose turn it is, among the subscriptions in order
 
     # ---- subscriptions
@@ -117,7 +124,12 @@ class Dispatcher:
     def wants(self) -> bool:
         """Whether a consumer here has credit for what comes next: what makes a broker *interested*."""
         for s in self.subscriptions.values():
-            if s.credit.messages > 0 and not s.browse and (s.credit.bytes == UNLIMITED or self._fits(s)):
+            if (
+                s.credit.messages > 0
+                and not s.browse
+                and not s.blocked
+                and (s.credit.bytes == UNLIMITED or self._fits(s))
+            ):
                 return True
         return False
 
@@ -273,6 +285,37 @@ class Dispatcher:
         for id, number in tag.drains:
             if (subscription := self.subscriptions.get(id)) is not None:
                 subscription.known = max(subscription.known, number)
+
+    # ---- consumers that come from another broker
+
+    def resume(self, id: int, before: Before, now_ms: int) -> None:
+        subscription = self.subscriptions[id]
+        if before and not subscription.browse:
+            self.resuming[id] = Resumption(before, now_ms)
+            subscription.waits += 1
+
+    def resumed(self, here: tuple[str, int], lock: bool, now_ms: int) -> int:
+        """Look whether what they held is back; `here`: this broker and its incarnation. Returns when to look again in
+        ms, 0 for never."""
+        again_ms = 0
+        for id, resumption in list(self.resuming.items()):
+            subscription = self.subscriptions.get(id)
+            if subscription is None:
+                del self.resuming[id]
+                continue
+            late = now_ms >= resumption.until_ms
+            subscription.blocked = not late and resumption.awaits(
+                self.state.acquired, lambda holder: holder[:2] == here and self._in_use(holder[2])
+            )
+            if late or (lock and not subscription.blocked):
+                del self.resuming[id]
+                subscription.waits -= 1
+            else:
+                again_ms = min(again_ms or resumption.until_ms, resumption.until_ms)
+        return again_ms
+
+    def _in_use(self, acquisition: int) -> bool:
+        return any(acquisition in subscription.held for subscription in self.subscriptions.values())
 
     # ---- releases of a subscription's own
 

@@ -187,12 +187,16 @@ class Consume(Frame):
     Attributes:
         mode: "consume" (acquires) or "browse".
         accept: False: acquired is accepted (no settling).
+        before: brokers that this consumer comes from, as (broker, acquisition, runs): it held these runs there, and may
+            have been given more under later acquisitions than that (-1: no more than goes back together with the runs).
+            It gets nothing until that is back in its place (`resuming.py`).
     """
 
     queue: str
     sub: int
     mode: str
     accept: bool
+    before: list[tuple[str, int, list[int]]] = []
 
 
 class Credit(Frame):
@@ -363,12 +367,13 @@ class AttachSender(Frame):
 
 
 class AttachReceiver(Frame):
-    """mode: "consume" or "browse"; accept False: no settling."""
+    """mode: "consume" or "browse"; accept False: no settling; before: see `Consume`."""
 
     handle: int
     queue: str
     mode: str = "consume"
     accept: bool = True
+    before: list[tuple[str, int, list[int]]] = []
 
 
 class Attached(Frame):

@@ -353,6 +353,7 @@ class ReplicaMachine(Follower):
         hosted = self.queues.get(frame.queue)
         if hosted is not None:
             hosted.dispatcher.subscribe(frame.sub, frame.mode == "browse", frame.accept)
+            hosted.dispatcher.resume(frame.sub, frame.before, self.now_ms)
             self.dirty[frame.queue] = None
 
     def _credit(self, frame: Credit) -> None:
@@ -484,6 +485,10 @@ class ReplicaMachine(Follower):
             if again_ms:
                 self.set_timer(id, again_ms)
         dispatcher, lock = hosted.dispatcher, hosted.lock
+        if dispatcher.resuming:
+            again_ms = dispatcher.resumed((self.broker, hosted.inc), lock.held, self.now_ms)
+            if again_ms:
+                self.set_timer(id, again_ms)
         if dispatcher.subscriptions:
             delivered, again = dispatcher.run(lock.held, self._acquisitions)
             more = more or again

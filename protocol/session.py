@@ -9,9 +9,13 @@ end one sender, receiver or command.
 from __future__ import annotations
 
 from .errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
-from .frames import ACCEPT, REJECT, RELEASE, Dispose, Flow, Transfer
+from .frames import ACCEPT, REJECT, RELEASE, AttachReceiver, Dispose, Flow, Transfer
 from .limits import Limits, too_large
 from .ranges import pairs, size
+from .resuming import Before
+
+BEFORE = 4
+"""So many earlier brokers of a receiver count."""
 
 
 class SenderLink:
@@ -117,6 +121,17 @@ class Session:
     def crossed(self, handle: int) -> bool:
         """Whether a `Detach` of `handle` has crossed our `Detached`, which answers it."""
         return self.ended.pop(handle, self) is None
+
+    def before(self, frame: AttachReceiver) -> Before:
+        """What a receiver says it held elsewhere.
+
+        Raises:
+            PeerError: fatal, the runs are malformed.
+        """
+        for _, _, runs in frame.before:
+            if len(runs) % 3 or any(runs[i + 1] > runs[i + 2] for i in range(0, len(runs), 3)):
+                raise PeerError(INVALID, "runs are acquisition, first and last position, first not above last")
+        return frame.before[-BEFORE:]
 
     def add_receiver(self, handle: int, queue: str, replica: str, sub: int) -> ReceiverLink:
         link = self.receivers[handle] = ReceiverLink(handle, queue, replica, sub)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.dispatch import Dispatcher, Subscription
+from mantamq.protocol.resuming import Resumption
 
 Patch = pytest.MonkeyPatch
 
@@ -39,6 +40,11 @@ def empty_while_the_lock_is_elsewhere(patch: Patch) -> None:
 def senders_outlive_their_exchange(patch: Patch) -> None:
     """Who sends to an exchange that is deleted is not told, and what it sends completes."""
     patch.setattr(BrokerMachine, "_end_senders", lambda self, exchange, key, code, text: None)
+
+
+def what_is_held_elsewhere_is_not_waited_for(patch: Patch) -> None:
+    """A consumer that comes from another broker is served at once."""
+    patch.setattr(Resumption, "awaits", lambda self, acquired, others: False)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

@@ -22,6 +22,7 @@ from .leases import Leases
 from .ledger import Ledger
 from .model import Violation
 from .moves import Moves
+from .resumes import Resumes
 from .routes import Routes
 from .singles import QUEUE as SINGLE
 from .singles import Singles
@@ -91,6 +92,7 @@ class Story:
         self.deliveries = Deliveries(self.world, self.watch)
         self.drains = Drains(self.world, self.watch, self.deliveries)
         self.routes = Routes(self.world)
+        self.resumes = Resumes(self.world, self.watch)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         little = self.flow_limit[0] < flow.LIMIT_BYTES

@@ -32,6 +32,7 @@ BY_TYPE = {
     "list[dict[str, Any]] | None": st.none() | st.lists(st.dictionaries(text, free, max_size=2), max_size=2),
     "list[Entry]": st.lists(ENTRY, max_size=3), "list[str]": st.lists(text, max_size=3),
     "Numbers": st.dictionaries(text, st.tuples(numbers, numbers, numbers), max_size=3),
+    "list[tuple[str, int, list[int]]]": st.lists(st.tuples(text, numbers, st.lists(numbers, max_size=6)), max_size=2),
     "list[Waiting]": st.lists(WAITING, max_size=2), "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
 }  # fmt: skip
 

@@ -1,0 +1,53 @@
+"""Consumers that come from another broker: what they held there is back before they are given anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mantamq.protocol.frames import Consume, Deliver
+from mantamq.protocol.resuming import HELD_MS
+
+from .checkers import Watcher
+from .model import Violation, each_run
+from .world import World
+
+
+class Resumes:
+    """Watches replicas and their brokers.
+
+    Attributes:
+        judged: deliveries to such consumers.
+    """
+
+    def __init__(self, world: World, watch: Watcher) -> None:
+        self.world = world
+        self.watch = watch
+        self.judged = 0
+        self._came: dict[tuple[str, int], tuple[int, Consume]] = {}  # (replica, subscription) -> when, and what it said
+        world.arrivals.append(self._arrived)
+        world.taps.append(self._sent)
+        world.deaths.append(self._died)
+
+    def _died(self, name: str, machine: Any) -> None:
+        self._came = {key: came for key, came in self._came.items() if key[0] != name}
+
+    def _arrived(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is Consume and frame.before and frame.mode == "consume":
+            self._came[target, frame.sub] = self.world.now_us, frame
+
+    def _sent(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is not Deliver or (source, frame.sub) not in self._came:
+            return
+        since_us, consume = self._came.pop((source, frame.sub))  # from then on it is served
+        model = self.watch.models.get(frame.queue)
+        if model is None or self.world.now_us - since_us >= (HELD_MS - 1000) * 1000:
+            return
+        self.judged += 1
+        for broker, _, runs in consume.before:
+            for acquisition, position in each_run(runs):
+                place = model.place.get(position)
+                if isinstance(place, tuple) and place[:2] == ("held", broker) and place[3] == acquisition:
+                    raise Violation(
+                        f"{source} gives {frame.ranges} of {frame.queue} to a consumer that comes from {broker}, where "
+                        f"{position} is held for it still"
+                    )
