@@ -7,10 +7,13 @@ several, with commas or as a list) a broker reached without Ray. Ray is imported
 from __future__ import annotations
 
 import atexit
+import contextlib
+import os
 import threading
 from collections.abc import Iterable
 from typing import Any
 
+from ..protocol.errors import LocalError
 from .errors import Invalid, MantaError, NoCluster
 
 _lock = threading.Lock()
@@ -62,6 +65,52 @@ def embedded(brokers: int) -> Any:
             _embedded = start_cluster(brokers=brokers, address="local", detached=False)
             atexit.register(_stop_embedded)
         return _embedded
+
+
+def find_or_start(token: str = "") -> tuple[list[str], str]:
+    """The brokers to try in turn, and the token to present, for a `Queue` that names no address.
+
+    The cluster of the Ray that this process has joined; if there is none in it, one is started there that ends with
+    this program. Without Ray the one that `mantamq up` has started; where no Ray is named or found, an embedded one.
+
+    Raises:
+        NoCluster: a Ray is named (RAY_ADDRESS, or by `mantamq up`) that is not there or does not take this program, or
+            other clusters run in this Ray, and which.
+    """
+    if _embedded is not None:
+        return resolve("local", token, 1)
+    import ray
+
+    from ..actors import local_ray
+    from ..actors.cluster import NotThere, find_cluster
+    from ..actors.door import NoRay
+
+    try:
+        find_cluster()
+    except NotThere as error:
+        if error.others:
+            raise NoCluster(str(error)) from error
+        _start_here(error.namespace)
+    except NoRay as error:
+        if "RAY_ADDRESS" in os.environ or local_ray.recall().get("address") or ray.is_initialized():
+            raise NoCluster(str(error)) from error
+        return resolve("local", token, 1)
+    except LocalError as error:
+        raise NoCluster(str(error)) from error
+    return resolve(None, token, 0)
+
+
+def _start_here(namespace: str) -> None:
+    """Start a cluster in the Ray that this process has joined; several may do so at once, one does."""
+    from ..actors.cluster import start_cluster
+    from ..actors.placement import alive_nodes, broker_nodes
+
+    with _lock:
+        brokers = 3 if len(broker_nodes(alive_nodes())) >= 3 else 1
+        with contextlib.suppress(
+            LocalError, ValueError
+        ):  # somebody else was quicker, or else it is said by whoever looks
+            start_cluster(brokers=brokers, address=None, namespace=namespace, detached=False)
 
 
 def _stop_embedded() -> None:

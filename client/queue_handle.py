@@ -1,5 +1,7 @@
 """The Ray-native handle: ``Queue("orders")`` in any task, actor or driver, with `ray.util.queue.Queue`'s methods.
 
+``Queue()`` and ``Queue(5)`` are `ray.util.queue.Queue`'s: a queue without a name, for whoever is given the handle.
+
 A handle is a name and an address, so it pickles to a few bytes; each process opens one connection per cluster when it
 is first used. Objects other than bytes are pickled *by the client* and unpickled by the client that gets them: share
 such a queue only among programs that trust each other. The cluster never unpickles anything.
@@ -15,18 +17,28 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Iterable
+import uuid
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
+from .addresses import find_or_start
 from .aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
-from .errors import Empty, Full, MantaError
+from .errors import Empty, Full, Invalid, MantaError, NotFound
 from .message import Message
 from .sync import Connection, Receiver, Sender, Session, connect
 
 PICKLED = "application/x-python-pickle"
 POLL_S = 0.01
+NO_ACTOR = frozenset({
+    "accelerator_type", "label_selector", "lifetime", "max_concurrency", "max_restarts", "max_task_retries", "memory",
+    "num_cpus", "num_gpus", "object_store_memory", "placement_group", "placement_group_bundle_index",
+    "placement_group_capture_child_tasks", "resources", "runtime_env", "scheduling_strategy",
+})  # fmt: skip
+"""Options of the actor that a queue of `ray.util.queue` is. Ours has no actor to place: they make no difference."""
 
 _connections: dict[tuple[Any, str], Connection] = {}
+_unnamed: list[tuple[Connection, str]] = []
+"""Queues without a name that were made here: they go with this process, as Ray's do with whoever made them."""
 _lock = threading.Lock()
 
 
@@ -38,6 +50,7 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     _connections.clear()
+    _unnamed.clear()
     _async_connections.clear()
 
 
@@ -45,9 +58,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def _where(addresses: tuple[str, ...] | None) -> Any:
+def _where(addresses: tuple[str, ...] | None, token: str) -> tuple[Any, str]:
     """What `connect` takes."""
-    return "local" if addresses == ("local",) else list(addresses) if addresses else None
+    if addresses is None:
+        return find_or_start(token)
+    return "local" if addresses == ("local",) else list(addresses), token
 
 
 async def _async_connection(addresses: tuple[str, ...] | None, token: str) -> AsyncConnection:
@@ -63,7 +78,7 @@ async def _async_connection(addresses: tuple[str, ...] | None, token: str) -> As
     if opening is None:
 
         async def open() -> AsyncConnection:
-            return await connect_async(_where(addresses), token)
+            return await connect_async(*await asyncio.to_thread(_where, addresses, token))
 
         opening = _async_connections[key] = loop.create_task(open())
     return await asyncio.shield(opening)
@@ -75,40 +90,83 @@ def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
     with _lock:
         connection = _connections.get(key)
         if connection is None or connection.failed:
-            if not _connections:
-                atexit.register(_close_all)
-            connection = _connections[key] = connect(_where(addresses), token)
+            first = not _connections
+            connection = _connections[key] = connect(*_where(addresses, token))
+            if first:
+                atexit.register(_close_all)  # after what `connect` has registered, so that this comes before it
         return connection
 
 
 def _close_all() -> None:
+    for connection, name in _unnamed:
+        with contextlib.suppress(MantaError, OSError):
+            if not connection.failed and not connection._seeking:  # a program's end does not wait for a broker
+                connection.delete_queue(name)
+    _unnamed.clear()
     for connection in _connections.values():
         with contextlib.suppress(MantaError, OSError):
             connection.close()
     _connections.clear()
 
 
+@contextlib.contextmanager
+def _as_ray() -> Generator[None]:
+    """Where Ray is, Empty and Full are `ray.util.queue`'s as well."""
+    try:
+        yield
+    except (Empty, Full) as error:
+        if "ray" not in sys.modules:
+            raise
+        from .ray_errors import like_rays
+
+        raise like_rays(error) from None
+
+
 class Queue:
     """A queue of the cluster, as a picklable handle.
+
+    Which cluster: the one at `address`; else the one of the Ray that this process has joined, and if there is none in
+    it, one is started there that ends with this program (three brokers on three nodes or more, else one); without Ray
+    the one that `mantamq up` has started here; and where there is no Ray at all, an embedded one.
+
+    A handle may be used again after anything that it raised, also when its queue was deleted and declared again.
 
     An item may have 8 MiB when it is pickled, unless the cluster was started with another bound (`mantamq up
     --max-message-size`, `start_cluster(max_message_bytes=...)`); `put` refuses a larger one with `TooLarge`.
 
     Args:
-        name: the queue's name.
-        maxsize: `put` waits while the queue has so many messages; 0 for no bound. Checked before a put, so several
-            putters at once may pass it by a few.
-        address: as for `connect`; None is the cluster of this Ray cluster.
+        name: the queue's name. Without one it is a queue of its own, which is deleted when this process ends: give the
+            handle to others. A number is `maxsize`, as in `ray.util.queue.Queue(5)`.
+        maxsize: `put` waits while the queue has so many items; 0 or less for no bound. It is this handle's, and travels
+            with it: others put as many as theirs say. It is looked at before each put, so several putters at once may
+            pass it by a few.
+        address: as for `connect`; None for the rule above.
         token: what the cluster asks its clients for.
         create: declare the queue if it is not there.
         confirm: `put` returns when the message is complete (held by a majority); False: when it is on its way.
+        actor_options: taken for programs written for `ray.util.queue`. "name" is the queue's name; what says where an
+            actor is to run and with what makes no difference, since there is none; anything else is refused.
+
+    Raises:
+        NoCluster: there is no cluster by the rule above, and none can be started.
+        Invalid: an option of an actor that would mean something else here.
     """
 
     def __init__(
-        self, name: str, maxsize: int = 0, address: str | Iterable[str] | None = None, token: str = "",
-        create: bool = True, confirm: bool = True,
+        self, name: str | int = "", maxsize: int | Mapping[str, Any] | None = 0,
+        address: str | Iterable[str] | None = None, token: str = "", create: bool = True, confirm: bool = True,
+        actor_options: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.name = name
+        if isinstance(name, int):  # as `ray.util.queue.Queue` is called: maxsize, actor_options
+            if maxsize is None or isinstance(maxsize, Mapping):
+                actor_options = maxsize
+            elif maxsize:
+                raise TypeError(f"a queue's name is a str, not {name!r}")
+            name, maxsize = "", name
+        if not isinstance(maxsize, int):
+            raise TypeError(f"maxsize is an int, not {maxsize!r}")
+        name = _named(name, actor_options)
+        self.name = name or f"unnamed-{uuid.uuid4().hex}"
         self.maxsize = maxsize
         self.confirm = confirm
         if isinstance(address, str):
@@ -116,12 +174,13 @@ class Queue:
         self._addresses: tuple[str, ...] | None = tuple(address) if address is not None else None
         self._token = token
         self._open_lock = threading.Lock()
-        self._session: Session | None = None
-        self._sender: Sender | None = None
-        self._receiver: Receiver | None = None
+        self._opened: tuple[Session, Sender, Receiver] | None = None
         self._async_links: dict[AsyncConnection, asyncio.Task[tuple[AsyncSession, AsyncSender, AsyncReceiver]]] = {}
         if create:
-            self._connected().declare_queue(name)
+            connection = self._connected()
+            connection.declare_queue(self.name)
+            if not name:
+                _unnamed.append((connection, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The members' addresses travel with the handle, so that it works where no Ray is initialised yet.
@@ -142,18 +201,22 @@ class Queue:
     def _links(self) -> tuple[Session, Sender, Receiver]:
         with self._open_lock:
             connection = self._connected()
-            if self._session is None or self._session.connection is not connection:
-                self._session = connection.session()
-                self._sender = self._session.sender(f"/{self.name}", capacity=1000)
+            links = self._opened
+            if links is None or links[0].connection is not connection or _ended(links):
+                self._opened = None
+                session = connection.session()
+                sender = session.sender(f"/{self.name}", capacity=1000)
                 # No window: a message prefetched here would be missing to the others who get.
-                self._receiver = self._session.receiver(self.name, capacity=0)
-            assert self._sender is not None and self._receiver is not None
-            return self._session, self._sender, self._receiver
+                links = self._opened = session, sender, session.receiver(self.name, capacity=0)
+            return links
 
     async def _links_async(self) -> tuple[AsyncSession, AsyncSender, AsyncReceiver]:
         connection = await _async_connection(self._addresses, self._token)
         opening = self._async_links.get(connection)
-        if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
+        if opening is not None and opening.done():
+            if opening.cancelled() or opening.exception() is not None or _ended(opening.result()):
+                opening = None
+        if opening is None:
 
             async def open() -> tuple[AsyncSession, AsyncSender, AsyncReceiver]:
                 session = connection.session()
@@ -189,14 +252,17 @@ class Queue:
         Raises:
             Full: the queue is at `maxsize`, and stays there for `timeout` seconds (at once if not `block`).
             ValueError: a negative timeout.
+            NotFound: the queue was deleted.
         """
-        _check_timeout(timeout)
-        if self.maxsize:
-            self._wait_for_room(1, timeout if block else 0)
-        _, sender, _ = self._links()
-        sender.send(_packed(item))
-        if self.confirm:
-            sender.sync()
+        limit = _limit(block, timeout)
+        message = _packed(item)
+        with _as_ray():
+            if self.maxsize > 0:
+                self._wait_for_room(1, limit)
+            _, sender, _ = self._links()
+            sender.send(message)
+            if self.confirm:
+                sender.sync()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take the next item.
@@ -204,34 +270,38 @@ class Queue:
         Raises:
             Empty: none came in `timeout` seconds (at once if not `block`).
             ValueError: a negative timeout.
+            NotFound, Deleted: the queue was deleted, before or while this waited.
         """
-        _check_timeout(timeout)
-        session, _, receiver = self._links()
-        message = receiver.fetch(timeout) if block and timeout != 0 else receiver.get(0)
+        limit = _limit(block, timeout)
+        with _as_ray():
+            session, _, receiver = self._links()
+            message = receiver.get(0) if limit == 0 else receiver.fetch(limit)
         session.acknowledge(message)
         return _unpacked(message)
 
     async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """`put`, without blocking the event loop. Cancelled while it waits, the item may or may not be added."""
-        _check_timeout(timeout)
-        _, sender, receiver = await self._links_async()
-        if self.maxsize:
-            loop = asyncio.get_running_loop()
-            limit = timeout if block else 0
-            end = None if limit is None else loop.time() + limit
-            while (await receiver.connection.queue(self.name))["available"] >= self.maxsize:
-                if end is not None and loop.time() >= end:
-                    raise Full(f"queue {self.name!r} has its {self.maxsize} messages: get some, or wait longer")
-                await asyncio.sleep(POLL_S)
-        await sender.send(_packed(item))
-        if self.confirm:
-            await sender.sync()
+        limit = _limit(block, timeout)
+        message = _packed(item)
+        with _as_ray():
+            session, sender, _ = await self._links_async()
+            if self.maxsize > 0:
+                loop = asyncio.get_running_loop()
+                end = None if limit is None else loop.time() + limit
+                while (await session.connection.queue(self.name))["available"] >= self.maxsize:
+                    if end is not None and loop.time() >= end:
+                        raise Full(f"queue {self.name!r} has its {self.maxsize} messages: get some, or wait longer")
+                    await asyncio.sleep(POLL_S)
+            await sender.send(message)
+            if self.confirm:
+                await sender.sync()
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
         """`get`, without blocking the event loop. Cancelled while it waits, it takes nothing."""
-        _check_timeout(timeout)
-        session, _, receiver = await self._links_async()
-        message = await (receiver.fetch(timeout) if block and timeout != 0 else receiver.get(0))
+        limit = _limit(block, timeout)
+        with _as_ray():
+            session, _, receiver = await self._links_async()
+            message = await (receiver.get(0) if limit == 0 else receiver.fetch(limit))
         await session.acknowledge(message)
         return _unpacked(message)
 
@@ -245,12 +315,13 @@ class Queue:
         """Add all items, or raise Full when they do not fit under `maxsize`."""
         if not isinstance(items, Iterable):
             raise TypeError("Argument 'items' must be an Iterable")
-        items = list(items)
-        if self.maxsize:
-            self._wait_for_room(len(items), 0)
+        messages = [_packed(item) for item in items]
+        if self.maxsize > 0:
+            with _as_ray():
+                self._wait_for_room(len(messages), 0)
         _, sender, _ = self._links()
-        for item in items:
-            sender.send(_packed(item))
+        for message in messages:
+            sender.send(message)
         if self.confirm:
             sender.sync()
 
@@ -266,14 +337,17 @@ class Queue:
             for message in messages:
                 session.release(message)
             receiver.sync()  # they are back before the caller looks again
-            raise Empty(f"fewer than {num_items} items are in the queue ({len(messages)})")
+            with _as_ray():
+                raise Empty(f"fewer than {num_items} items are in the queue ({len(messages)})")
         for message in messages:
             session.acknowledge(message)
         return [_unpacked(message) for message in messages]
 
     def shutdown(self, force: bool = False, grace_period_s: int = 5) -> None:
-        """Delete the queue with what is in it. The arguments are `ray.util.queue`'s and make no difference."""
-        self._connected().delete_queue(self.name)
+        """Delete the queue with what is in it, if it is there. The arguments are `ray.util.queue`'s and make no
+        difference."""
+        with contextlib.suppress(NotFound):
+            self._connected().delete_queue(self.name)
 
     def _wait_for_room(self, count: int, timeout: float | None) -> None:
         end = None if timeout is None else time.monotonic() + timeout
@@ -287,9 +361,36 @@ def _restore(name: str, maxsize: int, addresses: tuple[str, ...], token: str, co
     return Queue(name, maxsize, addresses, token, create=False, confirm=confirm)
 
 
-def _check_timeout(timeout: float | None) -> None:
+def _named(name: str, options: Mapping[str, Any] | None) -> str:
+    """The queue's name by what it is called and by the options of an actor that it does not have.
+
+    Raises:
+        Invalid: an option that would mean something else here.
+    """
+    options = dict(options or {})
+    given = options.pop("name", None)
+    if options.pop("get_if_exists", True) is not True:
+        raise Invalid("actor_options: 'get_if_exists' is always so here: a queue of that name is used if it is there")
+    wrong = sorted(set(options) - NO_ACTOR)
+    if wrong:
+        raise Invalid(f"actor_options: {', '.join(map(repr, wrong))} is not for a queue of the cluster: leave it out")
+    if given and name and given != name:
+        raise Invalid(f"the queue is named twice: {name!r}, and {given!r} in actor_options")
+    return name or given or ""
+
+
+def _ended(links: tuple[Any, Sender | AsyncSender, Receiver | AsyncReceiver]) -> bool:
+    """Whether a link is over, since its queue was deleted, say: another is opened for the next use."""
+    return any(link._core.failure is not None for link in links[1:])
+
+
+def _limit(block: bool, timeout: float | None) -> float | None:
+    """How long to wait, in seconds; None for ever."""
+    if not block:
+        return 0
     if timeout is not None and timeout < 0:
         raise ValueError("'timeout' must be a non-negative number")
+    return timeout
 
 
 def _packed(item: Any) -> Message:

@@ -210,19 +210,8 @@ async def test_two_gets_at_once(broker):
 
 def test_token_travels_with_the_handle(monkeypatch):
     with FakeBroker(token="t") as b:
-
-        class C:
-            addresses = {"b1": b.address}
-            token = "t"
-
-            def nearest(self):
-                return b.address
-
-        from mantamq.client import addresses
-
-        monkeypatch.setattr(addresses, "_find", lambda: C())
-        q = Queue("q")
-        state = q.__reduce__()[1]
+        monkeypatch.setattr("mantamq.client.queue_handle.find_or_start", lambda token: ([b.address], "t"))
+        state = Queue("q").__reduce__()[1]
         assert "t" in state, "the cluster's token is not in the pickle: Unauthorized elsewhere"
 
 

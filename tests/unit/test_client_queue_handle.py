@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from fake_broker import FakeBroker
-from mantamq.client import Empty, Full, Queue
+from mantamq.client import Deleted, Empty, Full, NotFound, Queue
 
 
 @pytest.fixture
@@ -98,3 +98,115 @@ def test_no_ray_is_imported_for_a_plain_address():
 
     code = "import sys, mantamq.client; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
+
+
+def test_a_number_is_maxsize_and_no_name_is_a_queue_of_its_own(broker, monkeypatch):
+    monkeypatch.setattr("mantamq.client.queue_handle.find_or_start", lambda token: ([broker.address], token))
+    one, two, five = Queue(), Queue(), Queue(5)
+    one.put(1)
+    assert two.empty() and one.get() == 1
+    assert (five.maxsize, one.maxsize, Queue(maxsize=3).maxsize, Queue("named", 4).maxsize) == (5, 0, 3, 4)
+    five.put_nowait_batch(range(5))
+    with pytest.raises(Full):
+        five.put_nowait(6)
+    assert len({one.name, two.name, five.name}) == 3
+    assert Queue(5, {"num_cpus": 1, "name": "asked"}).name == "asked"
+
+
+def test_an_unnamed_queue_goes_with_its_process_and_a_named_one_stays(broker):
+    from mantamq.client import connect, queue_handle
+
+    Queue("stays", address=broker.address).put(1)
+    unnamed = Queue(address=broker.address)
+    unnamed.put(1)
+    queue_handle._close_all()
+    with connect(broker.address) as connection:
+        names = {one["name"] for one in connection.queues()}
+    assert "stays" in names and unnamed.name not in names
+
+
+@pytest.mark.parametrize("wrong, named", [
+    ({"num_cpus": 1, "concurrency_groups": {}}, "concurrency_groups"), ({"namespace": "x"}, "namespace"),
+    ({"get_if_exists": False}, "get_if_exists"), ({"name": "other"}, "other"),
+])  # fmt: skip
+def test_options_of_an_actor_are_accepted_or_refused_by_name(broker, wrong, named):
+    with pytest.raises(ValueError, match=named):
+        Queue("q", address=broker.address, actor_options=wrong)
+    Queue("q", address=broker.address, actor_options={"num_cpus": 1, "resources": {"x": 1}, "lifetime": "detached"})
+
+
+def test_a_failed_first_use_breaks_nothing(broker):
+    handle = Queue("later", address=broker.address, create=False)
+    for _ in range(2):
+        with pytest.raises(NotFound, match="later"):
+            handle.put(1)
+        with pytest.raises(NotFound, match="later"):
+            handle.get_nowait()
+    Queue("later", address=broker.address)
+    handle.put(1)
+    assert handle.get_nowait() == 1
+
+
+async def test_a_failed_first_use_breaks_nothing_async(broker):
+    handle = Queue("later", address=broker.address, create=False)
+    for _ in range(2):
+        with pytest.raises(NotFound, match="later"):
+            await handle.put_async(1)
+    Queue("later", address=broker.address)
+    await handle.put_async(1)
+    assert await handle.get_async(block=False) == 1
+
+
+async def test_a_queue_that_was_deleted_and_declared_again_is_used_again(broker, handle):
+    handle.put(1)
+    await handle.put_async(2)
+    assert handle.get() == 1
+    for _ in range(2):
+        handle.shutdown()
+        handle.shutdown()  # as Ray's: the second time there is nothing to do
+        with pytest.raises((NotFound, Deleted)):
+            handle.put(3)
+        with pytest.raises((NotFound, Deleted)):
+            await handle.put_async(3)
+        Queue("q", address=broker.address)
+        handle.put(4)
+        await handle.put_async(5)
+        assert [handle.get(timeout=5), await handle.get_async(timeout=5)] == [4, 5]
+
+
+def test_a_signature_of_rays_is_one_of_ours():
+    import inspect
+
+    from ray.util.queue import Queue as Rays
+
+    for name, method in inspect.getmembers(Rays, inspect.isfunction):
+        if not name.startswith("_"):
+            theirs, ours = (inspect.signature(m).parameters for m in (method, getattr(Queue, name)))
+            assert [(p.name, p.default, p.kind) for p in theirs.values()] == [
+                (p.name, p.default, p.kind) for p in ours.values()
+            ], name
+            assert inspect.iscoroutinefunction(method) == inspect.iscoroutinefunction(getattr(Queue, name))
+
+
+async def test_what_is_caught_as_rays_is_caught_as_ours(broker, handle):
+    from ray.util import queue as rays
+
+    small = Queue("small", 1, address=broker.address)
+    small.put(1)
+    asked = [
+        (lambda: handle.get_nowait(), Empty), (lambda: handle.get(timeout=0.01), Empty),
+        (lambda: handle.get_nowait_batch(2), Empty), (lambda: small.put_nowait(1), Full),
+        (lambda: small.put(1, timeout=0.01), Full), (lambda: small.put_nowait_batch([1]), Full),
+    ]  # fmt: skip
+    for call, ours in asked:
+        with pytest.raises(getattr(rays, ours.__name__)) as caught:
+            call()
+        assert isinstance(caught.value, ours)
+        assert isinstance(pickle.loads(pickle.dumps(caught.value)), ours)
+    with pytest.raises(rays.Empty):
+        await handle.get_async(block=False)
+    with pytest.raises(rays.Full):
+        await small.put_async(1, block=False)
+    with pytest.raises(ValueError):
+        handle.put(1, timeout=-1)
+    handle.put(1, block=False, timeout=-1)  # not looked at, as Ray does not
