@@ -22,6 +22,7 @@ from .errors import (
     TooLarge,
     Unauthorized,
     Unavailable,
+    Unroutable,
 )
 from .message import Message
 from .queue_handle import Queue
@@ -70,6 +71,7 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "Unavailable",
+    "Unroutable",
     "__version__",
     "connect",
     "connect_async",

@@ -40,14 +40,22 @@ from ..protocol.frames import (
 )
 from ..protocol.framing import FrameBuffer, encode_frame
 from ..protocol.heartbeat import Heartbeat, Verdict
-from ..protocol.version import MINOR
-from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, again, error
+from ..protocol.version import MINOR, spoken
+from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiving import ReceiverCore
 from .sending import SenderCore
 
 _ONCE = frozenset({"delete_queue", "delete_exchange", "purge", "reset_queue"})
 """Commands that, asked twice, may do something else the second time."""
+
+
+MANDATORY_MINOR = 2
+"""From this minor version on a broker tells what goes to no queue."""
+
+
+def _mandatory(frame: AttachSender | AttachReceiver) -> bool:
+    return type(frame) is AttachSender and frame.mandatory
 
 
 class Conversation:
@@ -243,7 +251,7 @@ class Conversation:
                 self._reattaching.add(handle)
             self.write(frame)
         for sender in self._senders.values():
-            for transfer in sender.pending.values():
+            for transfer in sender.again():
                 self.write(transfer)
         for receiver in self._receivers.values():
             receiver.resume()
@@ -296,6 +304,14 @@ class Conversation:
         return reply.value
 
     # ---- attaching
+
+    def check_mandatory(self) -> None:
+        """Raises NotAllowed: this broker is too old to tell what goes to no queue."""
+        if self.opened is not None and self.opened.minor < MANDATORY_MINOR:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no mandatory "
+                f"senders: they need {spoken(MANDATORY_MINOR)}"
+            )
 
     def attach(self, make: Callable[[int], AttachSender | AttachReceiver]) -> int:
         self.check()
@@ -389,6 +405,9 @@ class Conversation:
     # ---- hearing
 
     def _on_opened(self, frame: Opened) -> None:
+        if frame.minor < MANDATORY_MINOR and any(_mandatory(link) for link in self._frames.values()):
+            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no mandatory senders"
+            return
         self.opened = frame
         self.members = frame.members
         if frame.heartbeat_ms > 0:

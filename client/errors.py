@@ -59,6 +59,12 @@ class ProtocolError(MantaError):
     code = codes.BAD_FRAME
 
 
+class Unroutable(MantaError):
+    """Messages of a mandatory sender went to no queue: none is bound there for them."""
+
+    code = codes.UNROUTABLE
+
+
 class NotAllowed(MantaError):
     """The broker refuses this on principle."""
 
@@ -142,6 +148,7 @@ class Full(MantaError, queue.Full):
 
 _CLASSES: tuple[type[MantaError], ...] = (
     NotFound, Exists, Invalid, Unauthorized, TooLarge, ProtocolError, NotAllowed, InUse, NotEmpty, Busy,
+    Unroutable,
 )  # fmt: skip
 BY_CODE: dict[str, type[MantaError]] = {
     **{cls.code: cls for cls in _CLASSES},

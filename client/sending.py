@@ -7,7 +7,7 @@ time still puts batches on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from ..protocol.errors import PeerError
 from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
 from ..protocol.framing import check_depth
 from ..protocol.limits import DEFAULT, too_large
-from ..protocol.ranges import RangeSet, pairs, subtract
+from ..protocol.ranges import RangeSet, pairs, size, subtract
 from .errors import Invalid, MantaError, TooLarge, Unavailable, again, error, link_ended
 from .message import Message, encode
 from .patience import Patience
@@ -45,6 +45,18 @@ def _headers(properties: dict[str, Any] | None) -> dict[str, Any]:
     return headers
 
 
+def _cut(frame: Transfer, start: int, stop: int) -> Transfer:
+    """Some of a frame's messages, with their numbers."""
+    return Transfer(
+        frame.handle,
+        frame.first + start,
+        frame.blobs[start:stop],
+        frame.keys[start:stop] if frame.keys is not None else None,
+        [n for index, ttl_ms in pairs(frame.ttl) if start <= index < stop for n in (index - start, ttl_ms)],
+        frame.headers[start:stop] if frame.headers is not None else None,
+    )
+
+
 class SenderCore:
     """One sender. Not thread-safe: its owner serialises calls.
 
@@ -61,6 +73,7 @@ class SenderCore:
 
     Attributes:
         waiters: callers that wait for something to complete.
+        unroutable: messages complete that went to no queue.
         unsettled: messages put and not complete.
         failure: set when the link has ended.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
@@ -77,6 +90,7 @@ class SenderCore:
         self.address = address
         self.capacity = capacity
         self.unsettled = 0
+        self.unroutable = 0
         self.sent = next - 1  # number of the last message in a frame
         self.failure: MantaError | None = None
         self.failures: list[tuple[list[int], MantaError]] = []
@@ -159,8 +173,10 @@ class SenderCore:
         count = done.count - before  # what is sent again in one frame may have been complete in part
         self._flying -= count
         self.unsettled -= count
-        if type(frame) is Failed:
+        if isinstance(frame, Failed):
             self.failures.append((frame.ranges, error(frame.code, frame.text)))
+        elif frame.unroutable:
+            self.unroutable += size(frame.unroutable)
         if self._blobs:
             self.flush()
 
@@ -181,6 +197,17 @@ class SenderCore:
         self.pending = {
             n: kept for n, kept in sorted(pending.items()) if not covers(n, n + len(kept.blobs) - 1)
         }  # fmt: skip
+
+    def again(self) -> Iterator[Transfer]:
+        """What another broker must get: frames without what is complete of them, or has failed. That is not to happen
+        once more: a queue bound meanwhile would get a message that was reported as refused."""
+        for first, frame in self.pending.items():
+            last = first + len(frame.blobs) - 1
+            done = self._done.within(first, last)
+            if not done:
+                yield frame
+            for a, b in subtract(first, last, done) if done else ():
+                yield _cut(frame, a - first, b - first + 1)
 
     @property
     def next(self) -> int:

@@ -85,13 +85,19 @@ class Session:
         self._receivers: list[Receiver] = []
 
     def sender(
-        self, address: str, capacity: int = 1000, send_timeout_s: float | Literal["connection"] | None = "connection"
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
     ) -> Sender:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
 
         Args:
             capacity: most messages sent and not complete; `send` waits while there are so many.
             send_timeout_s: as for `connect`, for this sender.
+            mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
+                that are refused; if not, it completes, and `sender.unroutable` counts it.
 
         Raises:
             NotFound: there is no such queue or exchange.
@@ -100,12 +106,14 @@ class Session:
         limit_s = conversation.limit_s if send_timeout_s == "connection" else checked(send_timeout_s)
         exchange, key = parse_address(address)
         keyed = False
+        if mandatory:
+            conversation.check_mandatory()
         if "/" not in address:
             keyed = connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
         with connection._lock:
-            handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key))
+            handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key, 0, mandatory))
             _attached(connection, handle)
             sender = Sender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
         self._senders.append(sender)
@@ -201,13 +209,18 @@ class Sender:
         """Messages sent and not complete."""
         return self._core.unsettled
 
+    @property
+    def unroutable(self) -> int:
+        """Messages complete that went to no queue, since none was bound where they were sent."""
+        return self._core.unroutable
+
     def send(self, message: Message | bytes | str, timeout: float | None = None) -> None:
         """Send one message; waits only while capacity is used up.
 
         Raises:
             TooLarge, Invalid: this message cannot be sent.
             Full: capacity was used up for `timeout` seconds.
-            NotFound, ...: earlier messages were refused (`error.numbers` are their ranges); the sender goes on.
+            NotFound, Unroutable, ...: earlier messages were refused (`error.numbers` are their ranges); it goes on.
             Unavailable: nothing has completed for the sender's time-out; this message was not taken.
             LinkClosed, Deleted, ConnectionLost: the sender has ended (a NotFound as well: its exchange is gone).
         """

@@ -447,7 +447,7 @@ class BrokerMachine(Follower):
             text = f"there is no exchange {frame.exchange!r}: declare it first"
             self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
             return
-        link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next)
+        link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
         self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange), link.next))
 
     def _attach_receiver(self, session: Session, frame: AttachReceiver) -> None:

@@ -358,12 +358,14 @@ class AttachSender(Frame):
         next: least number that will be used; 0 leaves it to the broker. Numbers of a client's handle never go back, on
             whatever connection: a queue takes a number that is not above the last for a repeat, and drops it. What this
             connection has used the broker knows, and answers with the next; what others have used the client must say.
+        mandatory: what goes to no queue fails (`unroutable`); otherwise it completes, and `Completed` tells.
     """
 
     handle: int
     exchange: str
     key: str | None
     next: int = 0
+    mandatory: bool = False
 
 
 class AttachReceiver(Frame):
@@ -419,10 +421,12 @@ class Transfer(Frame):
 
 
 class Completed(Frame):
-    """Transfers (as ranges of the sender's numbers) are complete: committed wherever they were routed."""
+    """Transfers (as ranges of the sender's numbers) are complete: committed wherever they were routed. `unroutable`:
+    those among them that went to no queue, since none was bound."""
 
     handle: int
     ranges: list[int]
+    unroutable: list[int] = []
 
 
 class Failed(Frame):

@@ -45,7 +45,7 @@ def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[i
     """A route per message; each queue gets its messages in one event, in the order they were sent.
 
     Returns:
-        The parts, and the indexes of messages that name a queue which is not there.
+        The parts, and the indexes of messages that go to no queue.
     """
     groups: dict[str, list[int]] = {}
     route = wiring.route
@@ -69,5 +69,5 @@ def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[i
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
         parts.append((queue, encode_event(Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))))
-    missing = [index for index, queues in enumerate(routes) if not queues] if exchange == "" else []
+    missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
     return parts, missing

@@ -20,12 +20,16 @@ BEFORE = 4
 
 class SenderLink:
     """Attributes: exchange, key (None: per message), next (the next number it must use), client (its name for duplicate
-    suppression), route and route_version (the cached route of a fixed key and the wiring it was found in)."""
+    suppression), mandatory (what goes to no queue fails), route and route_version (the cached route of a fixed key and
+    the wiring it was found in)."""
 
-    __slots__ = ("client", "exchange", "handle", "key", "next", "route", "route_version")
+    __slots__ = ("client", "exchange", "handle", "key", "mandatory", "next", "route", "route_version")
 
-    def __init__(self, handle: int, exchange: str, key: str | None, client: str, next: int = 1) -> None:
+    def __init__(
+        self, handle: int, exchange: str, key: str | None, client: str, next: int = 1, mandatory: bool = False
+    ) -> None:
         self.handle = handle
+        self.mandatory = mandatory
         self.exchange = exchange
         self.key = key
         self.client = client
@@ -71,6 +75,7 @@ class Session:
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges
+        self.unroutable: dict[int, list[int]] = {}  # handle -> which of them went to no queue, as ranges
         self.ended: dict[int, None] = {}  # handles that ended by themselves, oldest first
         self._next: dict[int, int] = {}  # handle of a sender that was detached -> its next number, oldest first
         self._least = 1  # above the numbers of all handles that `_next` has forgotten
@@ -92,13 +97,15 @@ class Session:
         if len(self.senders) + len(self.receivers) >= self.limits.handles:
             raise PeerError(INVALID, f"a connection has at most {self.limits.handles} senders and receivers")
 
-    def add_sender(self, handle: int, exchange: str, key: str | None, asked: int = 0) -> SenderLink:
+    def add_sender(
+        self, handle: int, exchange: str, key: str | None, asked: int = 0, mandatory: bool = False
+    ) -> SenderLink:
         """Attach a sender whose numbers go on where those of the handle's last sender ended, or at `asked` if that is
         more: were they to go back, queues would take new messages for repeats."""
         if asked >= 1 << 62:
             raise PeerError(INVALID, f"transfers' numbers are below 2^62, next is {asked}")
         next = max(asked, self._next.pop(handle, self._least))
-        link = self.senders[handle] = SenderLink(handle, exchange, key, f"{self.client}/{handle}", next)
+        link = self.senders[handle] = SenderLink(handle, exchange, key, f"{self.client}/{handle}", next, mandatory)
         return link
 
     def remove_sender(self, handle: int) -> SenderLink | None:
@@ -192,6 +199,10 @@ class Session:
             ranges[-1] = last
         else:
             ranges += (first, last)
+
+    def went_nowhere(self, handle: int, ranges: list[int]) -> None:
+        """Those numbers, which are complete, went to no queue."""
+        self.unroutable.setdefault(handle, []).extend(ranges)
 
     # ---- receiving
 

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .effects import PauseClient, PauseClients
-from .errors import LOST, NOT_FOUND
+from .errors import LOST, NOT_FOUND, UNROUTABLE
 from .events import Enqueue, encode_event
 from .frames import Bury, Completed, Detached, Failed, Interred, Transfer
 from .ranges import RangeSet, compress, pairs
 from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
-from .session import Session
+from .session import SenderLink, Session
 
 if TYPE_CHECKING:
     from .broker import BrokerMachine
@@ -66,46 +66,49 @@ class Transfers:
         expiry = session.expiry(frame, broker.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
             parts = route_together(broker.wiring, broker.wiring_version, link, frame, expiry)
-            if not parts and link.exchange == "":
-                text = f"there is no queue {link.key!r}: declare it first"
-                broker.send(session.peer, Failed(frame.handle, [first, last], NOT_FOUND, text))
-                return
-            numbers = [first, last]
+            nowhere = [] if parts else [first, last]
         else:
             parts, missing = route_each(broker.wiring, link, frame, expiry)
-            numbers = self._failed(session, frame, missing) if missing else [first, last]
+            nowhere = compress([first + index for index in missing]) if missing else []
+        numbers = [first, last]
+        if nowhere and (link.mandatory or link.exchange == ""):
+            numbers, nowhere = self._refuse(session, link, frame, nowhere), []
         if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
-            self._complete(session, frame.handle, numbers)
+            self._complete(session, frame.handle, numbers, nowhere)
             return
         size = 0
         for _, event in parts:
             size += len(event)
         self.uncommitted_bytes += size
         if size > REQUEST_BYTES and len(parts) > 1:
-            self._split(session, frame.handle, numbers, parts)
+            self._split(session, frame.handle, numbers, parts, nowhere)
             return
 
         def done() -> None:
             self.uncommitted_bytes -= size
             if self.stopped:
                 self.withheld_bytes += size
-            self._done(session, frame.handle, numbers, parts)
+            self._done(session, frame.handle, numbers, parts, nowhere)
 
         broker.request(parts, done)
 
-    def _failed(self, session: Session, frame: Transfer, missing: list[int]) -> list[int]:
-        """Messages of a transfer, by index, name queues that are not there; returns the numbers of the others."""
-        keys = frame.keys or [session.senders[frame.handle].key or ""] * len(frame.blobs)
-        names = ", ".join(repr(name) for name in sorted({keys[index] for index in missing})[:3])
-        text = f"there is no queue {names}: declare it first"
-        gone = compress([frame.first + index for index in missing])
-        self._broker.send(session.peer, Failed(frame.handle, gone, NOT_FOUND, text))
+    def _refuse(self, session: Session, link: SenderLink, frame: Transfer, gone: list[int]) -> list[int]:
+        """Some numbers of a transfer go to no queue, and must; returns the others."""
+        if link.exchange == "":
+            keys = frame.keys or [link.key or ""] * len(frame.blobs)
+            named = {keys[number - frame.first] for first, last in pairs(gone) for number in range(first, last + 1)}
+            code, names = NOT_FOUND, ", ".join(repr(name) for name in sorted(named)[:3])
+            text = f"there is no queue {names}: declare it first"
+        else:
+            code, address = UNROUTABLE, link.exchange if link.key is None else f"{link.exchange}/{link.key}"
+            text = f"no queue is bound to {address!r} for these: bind one, or send without mandatory"
+        self._broker.send(session.peer, Failed(frame.handle, gone, code, text))
         rest = RangeSet([frame.first, frame.first + len(frame.blobs) - 1])
         for first, last in pairs(gone):
             rest.remove(first, last)
         return rest.flat()
 
-    def _split(self, session: Session, handle: int, numbers: list[int], parts: Parts) -> None:
+    def _split(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """A large transfer for several queues: one frame might not carry all of it, so it is asked for in several
         requests. It is complete when all are."""
         requests = in_requests(parts)
@@ -118,13 +121,13 @@ class Transfers:
             if self.stopped:
                 self.withheld_bytes += size
             if not left:
-                self._done(session, handle, numbers, parts)
+                self._done(session, handle, numbers, parts, nowhere)
 
         for request in requests:
             size = sum(len(event) for _, event in request)
             self._broker.request(request, partial(done, size))
 
-    def _done(self, session: Session, handle: int, numbers: list[int], parts: Parts) -> None:
+    def _done(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
         if self.lost:
             for queue, _ in parts:
@@ -132,7 +135,7 @@ class Transfers:
                     text = lost_text(queue.rpartition("#")[0])
                     self._broker.send(session.peer, Failed(handle, numbers, LOST, text))
                     return
-        self._complete(session, handle, numbers)
+        self._complete(session, handle, numbers, nowhere)
 
     def bury(self, peer: str, frame: Bury) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
@@ -147,10 +150,13 @@ class Transfers:
         else:
             broker.send(peer, answer)
 
-    def _complete(self, session: Session, handle: int, numbers: list[int]) -> None:
-        if session.peer in self._broker.sessions:
+    def _complete(self, session: Session, handle: int, numbers: list[int], nowhere: list[int]) -> None:
+        """Those numbers are complete; of them, those in `nowhere` went to no queue."""
+        if numbers and session.peer in self._broker.sessions:
             for first, last in pairs(numbers):
                 session.complete(handle, first, last)
+            if nowhere:
+                session.went_nowhere(handle, nowhere)
             self._telling[session.peer] = session
 
     def told(self, session: Session) -> None:
@@ -199,5 +205,8 @@ class Transfers:
 
     def _tell(self, session: Session) -> None:
         completed, session.completed = session.completed, {}
+        nowhere = session.unroutable
+        if nowhere:
+            session.unroutable = {}
         for handle, ranges in completed.items():
-            self._broker.send(session.peer, Completed(handle, ranges))
+            self._broker.send(session.peer, Completed(handle, ranges, nowhere.get(handle, []) if nowhere else []))

@@ -63,6 +63,8 @@ class Link:
         self.next = 1
         self.completed: set[int] = set()
         self.failed: set[int] = set()
+        self.mandatory = False
+        self.unroutable: set[int] = set()
         self.held: list[Item] = []
         self.past: list[Item] = []
         self.draining = False
@@ -119,7 +121,8 @@ class Client:
                 accept = frame.accept and frame.mode == "consume"
                 self.links[frame.handle] = Link(frame.queue, frame.mode, accept)
             case AttachSender():
-                self.links[frame.handle] = Link(frame.key or "")
+                link = self.links[frame.handle] = Link(frame.key or "")
+                link.mandatory = frame.mandatory
             case Detach():
                 link = self.links[frame.handle]
                 link.closing, link.due = True, link.settles
@@ -165,8 +168,16 @@ class Client:
                 link.held.clear()
             case Completed():
                 self._numbers(frame.ranges, link, link.completed)
+                nowhere = set(each(frame.unroutable))
+                if nowhere and (link.mandatory or nowhere - set(each(frame.ranges))):
+                    raise Violation(f"{self.name}: {frame} is mandatory, or not complete")
+                link.unroutable |= nowhere
             case Failed():
                 self._numbers(frame.ranges, link, link.failed)
+                if frame.code == "unroutable":
+                    if not link.mandatory:
+                        raise Violation(f"{self.name}: {frame} is not mandatory")
+                    link.unroutable |= set(each(frame.ranges))
             case Delivery():
                 if link.ended:
                     raise Violation(f"{self.name}: a delivery behind the end of the receiver")
@@ -194,9 +205,9 @@ class Client:
         self.send(Command(number, what, arguments))
         return number
 
-    def attach_sender(self, exchange: str, key: str | None) -> int:
+    def attach_sender(self, exchange: str, key: str | None, mandatory: bool = False) -> int:
         handle = len(self.links) + 1
-        self.send(AttachSender(handle, exchange, key))
+        self.send(AttachSender(handle, exchange, key, 0, mandatory))
         return handle
 
     def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True) -> int:

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from typing import Any
 
 from mantamq.protocol import events
+from mantamq.protocol.errors import UNROUTABLE
 from mantamq.protocol.frames import (
     Attached,
     AttachReceiver,
@@ -15,6 +16,7 @@ from mantamq.protocol.frames import (
     Deliver,
     Delivery,
     Disposed,
+    Failed,
     Flow,
     FlowDrained,
     Transfer,
@@ -68,12 +70,14 @@ class Deliveries:
         self._senders: dict[tuple[str, int], tuple[str, str | None]] = {}
         self._sent: dict[tuple[str, int], dict[int, tuple[bytes, list[str]]]] = {}
         self._said: dict[str, _Said] = {}  # sender's name in the log -> its numbers
+        self._unrouted: dict[bytes, str] = {}  # message that went to no queue -> who says so
         self._queue_of: dict[tuple[str, int], str] = {}  # (client, handle) of a receiver -> queue name
         self._consumed: dict[str, Consume] = {}  # broker -> the subscription it has just started
         self._sub_of: dict[tuple[str, int], Consume] = {}  # (client, handle) -> its subscription
         self._passing: dict[tuple[str, int], deque[Deliver]] = {}  # (broker, sub) -> deliveries on their way through it
         self._granted: dict[tuple[str, int], _Granted] = {}
         self._sent_rules = {Deliver: self._deliver, Delivery: self._delivery, Completed: self._completed,
+                            Failed: self._failed,
                             Disposed: self._disposed, Flow: self._flow, Transfer: self._transfer,
                             AttachSender: self._attach_sender, AttachReceiver: self._attach_receiver,
                             Consume: self._consume, Attached: self._attached}  # fmt: skip
@@ -266,8 +270,23 @@ class Deliveries:
         said = self._said.setdefault(f"{source.partition('~')[0]}/{frame.handle}", _Said())
         said.add(frame.first, frame.first + len(frame.blobs) - 1)
 
+    def _nowhere(self, target: str, handle: int, ranges: list[int]) -> None:
+        """A client hears that those went to no queue: so they never are in one."""
+        for number in each(ranges):
+            blob, _ = self._sent[target, handle][number]
+            self._unrouted[blob] = f"{target} hears that {number} of {handle} went to no queue"
+
+    def _failed(self, source: str, target: str, frame: Failed) -> None:
+        if frame.code == UNROUTABLE:
+            self._nowhere(target, frame.handle, frame.ranges)
+
     def _completed(self, source: str, target: str, frame: Completed) -> None:
         sent = self._sent[target, frame.handle]
+        self._nowhere(target, frame.handle, frame.unroutable)
+        exchange, _ = self._senders[target, frame.handle]
+        for number in set(each(frame.ranges)) - set(each(frame.unroutable)):
+            if exchange and not sent[number][1]:  # of a queue that is deleted meanwhile nobody can say
+                raise Violation(f"{target} hears nothing of {number} of {frame.handle}, which no queue was bound for")
         for number in each(frame.ranges):
             blob, ids = sent[number]
             for id in ids:
@@ -298,5 +317,7 @@ class Deliveries:
         if buried - copies or copies - buried - dying:
             raise Violation(f"I13: dead-lettered {buried - copies} without a copy, {copies - buried - dying} too often")
         for model in self.watch.models.values():
+            for blob in self._unrouted.keys() & model.arrived.keys():
+                raise Violation(f"{self._unrouted[blob]}; it is in {model.id}")
             if model is not dead and any(count > 1 for count in model.arrived.values()):
                 raise Violation(f"I7 {model.id}: a message is there twice")

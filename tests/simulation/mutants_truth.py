@@ -9,6 +9,8 @@ import pytest
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.dispatch import Dispatcher, Subscription
 from mantamq.protocol.resuming import Resumption
+from mantamq.protocol.session import Session
+from mantamq.protocol.transfers import Transfers
 
 Patch = pytest.MonkeyPatch
 
@@ -45,6 +47,25 @@ def senders_outlive_their_exchange(patch: Patch) -> None:
 def what_is_held_elsewhere_is_not_waited_for(patch: Patch) -> None:
     """A consumer that comes from another broker is served at once."""
     patch.setattr(Resumption, "awaits", lambda self, acquired, others: False)
+
+
+def nobody_hears_what_goes_to_no_queue(patch: Patch) -> None:
+    patch.setattr(Session, "went_nowhere", lambda self, handle, ranges: None)
+
+
+def what_went_nowhere_is_said_of_others(patch: Patch) -> None:
+    """Some of a transfer went to no queue, and others are said to have."""
+    tell = Transfers._complete
+    patch.setattr(
+        Transfers,
+        "_complete",
+        lambda self, s, handle, numbers, nowhere: tell(self, s, handle, numbers, numbers[:2] if nowhere else []),
+    )
+
+
+def mandatory_makes_no_difference(patch: Patch) -> None:
+    add = Session.add_sender
+    patch.setattr(Session, "add_sender", lambda self, handle, *rest: add(self, handle, *rest[:3]))
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

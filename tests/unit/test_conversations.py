@@ -302,7 +302,33 @@ def test_topic_routing_and_unroutable_messages():
     assert list(same_everywhere(cluster, "all").blobs.values()) == [b"1", b"2", b"3"]
     client.command("unbind", exchange="flights", queue="all", key="#")
     client.send(Transfer(7, 4, [b"4"], ["EWR.LAX"]))
-    assert client.take(Completed) == [Completed(7, [4, 4])]
+    assert client.take(Completed) == [Completed(7, [4, 4], [4, 4])]
+    client.send(Transfer(7, 5, [b"5", b"6", b"7", b"8"], ["EWR", "JFK", "EWR", "EWR"]))
+    assert client.take(Completed) == [Completed(7, [5, 8], [5, 5, 7, 8])]
+
+
+def test_what_is_mandatory_and_goes_to_no_queue_fails_and_the_rest_completes():
+    cluster = MemoryCluster()
+    client = queue_with(cluster, "jfk")
+    client.command("bind", exchange="amq.topic", queue="jfk", key="JFK.#")
+    client.send(AttachSender(7, "amq.topic", None, 0, True), AttachSender(8, "amq.fanout", "k", 0, True))
+    client.send(Transfer(7, 1, [b"1", b"2", b"3"], ["JFK.LAX", "EWR.LAX", "JFK"]))
+    (failed,) = client.take(Failed)
+    assert (failed.handle, failed.ranges, failed.code) == (7, [2, 2], "unroutable") and "'amq.topic'" in failed.text
+    assert client.take(Completed) == [Completed(7, [1, 1, 3, 3])]
+    assert list(same_everywhere(cluster, "jfk").blobs.values()) == [b"1", b"3"]
+    client.send(Transfer(7, 4, [b"4", b"5"], ["x", "y"]), Transfer(8, 1, [b"6"]))
+    assert [(f.handle, f.ranges) for f in client.take(Failed)] == [(7, [4, 5]), (8, [1, 1])]
+    assert client.take(Completed) == []
+
+
+def test_an_alternate_exchange_that_finds_a_queue_makes_it_routable():
+    cluster = MemoryCluster()
+    client = queue_with(cluster, "rest")
+    client.command("bind", exchange="amq.fanout", queue="rest")
+    client.command("declare_exchange", name="main", alternate="amq.fanout")
+    client.send(AttachSender(7, "main", "k", 0, True), Transfer(7, 1, [b"1"]))
+    assert client.take(Failed) == [] and client.take(Completed) == [Completed(7, [1, 1])]
 
 
 def test_headers_routing_looks_at_properties():
