@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .errors import Invalid
+from .plain import check
 
 if TYPE_CHECKING:
     from .receiving import ReceiverCore
@@ -29,7 +30,9 @@ class Message:
     Args:
         body: bytes; a str is sent as UTF-8 with content type text/plain.
         subject: what it is about; the routing key when it is sent to an exchange without a key.
-        properties: names and values for the application (and for headers exchanges).
+        properties: names and values for the application (and for headers exchanges): None, bool, int (64 bit), float,
+            str, bytes, and lists and dicts of these. They arrive as exactly what they were; anything else (a datetime,
+            a set, a tuple, ...) is refused when it is sent.
         ttl: seconds until it expires, None for never.
         priority: carried for the application; does not change its place in the queue.
         correlation_id, reply_to, content_type, message_id: for the application, as in AMQP.
@@ -113,9 +116,12 @@ def encode(message: Message) -> bytes:
         values += [getattr(message, name) for name in _FIELDS]
         while values[-1] is None or values[-1] is False:  # a body is never either, so this ends
             values.pop()
+        for name, value in zip(_FIELDS, values[1:], strict=False):
+            if value is not None and type(value) is not str:
+                check(value, f"a message's {name}")
     try:
         return _encode(values)
-    except (TypeError, OverflowError, ValueError) as error:
+    except (TypeError, OverflowError, ValueError, RecursionError) as error:
         raise Invalid(f"a message holds bytes, text, numbers, lists and maps only: {error}") from None
 
 
