@@ -1,10 +1,4 @@
-"""What the sequencers tell Ownership: who supervises the cluster, and which of the two Ownerships has the charge.
-
-There are two, as there are two sequencers, on different hosts: both hear of all interest and all grants, and one of
-them grants. Which one is the leading sequencer's word, since it hears from both: it says so with every beat, and when
-the one in charge has no link, or answers nothing, it names the other, which grants anew. Nothing here has to be right
-for the lock's sake: a grant counts only in its place (`queue.py`), so two that grant at once are slow, not wrong.
-"""
+"""Who supervises the cluster: what a sequencer hears of it, and tells Ownership; and whether it may be ended."""
 
 from __future__ import annotations
 

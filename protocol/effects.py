@@ -27,7 +27,6 @@ def is_sequencer(peer: str) -> bool:
 
 
 def is_ownership(peer: str) -> bool:
-    """There are two: ``ownership`` and ``ownership2``."""
     return peer.startswith(OWNERSHIP)
 
 

@@ -251,7 +251,7 @@ class Evicted(Frame):
     reason: str
 
 
-# ---- who supervises, and which Ownership has the charge: 53 to 55
+# ---- who supervises: 53
 
 
 class Supervised(Frame):
@@ -259,15 +259,6 @@ class Supervised(Frame):
 
     number: int
     id: str
-    name: str
-
-
-class Charge(Frame):
-    """From the sequencer that leads to Ownership, every beat: the one called `name` grants. The others listen, and know
-    all that it knows. It answers with `Beating`, its name in place of the broker's."""
-
-    ballot: Ballot
-    number: int
     name: str
 
 

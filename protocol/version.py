@@ -15,8 +15,8 @@ MINOR = 2
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: the decisions that are ordered since the first trial from outside, each named where it is:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: who supervises the cluster,
-by a number that rises. `Charge`: which Ownership grants. `Completed.unroutable`,
-`AttachSender.mandatory`."""
+by a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.sure`,
+`AttachReceiver.before`."""
 
 
 def spoken(minor: int = MINOR) -> str:

@@ -9,13 +9,14 @@ import threading
 
 import pytest
 from fake_broker import FakeBroker
-from mantamq.client import Deleted, Empty, Full, NotFound, Queue
+from mantamq.client import Deleted, Empty, Full, NotFound, Queue, queue_handle
 
 
 @pytest.fixture
 def broker():
     with FakeBroker() as broker:
         yield broker
+        queue_handle._close_all()  # or the next test's "cluster that is found" would be this one, which is gone
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_a_number_is_maxsize_and_no_name_is_a_queue_of_its_own(broker, monkeypat
 
 
 def test_an_unnamed_queue_goes_with_its_process_and_a_named_one_stays(broker):
-    from mantamq.client import connect, queue_handle
+    from mantamq.client import connect
 
     Queue("stays", address=broker.address).put(1)
     unnamed = Queue(address=broker.address)
