@@ -39,6 +39,14 @@ class Rejoining:
             if voters
         )
 
+    def hear_again(self) -> None:
+        """Those who were too far behind and could not be spared."""
+        for stream in list(self.machine.streams.values()):
+            if stream.ready and stream.voices:
+                voices, stream.voices = stream.voices, {}
+                for peer, frame in voices.values():
+                    self.machine.enrol(stream, peer, frame)
+
     def update(self, stream: StreamView, keeper: KeeperView) -> None:
         """Name an updater, each time another: the one before may have died. It must know that it votes, and that all is
         committed which is not in the log any more; if nobody does, somebody will at the next beat."""

@@ -59,7 +59,7 @@ from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
 from .rejoining import Rejoining
 from .saying import LAZY_MS, say
-from .streams import Held, KeeperView, Origin, Pending, StreamView
+from .streams import KeeperView, Origin, Part, Pending, StreamView
 from .succession import Succession
 from .voters import held_by_majority, majority, recovery_quorum
 from .waiting import Watch
@@ -110,7 +110,6 @@ class SequencerMachine:
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
         self._origins: dict[str, Origin] = {}
-        self.held = Held()
         self.dirty: dict[str, None] = {}  # streams with something to say, in order of arrival
         self._results: dict[tuple[str, int], list[int]] = {}  # (peer, inc) -> numbers to answer at the next flush
         self.lazy: dict[str, None] = {}  # streams with keepers that do not know the commit index yet
@@ -211,7 +210,7 @@ class SequencerMachine:
     # ---- the living and the dead
 
     def _beat(self) -> None:
-        self._hear_again()
+        self.rejoining.hear_again()
         # While a voter is kept waiting that the others cannot do without, they cannot do without another either.
         if not any(stream.ready and stream.voices for stream in self.streams.values()):
             for broker in self.pulse.dead(self.now_ms, self.absent):
@@ -270,9 +269,6 @@ class SequencerMachine:
         if self.out and self._is_out(request.origin, request.inc):
             self.send(peer, Evicted("this incarnation was evicted: its events are void (Q3)"))
             return
-        if not self.born and self._must_wait(request):
-            self.held.add(peer, request)
-            return
         number = request.number
         origin = self._origins.get(request.origin)
         if origin is None or origin.inc < request.inc:
@@ -288,41 +284,55 @@ class SequencerMachine:
         # a new link, like a new sequencer, is told all that has no answer before anything else.
         origin.last = number
         pending = Pending(origin, number)
-        held = {} if self.born else self._parts_held(request)
-        for name, event in request.parts:
-            if name in self.dropped:
-                continue
-            stream = self.streams.get(name) or self.stream(name)
-            pending.left += 1
-            if held and held[name]:
-                held[name] -= 1
-                if stream.commit >= stream.start:
-                    pending.left -= 1
-                else:
-                    stream.repeats.append(pending)
-                continue
-            self.seq += 1
-            stream.put(Entry(self.ballot, self.seq, request.origin, request.inc, number, event))
-            self.dirty[name] = None
-            stream.waiting[stream.end] = pending
+        if self.born:
+            for name, event in request.parts:
+                if name in self.dropped:
+                    continue
+                stream = self.streams.get(name) or self.stream(name)
+                pending.left += 1
+                self.seq += 1
+                stream.put(Entry(self.ballot, self.seq, request.origin, request.inc, number, event))
+                self.dirty[name] = None
+                stream.waiting[stream.end] = pending
+        else:
+            self._place(pending, request)
         if pending.left:
             origin.unanswered.add(number)
         else:
             self._results.setdefault((peer, request.inc), []).append(number)
 
-    def _must_wait(self, request: Request) -> bool:
-        """Whether a stream of it is not adopted yet, or an earlier request of the same origin waits."""
-        if request.origin in self.held.origins:
-            return True
-        return any(not self.stream(name).ready for name, _ in request.parts if name not in self.dropped)
+    def _place(self, pending: Pending, request: Request) -> None:
+        """Of a request that an earlier sequencer may have taken. A part for a stream that is not adopted yet waits, and
+        so does what comes behind it there, but nothing else: one queue's trouble is its own."""
+        count: dict[str, int] = {}
+        parts: list[tuple[StreamView, Part]] = []
+        for name, event in request.parts:
+            if name not in self.dropped:
+                place = count[name] = count.get(name, 0) + 1
+                parts.append((self.stream(name), Part(pending, request.origin, place, event)))
+        pending.left = len(parts) + 1  # so that it is not answered before all have been looked at
+        for stream, part in parts:
+            if stream.ready:
+                self.put(stream, part)
+            else:
+                stream.held.append(part)
+        pending.left -= 1
 
-    def _parts_held(self, request: Request) -> dict[str, int]:
-        """Per stream, how many of the request's parts an earlier sequencer has placed there already (S5)."""
-        return {
-            name: self.streams[name].parts_held(request.origin, request.inc, request.number)
-            for name, _ in request.parts
-            if name in self.streams
-        }
+    def put(self, stream: StreamView, part: Part) -> None:
+        """Give a part of a request its place, unless an earlier sequencer has done so (S5)."""
+        pending, origin = part.pending, part.pending.origin
+        if self.out and self._is_out(part.origin, origin.inc):
+            return  # it was evicted while this waited: nobody is there to be answered
+        if part.place <= stream.parts_held(part.origin, origin.inc, pending.number):
+            if stream.commit >= stream.start:
+                self._part_done(pending)
+            else:
+                stream.repeats.append(pending)
+            return
+        self.seq += 1
+        stream.put(Entry(self.ballot, self.seq, part.origin, origin.inc, pending.number, part.event))
+        self.dirty[stream.name] = None
+        stream.waiting[stream.end] = pending
 
     def append(self, stream: StreamView, event: bytes) -> None:
         """An entry of our own."""
@@ -410,14 +420,6 @@ class SequencerMachine:
             self.rejoining.update(stream, keeper)
         self._advance(stream)  # its acknowledgement may have been lost with the link
 
-    def _hear_again(self) -> None:
-        """Those who were too far behind and could not be spared."""
-        for stream in list(self.streams.values()):
-            if stream.ready and stream.voices:
-                voices, stream.voices = stream.voices, {}
-                for peer, frame in voices.values():
-                    self.enrol(stream, peer, frame)
-
     def _unsubscribe(self, peer: str, frame: Unsubscribe) -> None:
         if frame.stream in self.dropped or self.reign.role != LEADING:
             return
@@ -439,10 +441,8 @@ class SequencerMachine:
         self.lazy.pop(stream.name, None)
         self.dropped.add(stream.name)
         self.flow.dropped(stream)
-        for pending in [*stream.waiting.values(), *stream.repeats]:
+        for pending in [*stream.waiting.values(), *stream.repeats, *(part.pending for part in stream.held)]:
             self._part_done(pending)
-        for peer, request in self.held.take():
-            self.request(peer, request)
 
     def _ack(self, peer: str, ack: Ack) -> None:
         stream = self.streams.get(ack.stream)

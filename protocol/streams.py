@@ -4,9 +4,10 @@ learns it from the keepers (`sequencer.md` section 1)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .events import ZERO, Ballot, Entry
-from .frames import Fetched, Numbers, Request, Subscribe
+from .frames import Fetched, Numbers, Subscribe
 from .keeper import note_number
 
 ALL_PARTS = 1 << 30
@@ -33,6 +34,15 @@ class Pending:
         self.origin = origin
         self.number = number
         self.left = 0
+
+
+class Part(NamedTuple):
+    """A part of a request on its way into a stream: of those `origin` asks for there, it is number `place`, from 1."""
+
+    pending: Pending
+    origin: str
+    place: int
+    event: bytes
 
 
 class KeeperView:
@@ -92,13 +102,14 @@ class StreamView:
         settled: index of the last change that was committed in this term.
         returned: voter -> (incarnation, index of the entry by which it joins or rejoins, 0 for long ago).
         pledged: voter -> the incarnation whose promise counted when the log was adopted.
+        held: parts of requests that wait until it is ready, in order.
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
     """
 
     __slots__ = (
-        "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "incs",
-        "keepers", "log", "name", "numbers", "pieces", "pledged", "ready", "repeats", "returned", "settled", "size",
-        "start", "total", "updates", "voices", "voters", "waiting", "waiting_from",
+        "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "end", "gone", "held",
+        "incs", "keepers", "log", "name", "numbers", "pieces", "pledged", "ready", "repeats", "returned", "settled",
+        "size", "start", "total", "updates", "voices", "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
     def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
@@ -127,6 +138,7 @@ class StreamView:
         self.numbers: Numbers = {}
         self.incs: dict[str, int] = {}
         self.voices: dict[str, tuple[str, Subscribe]] = {}
+        self.held: list[Part] = []
         self.asked = ""
         self.asked_for = 0
         self.pieces: Fetched | None = None
@@ -177,22 +189,3 @@ class StreamView:
 
     def voting(self) -> list[KeeperView]:
         return [keeper for keeper in self.keepers.values() if keeper.voting]
-
-
-class Held:
-    """Requests that wait until the streams they speak of are ready; in order, so whole submitters wait."""
-
-    __slots__ = ("origins", "requests")
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, Request]] = []
-        self.origins: set[str] = set()
-
-    def add(self, peer: str, request: Request) -> None:
-        self.requests.append((peer, request))
-        self.origins.add(request.origin)
-
-    def take(self) -> list[tuple[str, Request]]:
-        taken, self.requests = self.requests, []
-        self.origins.clear()
-        return taken

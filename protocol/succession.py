@@ -128,8 +128,9 @@ class Succession:
             self.machine.wake(self.machine.now_ms)
             self.recover_all()
         self.machine.drop_if_gone(stream)
-        for peer, request in self.machine.held.take():
-            self.machine.request(peer, request)
+        held, stream.held = stream.held, []
+        for part in held if self.machine.streams.get(stream.name) is stream else ():
+            self.machine.put(stream, part)
 
     def nack(self, peer: str, nack: Nack) -> None:
         if nack.promised <= self.machine.ballot:

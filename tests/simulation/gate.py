@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import (
+    losses,
     mutants,
     mutants_clients,
     mutants_failover,
     mutants_flow,
+    mutants_losses,
     mutants_membership,
     mutants_recovery,
     mutants_truth,
@@ -24,8 +26,11 @@ from .model import Violation
 from .workload import play
 
 BUDGET = 300
+LOSSES = frozenset(mutants_losses.ALL)
+"""Looked for in the stories of `losses.py`."""
 
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
+    **{name: (plant, None) for name, plant in mutants_losses.ALL.items()},
     **{
         name: (plant, None)
         for module in (mutants, mutants_clients, mutants_membership, mutants_truth)
@@ -71,16 +76,20 @@ def find(name: str, budget: int = BUDGET) -> Found:
             except Violation as violation:
                 return Found(name, f"small world {story}", str(violation).splitlines()[0])
         for seed in range(1, budget + 1):
-            wrong = play(seed, faulty=faulty).wrong
-            if wrong and _sound(seed, faulty, patch):
+            wrong = _wrong(name, seed, faulty)
+            if wrong and _sound(name, seed, faulty, patch):
                 return Found(name, f"seed {seed}", wrong.strip().splitlines()[-1])
     return Found(name, "", "")
 
 
-def _sound(seed: int, faulty: bool | None, patch: pytest.MonkeyPatch) -> bool:
+def _wrong(name: str, seed: int, faulty: bool | None) -> str:
+    return losses.play(seed) if name in LOSSES else play(seed, faulty=faulty).wrong
+
+
+def _sound(name: str, seed: int, faulty: bool | None, patch: pytest.MonkeyPatch) -> bool:
     """Whether nothing is wrong without the planted bug: otherwise it is not what was found."""
     patch.undo()
-    wrong = play(seed, faulty=faulty).wrong
+    wrong = _wrong(name, seed, faulty)
     if wrong:
         raise RuntimeError(f"seed {seed} is wrong with no bug planted: mend that first. {wrong}")
     return True

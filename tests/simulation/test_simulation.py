@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from . import gate
+from . import gate, losses
 from .explore import STORIES, Explorer
 from .model import Violation
 from .workload import play
@@ -32,6 +32,11 @@ def test_a_seed_always_tells_the_same_story(seed):
     random.seed(2)
     assert play(seed) == first
     assert first.digest
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_what_most_have_lost_is_told_and_no_more_is_dropped(seed):
+    assert not losses.play(seed)
 
 
 def test_seeds_tell_different_stories():

@@ -233,3 +233,24 @@ def test_nothing_is_dropped_where_the_cluster_has_no_majority():
 def test_there_is_no_such_queue():
     case = Case()
     assert case["b1"].command("reset_queue", name="other").code == "not-found"
+
+
+def test_what_waits_for_a_queue_that_cannot_be_adopted_holds_nothing_else_up():
+    """Not even of the same broker: each stream's trouble is its own."""
+    case = Case(replicas=2)
+    client = case["b3"]
+    client.command("declare_queue", name="other")
+    client.command("bind", exchange="amq.fanout", queue="other")
+    client.send(AttachSender(4, "", "other"))
+    case.lose("b1", "b2")
+    case.cluster.kill("sequencer")
+    case.cluster.pass_time(5000)
+    client.send(Transfer(1, 3, [b"waits"]))
+    client.send(Transfer(3, 1, [b"waits in part"]))
+    client.send(Transfer(4, 1, [b"goes on"]))
+    case.cluster.pass_time(1000)
+    assert [done.handle for done in client.take(Completed)] == [4]
+    assert {state.available.count for state in case.cluster.queue_states("other")} == {2}
+    assert not case.reset("b1").code
+    case.cluster.pass_time(1000)
+    assert {one.handle for one in client.take(Failed)} >= {3}

@@ -1089,10 +1089,10 @@ def test_who_is_too_far_behind_stays_while_the_others_are_no_majority():
         return [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)]
 
     assert evicted(machine.step(Received("b2", late))) == []
-    machine._hear_again()
+    machine.rejoining.hear_again()
     assert machine.effects == [] and "b2" not in stream.keepers
     machine.step(Received("b3", Subscribe("q#1", "b3", 1, ONE)))
-    machine._hear_again()
+    machine.rejoining.hear_again()
     assert evicted(machine.effects) == ["b2"]
 
 

@@ -1,0 +1,46 @@
+"""Bugs of queues that are lost, planted on purpose and looked for in the stories of `losses.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol import losing
+from mantamq.protocol.voters import majority
+from mantamq.protocol.waiting import Roll
+
+Patch = pytest.MonkeyPatch
+
+
+def dropped_by_a_minority_of_blanks(patch: Patch) -> None:
+    """One who has lost its log is enough."""
+    patch.setattr(Roll, "hopeless", lambda self: bool(self.certain))
+    patch.setattr(Roll, "nothing", lambda self: True)
+
+
+def dropped_while_somebody_has_it(patch: Patch) -> None:
+    """A majority of blanks is enough, whatever another still holds."""
+    patch.setattr(Roll, "nothing", lambda self: True)
+
+
+def missing_is_as_good_as_lost(patch: Patch) -> None:
+    """Who is not here is taken for one that has lost its log; it may be back with it."""
+
+    def rash(self: Any) -> bool:
+        gone = self.certain.union(self.missing())
+        return sum(voter in gone for voter in self.voters) >= majority(self.voters)
+
+    patch.setattr(Roll, "hopeless", rash)
+
+
+def reset_asks_nobody(patch: Patch) -> None:
+    """An operator is obeyed, whatever there is of the queue."""
+    patch.setattr(losing, "refusal", lambda found, queue: "")
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}
