@@ -208,6 +208,28 @@ def number_table_not_adopted(patch: Patch) -> None:
     patch.setattr(StreamView, "parts_held", lambda self, origin, inc, number: 0)
 
 
+def what_waits_for_a_queue_is_forgotten(patch: Patch) -> None:
+    """What is asked of a queue before its log is adopted never gets there."""
+    adopted = Succession.adopted
+
+    def forgetful(self: Any, stream: Any, *rest: Any) -> None:
+        stream.held.clear()
+        adopted(self, stream, *rest)
+
+    patch.setattr(Succession, "adopted", forgetful)
+
+
+def what_waits_for_a_queue_is_turned_round(patch: Patch) -> None:
+    """What is asked of a queue before its log is adopted gets there, the last first."""
+    adopted = Succession.adopted
+
+    def backwards(self: Any, stream: Any, *rest: Any) -> None:
+        stream.held.reverse()
+        adopted(self, stream, *rest)
+
+    patch.setattr(Succession, "adopted", backwards)
+
+
 def repeats_answered_early(patch: Patch) -> None:
     """A request that is in the adopted log is answered before that is committed (S6)."""
     request = SequencerMachine.request
