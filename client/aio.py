@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
 from typing import Any, Literal
 
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
 from .addresses import resolve
 from .aio_driver import AsyncDriver
-from .errors import Busy, ConnectionLost, Empty, Full, Invalid, MantaError, Timeout, Unavailable
+from .errors import Busy, ConnectionLost, Empty, Full, Invalid, LinkClosed, MantaError, Timeout, Unavailable
 from .management import _resolve, parse_address
 from .message import Message
-from .patience import SEND_TIMEOUT_S, checked
+from .patience import SEND_TIMEOUT_S, checked, idle
 from .receiving import ReceiverCore
 from .reconnect import Reconnecting
 from .sending import SenderCore
@@ -142,7 +142,13 @@ class AsyncSession:
         return sender
 
     async def receiver(
-        self, queue: str, capacity: int = 1000, mode: str = "consume", accept: bool = True
+        self,
+        queue: str,
+        capacity: int = 1000,
+        mode: str = "consume",
+        accept: bool = True,
+        window: Literal["unfetched", "unaccepted"] = "unfetched",
+        timeout: float | None = None,
     ) -> AsyncReceiver:
         """Open a receiver.
 
@@ -150,18 +156,48 @@ class AsyncSession:
             capacity: messages the broker may send ahead; 0 fetches each on demand.
             mode: "consume", or "browse" to look without taking.
             accept: False: messages are gone when they are sent to us, nothing is settled.
+            window: what the capacity bounds: "unfetched", messages that are here and not fetched; or "unaccepted",
+                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to whoever
+                holds so many: `fetch` and `get` say Empty, and why, until some are accepted, released or rejected.
+                Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
+            timeout: iterating ends when nothing came for so many seconds; None: not before the receiver is closed.
 
         Raises:
             NotFound: there is no such queue.
+            Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0.
         """
+        idle_s = idle(timeout)
         connection = self.connection
         conversation = connection._conversation
         handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
         await _attached(connection, handle)
-        core = conversation.receiver(handle, queue, capacity, accept and mode == "consume", mode == "browse")
-        receiver = AsyncReceiver(connection, core)
+        settles = accept and mode == "consume"
+        core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)
+        receiver = AsyncReceiver(connection, core, idle_s)
         self._receivers.append(receiver)
         return receiver
+
+    async def browse(self, queue: str, capacity: int = 1000) -> AsyncGenerator[Message]:
+        """Look at all messages of a queue, in order, without taking any: ``async for message in session.browse("q")``.
+
+        It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
+        what is sent meanwhile as well. What consumers hold is not shown.
+
+        Raises:
+            NotFound: there is no such queue.
+            Deleted, ConnectionLost: the queue, or the connection, has ended. Timeout: as `get`.
+        """
+        receiver = await self.receiver(queue, capacity, "browse")
+        try:
+            async with receiver:
+                while True:
+                    try:
+                        message = await receiver.get()
+                    except Empty:
+                        return
+                    yield message
+        finally:
+            self._receivers.remove(receiver)
 
     async def acknowledge(self, message: Message | None = None) -> None:
         """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
@@ -303,10 +339,17 @@ class AsyncSender:
 
 
 class AsyncReceiver:
-    """Receives from one queue; made by `session.receiver`."""
+    """Receives from one queue; made by `session.receiver`.
 
-    def __init__(self, connection: AsyncConnection, core: ReceiverCore) -> None:
+    Iterating it fetches: it ends when nothing came for the receiver's `timeout`, and, without an error, when the
+    receiver, its session or its connection is closed here; whatever else ends the receiver is raised, as by `fetch`.
+    What is iterated is to be settled as what is fetched.
+    """
+
+    def __init__(self, connection: AsyncConnection, core: ReceiverCore, idle_s: float | None = None) -> None:
         self._core = core
+        self._idle_s = idle_s
+        self._closed = False
         self._connection = connection
 
     @property
@@ -353,7 +396,7 @@ class AsyncReceiver:
                     return message
                 core.check()
                 if not ready:
-                    raise Empty(f"no message came in {timeout} s")
+                    raise Empty(f"no message came in {timeout} s{core.full}")
         finally:
             core.unask(1)
 
@@ -369,12 +412,12 @@ class AsyncReceiver:
         if messages:
             return messages[0]
         if timeout == 0:
-            raise Empty("the queue has no message available")
+            raise Empty(f"the queue has no message available{self._core.full}")
         return await self.fetch(timeout)
 
     async def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
-        before the call is found; Timeout as `get`."""
+        before the call is found; Timeout as `get`. A full window (`window="unaccepted"`) ends it as well."""
         core = self._core
         messages: list[Message] = []
         core.ask(count, now=False)
@@ -412,10 +455,18 @@ class AsyncReceiver:
         return self
 
     async def __anext__(self) -> Message:
-        return await self.fetch()
+        try:
+            return await self.fetch(self._idle_s)
+        except Empty:
+            raise StopAsyncIteration from None
+        except (LinkClosed, ConnectionLost):
+            if self._closed or self._connection._conversation.closed:
+                raise StopAsyncIteration from None
+            raise
 
     async def close(self) -> None:
         """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
+        self._closed = True
         self._core.flush()
         await _detach(self._connection, self._core.handle)
 

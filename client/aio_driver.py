@@ -364,6 +364,7 @@ class AsyncDriver(AsyncManagement):
         if conversation.failure is None:
             for link in conversation.links():
                 link.flush()
+            conversation.closed = True
             conversation.lost(ConnectionLost("this connection was closed: connect again"))
         self._stop_beat()
         if self._seeking is not None:

@@ -77,6 +77,7 @@ class Conversation:
         members: broker id to "host:port", as last heard.
         token: what was presented (the handle `Queue` carries it along).
         failure: why the connection is over, when it is.
+        closed: it is over because its owner wanted that.
         online: a broker has greeted us and hears us.
         leave: why this broker must be left for another, "" while it need not.
         greetings, reconnects: how many brokers have greeted us; how many have taken over.
@@ -95,6 +96,7 @@ class Conversation:
         self.failure: MantaError | None = None
         self.replies: dict[int, Reply | MantaError] = {}
         self.token = token
+        self.closed = False
         self.online = False
         self.leave = ""
         self.greetings = 0
@@ -350,14 +352,16 @@ class Conversation:
         self._senders[handle] = core
         return core
 
-    def receiver(self, handle: int, queue: str, capacity: int, settles: bool, browse: bool = False) -> ReceiverCore:
+    def receiver(
+        self, handle: int, queue: str, capacity: int, settles: bool, browse: bool = False, window: str = "unfetched"
+    ) -> ReceiverCore:
         """The receiver whose attach was answered."""
         self._attachment(handle)
         assert self.opened is not None
         try:
             if capacity > self.opened.credit_messages:
                 raise Invalid(f"a receiver's capacity is at most {self.opened.credit_messages}, not {capacity}")
-            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s)
+            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s, window)
         except Invalid:
             self._give_up(handle)
             raise

@@ -30,6 +30,19 @@ def checked(limit_s: float | None) -> float | None:
     return float(limit_s)
 
 
+def idle(timeout: float | None) -> float | None:
+    """How long an iterated receiver waits for the next message, as it may be given: 0 seconds or more, or None.
+
+    Raises:
+        Invalid: it is something else.
+    """
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0):
+        raise Invalid(
+            f"a receiver's timeout is 0 seconds or more, or None to iterate until it is closed: not {timeout!r}"
+        )
+    return timeout
+
+
 class Patience:
     """Watches whether something goes on.
 

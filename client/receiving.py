@@ -18,6 +18,10 @@ from .message import Message, decode
 from .patience import Patience
 
 GATHER_SETTLEMENTS = 256
+WINDOWS = "unfetched", "unaccepted"
+"""What a capacity bounds: messages sent ahead and not fetched; or those delivered and not settled, fetched or not.
+There a settlement makes room when it is made, and is said before the credit that it makes room for: the broker never
+counts more either. What was held at a lost broker is back in the queue, and takes up no room."""
 _STALE, _STALE_SETTLED = -1, -2
 """In the place of the acquisition: the message was fetched over a connection that is lost; and was settled since."""
 
@@ -33,6 +37,7 @@ class ReceiverCore:
         write: sends a frame.
         browse: whether it only looks.
         limit_s: how long no settlement may be answered while one is awaited; None: for ever.
+        window: what the capacity bounds, see `WINDOWS`.
 
     Attributes:
         available: messages delivered and not fetched.
@@ -48,10 +53,19 @@ class ReceiverCore:
 
     def __init__(
         self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None],
-        browse: bool = False, limit_s: float | None = None,
+        browse: bool = False, limit_s: float | None = None, window: str = "unfetched",
     ) -> None:  # fmt: skip
         if capacity < 0:
             raise Invalid(f"a receiver's capacity is 0 or more, not {capacity}")
+        if window not in WINDOWS:
+            raise Invalid(f"a receiver's window is {' or '.join(map(repr, WINDOWS))}, not {window!r}")
+        if window == "unaccepted" and not settles:
+            raise Invalid(
+                'window="unaccepted" bounds what is not settled, and messages of a browsing or non-accepting receiver '
+                "are not settled: leave it away"
+            )
+        if window == "unaccepted" and not capacity:
+            raise Invalid('window="unaccepted" needs a capacity of 1 or more: the messages that may be unsettled')
         self.handle = handle
         self.queue = queue
         self.capacity = capacity
@@ -69,6 +83,9 @@ class ReceiverCore:
         self.before: list[tuple[str, int, list[int]]] = []
         self._drain_again = False  # somebody has asked since the drain that is under way began
         self._settles = settles
+        self._by_fetch = capacity > 0 and window == "unfetched"  # fetching makes room
+        self._by_settling = window == "unaccepted"
+        self._returned: set[int] = set()  # of `unsettled`, what was held at a lost broker
         self._acquired = 0  # the last acquisition this broker has named
         self._browse = browse
         self._seen = 0  # a browser's last position
@@ -92,8 +109,8 @@ class ReceiverCore:
             self._grant(self.capacity)
 
     def _grant(self, messages: int) -> None:
-        if RELEASE in self._gathered:
-            self.flush()  # what goes back comes before what it makes room for
+        if RELEASE in self._gathered or self._by_settling:
+            self.flush()  # what goes back, or makes room, comes before what there is room for
         self.credit += messages
         self._write(Flow(self.handle, messages))
 
@@ -155,11 +172,34 @@ class ReceiverCore:
         self.available -= 1
         if self._settles:
             self.unsettled[position] = message
-        if self.capacity:
+        if self._by_fetch:
             self._fetched += 1
             if self._fetched >= self._replenish:
                 self._replenished(0)
+        elif self._by_settling:
+            self._returned.discard(position)
+            if not self.available:
+                self._widen()
         return message
+
+    def _room(self) -> int:
+        """How many more may be granted, beside the credit there is."""
+        held = len(self.unsettled) - len(self._returned) if self._by_settling else 0
+        return max(0, self.capacity - self.credit - self.available - held)
+
+    def _widen(self) -> None:
+        """Grant what settlements have made room for: not one by one, but always when else nothing could come."""
+        room = self._room()
+        if room and (room >= self._replenish or (not self.credit and not self.available)):
+            if self.failure is None and self.drains == self.drained:
+                self._grant(room)
+
+    @property
+    def full(self) -> str:
+        """Why nothing more can come until some are settled; "" when it can."""
+        if not self._by_settling or self.credit or self.available or self._room():
+            return ""
+        return f"; its window is full: {self.capacity} messages of queue {self.queue!r} are not settled"
 
     def _replenished(self, skipped: int) -> None:
         """Grant what was fetched, or skipped, anew."""
@@ -212,14 +252,18 @@ class ReceiverCore:
             The count of `drained` that is the answer.
         """
         if self.drains == self.drained:
-            self._say_drain(0 if self.capacity else max(0, self.asking - self.credit - self.available), sure)
+            if self._by_settling:
+                more = self._room()
+            else:
+                more = 0 if self.capacity else max(0, self.asking - self.credit - self.available)
+            self._say_drain(more, sure)
         elif sure:
             self._drain_again = True
             return self.drains + 1
         return self.drains
 
     def _say_drain(self, more: int, sure: bool) -> None:
-        if RELEASE in self._gathered:
+        if RELEASE in self._gathered or self._by_settling:
             self.flush()
         self.drains += 1
         self.credit += more
@@ -234,11 +278,12 @@ class ReceiverCore:
         if self._drain_again:
             self._drain_again = False
             self._fetched = 0
-            self._say_drain(max(0, (self.capacity or self.asking) - self.available), True)
+            self._say_drain(self._room() if self.capacity else max(0, self.asking - self.available), True)
         elif self.capacity:
             self._fetched = 0
-            if self.available < self.capacity:
-                self._grant(self.capacity - self.available)
+            room = self._room()
+            if room:
+                self._grant(room)
         else:
             self._want()
 
@@ -278,6 +323,8 @@ class ReceiverCore:
         self._count += 1
         if self._disposed == self._answered or self._count >= GATHER_SETTLEMENTS:
             self.flush()
+        if self._by_settling:
+            self._widen()
 
     def flush(self) -> None:
         """Send the settlements that have gathered."""
@@ -323,6 +370,7 @@ class ReceiverCore:
             self.check()
         if self.unsettled.get(position) is message:  # else it came again, and that one is to be settled
             del self.unsettled[position]
+            self._returned.discard(position)
         message._acquisition = _STALE_SETTLED
         if kind != RELEASE:
             self.lost.append(position)
@@ -336,6 +384,7 @@ class ReceiverCore:
             self._note_before(broker)
         for message in self.unsettled.values():
             message._acquisition = _STALE
+        self._returned = set(self.unsettled)
         for kind, runs in (*self._disposing.values(), *self._gathered.items()):
             if kind != RELEASE:  # what was to go back has gone back
                 self._lose(runs)
@@ -371,10 +420,10 @@ class ReceiverCore:
         """Attached at another broker: ask for what is wanted."""
         self.credit = self._fetched = 0
         if self.drains != self.drained:
-            self.credit = max(0, (self.capacity or self.asking) - self.available)
+            self.credit = self._room() if self.capacity else max(0, self.asking - self.available)
             self._write(Flow(self.handle, self.credit, -1, True))
         elif self.capacity > self.available:
-            self._grant(self.capacity - self.available)
+            self._grant(self._room())
         else:
             self._want()
 

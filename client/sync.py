@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Literal
 
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
 from .addresses import resolve
 from .aio import _receiver_of
-from .errors import Busy, ConnectionLost, Empty, Full, MantaError, Timeout, Unavailable
+from .errors import Busy, ConnectionLost, Empty, Full, LinkClosed, MantaError, Timeout, Unavailable
 from .management import _resolve, parse_address
 from .message import Message
-from .patience import SEND_TIMEOUT_S, checked
+from .patience import SEND_TIMEOUT_S, checked, idle
 from .receiving import ReceiverCore
 from .reconnect import Reconnecting
 from .sending import SenderCore
@@ -119,25 +119,63 @@ class Session:
         self._senders.append(sender)
         return sender
 
-    def receiver(self, queue: str, capacity: int = 1000, mode: str = "consume", accept: bool = True) -> Receiver:
+    def receiver(
+        self,
+        queue: str,
+        capacity: int = 1000,
+        mode: str = "consume",
+        accept: bool = True,
+        window: Literal["unfetched", "unaccepted"] = "unfetched",
+        timeout: float | None = None,
+    ) -> Receiver:
         """Open a receiver.
 
         Args:
             capacity: messages the broker may send ahead; 0 fetches each on demand.
             mode: "consume", or "browse" to look without taking.
             accept: False: messages are gone when they are sent to us, nothing is settled.
+            window: what the capacity bounds: "unfetched", messages that are here and not fetched; or "unaccepted",
+                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to whoever
+                holds so many: `fetch` and `get` say Empty, and why, until some are accepted, released or rejected.
+                Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
+            timeout: iterating ends when nothing came for so many seconds; None: not before the receiver is closed.
 
         Raises:
             NotFound: there is no such queue.
+            Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0.
         """
+        idle_s = idle(timeout)
         connection, conversation = self.connection, self.connection._conversation
         with connection._lock:
             handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
             _attached(connection, handle)
-            core = conversation.receiver(handle, queue, capacity, accept and mode == "consume", mode == "browse")
-        receiver = Receiver(connection, core)
+            settles = accept and mode == "consume"
+            core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)
+        receiver = Receiver(connection, core, idle_s)
         self._receivers.append(receiver)
         return receiver
+
+    def browse(self, queue: str, capacity: int = 1000) -> Generator[Message]:
+        """Look at all messages of a queue, in order, without taking any: ``for message in session.browse("q")``.
+
+        It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
+        what is sent meanwhile as well. What consumers hold is not shown.
+
+        Raises:
+            NotFound: there is no such queue.
+            Deleted, ConnectionLost: the queue, or the connection, has ended. Timeout: as `get`.
+        """
+        receiver = self.receiver(queue, capacity, "browse")
+        try:
+            with receiver:
+                while True:
+                    try:
+                        message = receiver.get()
+                    except Empty:
+                        return
+                    yield message
+        finally:
+            self._receivers.remove(receiver)
 
     def acknowledge(self, message: Message | None = None) -> None:
         """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
@@ -278,10 +316,17 @@ class Sender:
 
 
 class Receiver:
-    """Receives from one queue; made by `session.receiver`."""
+    """Receives from one queue; made by `session.receiver`.
 
-    def __init__(self, connection: Connection, core: ReceiverCore) -> None:
+    Iterating it fetches: it ends when nothing came for the receiver's `timeout`, and, without an error, when the
+    receiver, its session or its connection is closed here; whatever else ends the receiver is raised, as by `fetch`.
+    What is iterated is to be settled as what is fetched.
+    """
+
+    def __init__(self, connection: Connection, core: ReceiverCore, idle_s: float | None = None) -> None:
         self._core = core
+        self._idle_s = idle_s
+        self._closed = False
         self._connection = connection
         self._lock = connection._lock
 
@@ -312,7 +357,7 @@ class Receiver:
             try:
                 if not self._connection._until(core.ready, timeout) and core.capacity == 0 and core.credit:
                     self._drain(True)  # take the asking back; what was on its way still counts
-                return self._taken(f"no message came in {timeout} s")
+                return self._taken(f"no message came in {timeout} s{core.full}")
             finally:
                 core.unask(1)
 
@@ -328,12 +373,12 @@ class Receiver:
         if messages:
             return messages[0]
         if timeout == 0:
-            raise Empty("the queue has no message available")
+            raise Empty(f"the queue has no message available{self._core.full}")
         return self.fetch(timeout)
 
     def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
-        before the call is found; Timeout as `get`."""
+        before the call is found; Timeout as `get`. A full window (`window="unaccepted"`) ends it as well."""
         core = self._core
         messages: list[Message] = []
         with self._lock:
@@ -379,10 +424,19 @@ class Receiver:
 
     def __iter__(self) -> Iterator[Message]:
         while True:
-            yield self.fetch()
+            try:
+                message = self.fetch(self._idle_s)
+            except Empty:
+                return
+            except (LinkClosed, ConnectionLost):
+                if self._closed or self._connection._conversation.closed:
+                    return
+                raise
+            yield message
 
     def close(self) -> None:
         """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
+        self._closed = True
         with self._lock:
             self._core.flush()
         _detach(self._connection, self._core.handle)

@@ -314,6 +314,7 @@ class Driver(Management):
             if self._conversation.failure is None:
                 for link in self._conversation.links():
                     link.flush()
+                self._conversation.closed = True
                 self._conversation.lost(ConnectionLost("this connection was closed: connect again"))
             self._lock.notify_all()
         self._wire.close()

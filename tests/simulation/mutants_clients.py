@@ -95,6 +95,27 @@ def window_stays_shut(patch: Patch) -> None:
     patch.setattr(ReceiverCore, "resume", shut)
 
 
+def fetching_makes_room(patch: Patch) -> None:
+    """What is fetched and not settled takes up no room in a window that is to bound it."""
+
+    def careless(self: Any) -> int:
+        return max(0, self.capacity - self.credit - self.available)
+
+    patch.setattr(ReceiverCore, "_room", careless)
+
+
+def room_is_said_before_what_makes_it(patch: Patch) -> None:
+    """Credit leaves before the settlements that it is for, which still gather."""
+    grant = ReceiverCore._grant
+
+    def hasty(self: Any, messages: int) -> None:
+        by_settling, self._by_settling = self._by_settling, False
+        grant(self, messages)
+        self._by_settling = by_settling
+
+    patch.setattr(ReceiverCore, "_grant", hasty)
+
+
 def what_gathers_is_released(patch: Patch) -> None:
     """What gathers is all of one kind."""
     settle = ReceiverCore.settle
@@ -107,6 +128,7 @@ ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
         empty_ttl_is_shared, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
-        browsing_begins_anew, window_is_opened_twice, window_stays_shut, what_gathers_is_released,
+        browsing_begins_anew, window_is_opened_twice, window_stays_shut, fetching_makes_room,
+        room_is_said_before_what_makes_it, what_gathers_is_released,
     )
 }  # fmt: skip

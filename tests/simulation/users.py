@@ -24,6 +24,8 @@ from mantamq.protocol.frames import (
     AttachReceiver,
     AttachSender,
     Completed,
+    Delivery,
+    Dispose,
     Failed,
     Flow,
     Frame,
@@ -34,7 +36,7 @@ from mantamq.protocol.framing import FrameBuffer, encode_frame
 
 from .clients import Client
 from .ledger import Ledger
-from .model import Violation
+from .model import Violation, each_run
 from .world import World
 
 Task = Generator[Callable[[], bool], None, None]
@@ -57,6 +59,7 @@ class Line(Client):
     def __init__(self, user: User, name: str, broker: str) -> None:
         self.user = user
         user.ledger.lines[name] = broker
+        self._held: dict[int, int] = {}  # handle -> messages delivered and not settled on this line
         super().__init__(user.world, name, broker, greets=False)
 
     def outlives(self) -> bool:
@@ -76,10 +79,30 @@ class Line(Client):
             elif type(frame) is AttachReceiver and frame.handle in self.links:
                 raise Violation(f"{self.name}: handle {frame.handle} is attached twice")
             self.send(frame)
+            if type(frame) is Dispose:
+                self._held[frame.handle] -= len(each_run(frame.runs))
             if type(frame) is Flow and frame.handle in self.user.inboxes:
                 self.user.granted(self, frame)
 
+    def bounded(self, handle: int, credit: int) -> None:
+        """What is delivered and not settled, with what may still come, never exceeds a capacity that bounds it."""
+        inbox = self.user.inboxes.get(handle)
+        if inbox is None or inbox.window != "unaccepted":
+            return
+        held = self._held.get(handle, 0)
+        if held + credit > inbox.capacity:
+            raise Violation(
+                f"{self.name} holds {held} messages of {inbox.queue} that are not settled, and has {credit} of credit: "
+                f"its window is {inbox.capacity}"
+            )
+        if held:
+            self.user.ledger.count("unaccepted windows" if held < inbox.capacity else "unaccepted windows full")
+
     def receive(self, frame: Frame) -> None:
+        if frame.__class__ is Delivery:
+            assert isinstance(frame, Delivery)
+            self._held[frame.handle] = self._held.get(frame.handle, 0) + len(frame.blobs)
+            self.bounded(frame.handle, 0)
         if frame.__class__ is Completed or frame.__class__ is Failed:
             self.user.ledger.told(self.user.name, frame)  # type: ignore[arg-type]
         super().receive(frame)
@@ -163,12 +186,16 @@ class Inbox:
         other: positions that were ever settled otherwise.
         positions: of a browser, all it has seen.
         single: it is its queue's only consumer.
+        window: what its capacity bounds.
     """
 
-    def __init__(self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool) -> None:
+    def __init__(
+        self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool, window: str = "unfetched"
+    ) -> None:
         self.user, self.handle, self.queue, self.capacity = user, handle, queue, capacity
         self.browse = mode == "browse"
         self.settles = accept and not self.browse
+        self.window = window
         self.core: ReceiverCore | None = None
         self.closing = False
         self.code = ""
@@ -523,9 +550,10 @@ class User:
     def granted(self, line: Line, frame: Flow) -> None:
         """Credit is said: with what is here it never exceeds the window."""
         core = self.inboxes[frame.handle].core
+        credit = self.ledger.credit(line.name, frame.handle)
+        line.bounded(frame.handle, credit)
         if core is None or not core.capacity:
             return
-        credit = self.ledger.credit(line.name, frame.handle)
         if credit + core.available > core.capacity:
             raise Violation(
                 f"{line.name} has {core.available} messages and {credit} of credit on {frame.handle}, whose window is "
@@ -536,6 +564,8 @@ class User:
         """At rest, who has fetched all may be sent more."""
         for inbox in self.inboxes.values():
             core = inbox.core
+            if inbox.window == "unaccepted" and len(inbox.hands) >= inbox.capacity:
+                continue  # whoever holds so many is sent nothing
             if self.line is not None and inbox.open and core is not None and core.capacity and not core.available:
                 self.ledger.count("windows open")
                 if self.ledger.credit(self.line.name, inbox.handle) < 1:
@@ -577,18 +607,19 @@ class User:
             self.start(attach())
 
     def receiver(
-        self, queue: str, capacity: int, mode: str = "consume", accept: bool = True, single: bool = False
-    ) -> None:
+        self, queue: str, capacity: int, mode: str = "consume", accept: bool = True, single: bool = False,
+        window: str = "unfetched",
+    ) -> None:  # fmt: skip
         def attach() -> Task:
             yield lambda: self.opened or self.over
             if self.over:
                 return
             handle = conversation.attach(lambda handle: AttachReceiver(handle, queue, mode, accept))
-            inbox = self.inboxes[handle] = Inbox(self, handle, queue, capacity, mode, accept)
+            inbox = self.inboxes[handle] = Inbox(self, handle, queue, capacity, mode, accept, window)
             inbox.single = single
             yield lambda: conversation.attached(handle)
             try:
-                inbox.core = conversation.receiver(handle, queue, capacity, inbox.settles, inbox.browse)
+                inbox.core = conversation.receiver(handle, queue, capacity, inbox.settles, inbox.browse, window)
             except MantaError as error:
                 inbox.code = error.code
 

@@ -235,7 +235,9 @@ class Story:
     def _user_receives(self, user: User) -> None:
         rng = self.rng
         mode = "browse" if rng.random() < 0.15 else "consume"
-        user.receiver(rng.choice(self.queues), rng.choice([0, 1, 3, 20, 100, 1000]), mode, rng.random() > 0.15)
+        queue, capacity, accept = rng.choice(self.queues), rng.choice([0, 1, 3, 20, 100, 1000]), rng.random() > 0.15
+        bounds = mode == "consume" and accept and capacity > 0 and rng.random() < 0.3
+        user.receiver(queue, capacity, mode, accept, window="unaccepted" if bounds else "unfetched")
 
     def _new_receivers(self) -> None:
         rng = self.rng
