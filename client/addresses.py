@@ -67,11 +67,12 @@ def embedded(brokers: int) -> Any:
         return _embedded
 
 
-def find_or_start(token: str = "") -> tuple[list[str], str]:
+def find_or_start(token: str = "", start: bool = True) -> tuple[list[str], str]:
     """The brokers to try in turn, and the token to present, for a `Queue` that names no address.
 
     The cluster of the Ray that this process has joined; if there is none in it, one is started there that ends with
     this program. Without Ray the one that `mantamq up` has started; where no Ray is named or found, an embedded one.
+    With `start` False none is started.
 
     Raises:
         NoCluster: a Ray is named (RAY_ADDRESS, or by `mantamq up`) that is not there or does not take this program, or
@@ -88,11 +89,11 @@ def find_or_start(token: str = "") -> tuple[list[str], str]:
     try:
         find_cluster()
     except NotThere as error:
-        if error.others:
+        if error.others or not start:
             raise NoCluster(str(error)) from error
         _start_here(error.namespace)
     except NoRay as error:
-        if "RAY_ADDRESS" in os.environ or local_ray.recall().get("address") or ray.is_initialized():
+        if not start or "RAY_ADDRESS" in os.environ or local_ray.recall().get("address") or ray.is_initialized():
             raise NoCluster(str(error)) from error
         return resolve("local", token, 1)
     except LocalError as error:

@@ -50,9 +50,11 @@ def send(
     subject: Annotated[str | None, typer.Option(help="subject: the routing key at an exchange")] = None,
     ttl: Annotated[float | None, typer.Option(min=0, help="seconds until a message expires")] = None,
     capacity: Annotated[int, typer.Option(min=1, help="most messages sent and not complete")] = 1000,
+    mandatory: Annotated[bool, typer.Option("--mandatory", help="exit code 1 when any goes to no queue")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send each line of standard input (or of a file) as a message; done when all are complete."""
+    """Send each line of standard input (or of a file) as a message; done when all are complete. It says how many
+    went to no queue, since none is bound where they were sent; with --mandatory the others are sent all the same."""
     properties: dict[str, Any] | None = pairs(prop) or None
     if content is not None:
         bodies: Iterable[bytes] = [content.encode()]
@@ -83,7 +85,13 @@ def send(
                 progress.update(task, completed=count, rate=f"{count / (time.monotonic() - started):,.0f}/s")
         sender.sync()
     seconds = time.monotonic() - started
-    say(f"{count:,} messages sent and complete in {seconds:.2f} s", {"sent": count, "seconds": seconds}, as_json)
+    text = f"{count:,} messages sent and complete in {seconds:.2f} s"
+    nowhere = sender.unroutable
+    if nowhere:
+        text += f"; {nowhere:,} of them went to no queue: bind one to {address!r} (`mantamq bindings` shows what is)"
+    say(text, {"sent": count, "unroutable": nowhere, "seconds": seconds}, as_json)
+    if mandatory and nowhere:
+        raise typer.Exit(1)
 
 
 def receive(

@@ -89,12 +89,26 @@ def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
     key = (addresses, token)
     with _lock:
         connection = _connections.get(key)
-        if connection is None or connection.failed:
+        found = _elsewhere(connection, token) if connection is not None and addresses is None else None
+        if connection is None or connection.failed or found is not None:
             first = not _connections
-            connection = _connections[key] = connect(*_where(addresses, token))
+            connection = _connections[key] = connect(*(found or _where(addresses, token)))
             if first:
                 atexit.register(_close_all)  # after what `connect` has registered, so that this comes before it
         return connection
+
+
+def _elsewhere(connection: Connection, token: str) -> tuple[Any, str] | None:
+    """Where the cluster is that the rule names now, when `connection` has lost its broker and it is another cluster:
+    the old one would be looked for until its time is over. The old connection goes on doing so for whoever uses it."""
+    if not connection._seeking:
+        return None
+    try:
+        addresses, token = find_or_start(token, start=False)
+    except (MantaError, OSError):
+        return None
+    known = {connection.address, *connection.members.values()}
+    return None if known & set(addresses) else (addresses, token)
 
 
 def _close_all() -> None:

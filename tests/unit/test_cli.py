@@ -279,6 +279,18 @@ def test_lines_become_messages_and_come_out_as_lines(at: Run, broker: FakeBroker
     assert left(broker) == 0
 
 
+def test_what_goes_to_no_queue_is_said_and_fails_where_it_is_mandatory(at: Run, broker: FakeBroker) -> None:
+    ran = at("send", "amq.topic/none", stdin=b"1\n2\n")
+    assert ran.code == 0 and "2 messages sent" in ran.out and "2 of them went to no queue: bind one" in ran.out
+    assert at("bind", "amq.topic", "q", "a").code == 0
+    ran = at("send", "amq.topic", "--subject", "a", "--mandatory", "--json", stdin=b"1\n2\n")
+    assert ran.code == 0 and (ran.json["sent"], ran.json["unroutable"]) == (2, 0)
+    assert "no queue" not in at("send", "q", "-m", "3", "--mandatory").out
+    ran = at("send", "amq.topic", "--subject", "b", "--mandatory", "--json", stdin=b"1\n2\n3\n")
+    assert ran.code == 1 and (ran.json["sent"], ran.json["unroutable"]) == (3, 3)
+    assert left(broker) == 3
+
+
 def test_a_file_and_its_properties(at: Run, tmp_path: Any) -> None:
     (tmp_path / "lines").write_bytes(b"a\n\xff\n")
     at("send", "q", "--file", tmp_path / "lines", "-P", "n=1", "--subject", "s", "--ttl", 60)

@@ -210,7 +210,7 @@ async def test_two_gets_at_once(broker):
 
 def test_token_travels_with_the_handle(monkeypatch):
     with FakeBroker(token="t") as b:
-        monkeypatch.setattr("mantamq.client.queue_handle.find_or_start", lambda token: ([b.address], "t"))
+        monkeypatch.setattr("mantamq.client.queue_handle.find_or_start", lambda token, start=True: ([b.address], "t"))
         state = Queue("q").__reduce__()[1]
         assert "t" in state, "the cluster's token is not in the pickle: Unauthorized elsewhere"
 

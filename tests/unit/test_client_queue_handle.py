@@ -6,6 +6,7 @@ import pickle
 import queue
 import sys
 import threading
+import time
 
 import pytest
 from fake_broker import FakeBroker
@@ -102,7 +103,9 @@ def test_no_ray_is_imported_for_a_plain_address():
 
 
 def test_a_number_is_maxsize_and_no_name_is_a_queue_of_its_own(broker, monkeypatch):
-    monkeypatch.setattr("mantamq.client.queue_handle.find_or_start", lambda token: ([broker.address], token))
+    monkeypatch.setattr(
+        "mantamq.client.queue_handle.find_or_start", lambda token, start=True: ([broker.address], token)
+    )
     one, two, five = Queue(), Queue(), Queue(5)
     one.put(1)
     assert two.empty() and one.get() == 1
@@ -112,6 +115,25 @@ def test_a_number_is_maxsize_and_no_name_is_a_queue_of_its_own(broker, monkeypat
         five.put_nowait(6)
     assert len({one.name, two.name, five.name}) == 3
     assert Queue(5, {"num_cpus": 1, "name": "asked"}).name == "asked"
+
+
+def test_a_connection_to_a_cluster_that_is_gone_is_not_used_for_the_one_that_the_rule_names_now(monkeypatch):
+    """It used to be looked for 30 s long, and then ConnectionLost was raised."""
+    for _ in range(2):
+        with FakeBroker() as cluster:
+            address = cluster.address
+            monkeypatch.setattr(
+                "mantamq.client.queue_handle.find_or_start", lambda token, start=True, a=address: ([a], token)
+            )
+            handle = Queue("q")
+            handle.put(1)
+            assert handle.get(timeout=5) == 1
+        assert handle._opened is not None
+        connection = handle._opened[0].connection
+        end = time.monotonic() + 5
+        while not connection._seeking:
+            assert time.monotonic() < end, "the loss is not noticed"
+            time.sleep(0.002)
 
 
 def test_an_unnamed_queue_goes_with_its_process_and_a_named_one_stays(broker):
