@@ -19,7 +19,7 @@ import ray
 
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
-from . import bound, local_ray, tapping
+from . import bound, local_ray, lookout, tapping
 from .book import is_broker
 from .local_ray import start_ray_head, stop_ray_head
 from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -34,6 +34,7 @@ CHANGE_S = 600.0
 _LOOK_S = 0.1
 _GONE_S = 10.0
 _REPLACED_S = 20.0
+_ALIVE_S = 2.0
 
 
 Follow = Callable[[dict[str, Any]], None]
@@ -377,6 +378,36 @@ def _remembered_namespace() -> str:
     return known.get("namespace") or NAMESPACE if same else NAMESPACE
 
 
+def look(address: str | None = None, namespace: str = NAMESPACE, token: str = "") -> dict[str, Any]:
+    """The status of a cluster, by whoever of it can be reached, within some 5 seconds: its supervisor, else its other
+    members, else, when Ray is away, the brokers at the addresses written down here. As `Cluster.status`; what is out of
+    reach is named among the reasons.
+
+    Args:
+        address: of Ray; None: the remembered one.
+        token: for the brokers, should they be asked as their clients do.
+
+    Raises:
+        LocalError: there is none, or nobody of it answers, and what to do.
+    """
+    known = local_ray.recall()
+    members: dict[str, str] = known.get("members") or {}
+    try:
+        if not ray.is_initialized():
+            local_ray.join(_address(address), namespace)
+        report = lookout.by_names(Placement(namespace))
+        if report is not None:
+            return report
+        why = f"there is no cluster in the Ray namespace {namespace!r}"
+    except LocalError as error:
+        why = str(error)
+    if not address or address == known.get("address"):
+        report = lookout.by_ports(members, token, why)
+        if report is not None:
+            return report
+    raise LocalError(why if "mantamq" in why else f"{why}: start one with `mantamq up`, or name the right namespace")
+
+
 def _directory(events: str | None) -> str:
     """Where events go, so that every process understands it alike; "" for nowhere."""
     if events in (None, "", "off"):
@@ -400,10 +431,30 @@ def _start_supervisor(namespace: str) -> Handle:
             f"a cluster runs in the Ray namespace {namespace!r} already: use find_cluster(), stop it with "
             "`mantamq down`, or choose another namespace"
         )
+    _refuse_to_sweep(placement)
     here = ray.get_runtime_context().get_node_id()
     carriers = broker_nodes(alive_nodes())
     home = here if any(node.id == here for node in carriers) else carriers[0].id
     return placement.actor(Supervisor, SUPERVISOR, home, placement, True)
+
+
+def _refuse_to_sweep(placement: Placement) -> None:
+    """Who starts a cluster sweeps away what an earlier one has left behind. One whose brokers live has lost its
+    supervisor only, and they start another: it is no remnant."""
+    brokers = [name for name in placement.names() if name[0] == "b" and "." not in name]
+    alive: list[str] = []
+    for name in sorted(brokers):
+        handle = placement.find(name)
+        try:
+            if handle is not None and handle.call_now("recall", timeout_s=_ALIVE_S) is not None:
+                alive.append(name)
+        except LocalError:
+            continue
+    if alive:
+        raise LocalError(
+            f"a cluster runs in the Ray namespace {placement.namespace!r} without a supervisor, which its brokers "
+            f"({', '.join(alive)}) start again: see `mantamq status`, and stop it with `mantamq down` if it is to go"
+        )
 
 
 def _there(placement: Placement) -> bool:

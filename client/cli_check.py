@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from .cli_status import BAD, GOOD, SOON, health
-from .console import Json, Namespace, Ray, out, running, say, table_of
+from .console import Json, Namespace, Ray, Token, out, running, say, seen, table_of
 
 
 def register(app: typer.Typer) -> None:
@@ -20,10 +20,10 @@ def register(app: typer.Typer) -> None:
 
 def check_health(
     strict: Annotated[bool, typer.Option("--strict", help="warnings count, too: that a host may not fail")] = False,
-    address: Ray = "", namespace: Namespace = "", as_json: Json = False,
+    address: Ray = "", namespace: Namespace = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Is the cluster whole? Else: every reason why not."""
-    report = running(address, namespace).health()
+    report = {k: v for k, v in seen(address, namespace, token).items() if k in ("healthy", "unhealthy", "warnings")}
     if as_json:
         say("", report, True)
     else:

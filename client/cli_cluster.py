@@ -47,6 +47,7 @@ def up(
 
     max_message_bytes = size(max_message_size)
     own = not address
+    _refuse_another(own, namespace, token)
     with err.status("starting") as progress:
         if own:
             progress.update("starting Ray")
@@ -159,6 +160,20 @@ def _events() -> str:
         )
         return "off"
     return str(local_ray.home() / "events")
+
+
+def _refuse_another(own: bool, namespace: str, token: str) -> None:
+    """A cluster that was started from here and still serves its clients is not replaced, though Ray is away."""
+    from ..actors import local_ray, lookout
+
+    known = local_ray.recall()
+    if not own or namespace != known.get("namespace") or not known.get("members"):
+        return
+    if lookout.by_ports(known["members"], token, "") is not None:
+        raise RuntimeError(
+            f"a cluster serves clients at {', '.join(known['members'].values())}: see `mantamq status`, and stop it "
+            "with `mantamq down` before another is started"
+        )
 
 
 def _per_host(cluster: Any, events: str) -> list[str]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..protocol.events import CLUSTER
-from .console import Json, Namespace, Ray, out, running, say, table_of
+from .console import Json, Namespace, Ray, Token, out, say, seen, table_of
 from .sheets import Sheet
 
 REASONS = 16
@@ -24,9 +24,9 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
 
 
-def status(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
+def status(address: Ray = "", namespace: Namespace = "", token: Token = "", as_json: Json = False) -> None:
     """Members, who leads, who owns which queue, and all that is wrong. `check health` has an exit code for it."""
-    report = running(address, namespace).status()
+    report = seen(address, namespace, token)
     if as_json:
         say("", report, True)
         return
@@ -134,7 +134,9 @@ def _others(report: Report) -> Sheet:
         if actor["role"] in ("Sequencer", "Ownership", "EventTap"):
             word, color = _word(actor, leading)
             table.add_row(actor["name"], Text(word, color), str(actor["pid"]), Text(actor["host"]))
-    table.add_row("supervisor", Text("replaces what dies", GOOD), str(report["supervisor"]["pid"]), "")
+    pid = report["supervisor"]["pid"]
+    state = Text("replaces what dies", GOOD) if pid else Text("out of reach", BAD)
+    table.add_row("supervisor", state, str(pid or "-"), "")
     return table
 
 

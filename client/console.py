@@ -67,6 +67,15 @@ def running(address: str, namespace: str) -> Any:
     return find_cluster(address or None, namespace or None)
 
 
+def seen(address: str, namespace: str, token: str = "") -> dict[str, Any]:
+    """The status of that cluster, by whoever of it can be reached (`actors.cluster.look`). Raises as `running`."""
+    from ..actors import local_ray
+    from ..actors.cluster import look
+
+    known = local_ray.recall()
+    return look(address or known.get("address"), namespace or known.get("namespace") or "mantamq", token)
+
+
 def show(
     rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, title: str = "", top: int | None = None
 ) -> None:

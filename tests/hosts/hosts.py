@@ -158,6 +158,10 @@ class Hosts:
     def resume(self, host: str) -> None:
         self.network.signal(host, signal.SIGCONT)
 
+    def signal(self, pid: int, which: str) -> None:
+        """Send a signal, such as "STOP", to one process on whatever host."""
+        os.kill(pid, signal.Signals[f"SIG{which}"])
+
     def host_of(self, address: str) -> str:
         """The host with this address, with or without a port; "" for none of ours."""
         wanted = address.split(":")[0]

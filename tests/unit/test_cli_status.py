@@ -152,8 +152,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
                 raise LocalError("there is no cluster")
             return MadeUp(found)
 
+        monkeypatch.setattr(cli_check, "running", running)
         for module in (cli_status, cli_check):
-            monkeypatch.setattr(module, "running", running)
+            monkeypatch.setattr(module, "seen", lambda address, namespace, token: running(address, namespace).status())
             monkeypatch.setattr(module, "out", SimpleNamespace(print=lambda part: sys.stdout.write(printed([part]))))
         monkeypatch.setattr(sys, "argv", ["mantamq", *words])
         capsys.readouterr()
