@@ -396,16 +396,18 @@ def look(address: str | None = None, namespace: str = NAMESPACE, token: str = ""
         if not ray.is_initialized():
             local_ray.join(_address(address), namespace)
         report = lookout.by_names(Placement(namespace))
-        if report is not None:
-            return report
-        why = f"there is no cluster in the Ray namespace {namespace!r}"
+        if report is None:
+            raise NotThere(Placement(namespace))
+        return report
+    except NotThere:
+        raise
     except LocalError as error:
-        why = str(error)
+        problem = error
     if not address or address == known.get("address"):
-        report = lookout.by_ports(members, token, why)
+        report = lookout.by_ports(members, token, str(problem))
         if report is not None:
             return report
-    raise LocalError(why if "mantamq" in why else f"{why}: start one with `mantamq up`, or name the right namespace")
+    raise problem
 
 
 def _directory(events: str | None) -> str:
@@ -441,7 +443,7 @@ def _start_supervisor(namespace: str) -> Handle:
 def _refuse_to_sweep(placement: Placement) -> None:
     """Who starts a cluster sweeps away what an earlier one has left behind. One whose brokers live has lost its
     supervisor only, and they start another: it is no remnant."""
-    brokers = [name for name in placement.names() if name[0] == "b" and "." not in name]
+    brokers = [name for name in placement.names() if is_broker(name)]
     alive: list[str] = []
     for name in sorted(brokers):
         handle = placement.find(name)

@@ -40,7 +40,11 @@ def leave(error: BaseException) -> None:
 
 
 def fence(parent: int) -> None:
-    """End this process when `parent` is no longer its parent. A thread, so that a stuck event loop does not matter."""
+    """End this process when `parent` is no longer its parent. A thread, so that a stuck event loop does not matter.
+
+    What an actor's process logs has a time from here on: else Python prints the bare text.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -5,6 +5,7 @@ Pure functions of what `Supervisor.status` has gathered.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ..protocol.events import CLUSTER
@@ -64,6 +65,17 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     if not _of(actors, "Ownership"):
         wrong.append("no Ownership: consume locks do not move")
     return wrong + (_streams(leading["machine"], gone) if leading is not None else [])
+
+
+def closed(plan: Plan, actors: list[Actor], serving: Collection[str]) -> list[str]:
+    """Brokers that have all they need and take no clients yet: those were not told of them.
+
+    Args:
+        actors: as in `Supervisor.status`.
+        serving: brokers that clients are told of.
+    """
+    ready = {a["name"] for a in _of(actors, "BrokerNode") if not a["machine"]["blank"] and not a["machine"]["leaving"]}
+    return [f"broker {name} takes no clients yet" for name in plan.members if name in ready and name not in serving]
 
 
 def lost(actors: list[Actor]) -> list[Loss]:

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from ..protocol.errors import LocalError
-from .book import Plan
+from .book import Plan, is_broker
 from .health import complaints, lost
 from .legacy import Legacy
 from .lost import losses
@@ -52,7 +52,7 @@ def by_names(placement: Placement) -> Report | None:
 
 
 def _by_members(members: dict[str, Handle], placement: Placement, supervisors: list[str]) -> Report:
-    brokers = [name for name in members if "." not in name and name[0] == "b"]
+    brokers = [name for name in members if is_broker(name)]
     copies = {name: members[name].begin("recall") for name in brokers}
     states = {name: handle.begin("status") for name, handle in members.items()}
     found = _answers({f"copy {n}": r for n, r in copies.items()} | states, ACTORS_S)

@@ -27,7 +27,7 @@ from .broker_actor import BrokerNode
 from .deputy import Deputy
 from .handshake import Credentials
 from .healing import Healer
-from .health import complaints, lost, quorum_critical, sharing_host
+from .health import closed, complaints, lost, quorum_critical, sharing_host
 from .joining import Joiner
 from .legacy import Legacy
 from .member import LAST_S
@@ -372,6 +372,7 @@ class Supervisor:
         """The whole cluster as plain values; an actor that does not answer is reported as not alive."""
         actors = await self.actors(timeout_s)
         wrong = complaints(self.plan, actors) + self.joiner.under_way() + self.healer.under_way()
+        wrong += closed(self.plan, actors, self.book.serving())
         return {
             "cluster": self.cluster,
             "namespace": self.placement.namespace,

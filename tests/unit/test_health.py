@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, silence, stream
-from mantamq.actors.health import complaints, leader, quorum_critical, sharing_host
+from mantamq.actors.health import closed, complaints, leader, quorum_critical, sharing_host
 
 Harm = Callable[[list[Actor]], object]
 
@@ -182,3 +182,11 @@ def test_brokers_of_one_node() -> None:
     gone = actors(3, nodes=2)
     gone.remove(named(gone, "b1"))
     assert sharing_host(gone, "b1") == ["b1"]
+
+
+def test_a_broker_that_could_take_clients_and_does_not_is_named() -> None:
+    found = actors()
+    assert closed(plan(), found, {"b1": "", "b2": "", "b3": ""}) == []
+    assert closed(plan(), found, {"b1": "", "b3": ""}) == ["broker b2 takes no clients yet"]
+    machine(found, "b2")["blank"] = True  # it has a reason of its own
+    assert closed(plan(), found, {"b1": "", "b3": ""}) == []
