@@ -378,14 +378,16 @@ def _remembered_namespace() -> str:
     return known.get("namespace") or NAMESPACE if same else NAMESPACE
 
 
-def look(address: str | None = None, namespace: str = NAMESPACE, token: str = "") -> dict[str, Any]:
+def look(
+    address: str | None = None, namespace: str = NAMESPACE, ask: Callable[[str], dict[str, Any] | str] | None = None
+) -> dict[str, Any]:
     """The status of a cluster, by whoever of it can be reached, within some 5 seconds: its supervisor, else its other
     members, else, when Ray is away, the brokers at the addresses written down here. As `Cluster.status`; what is out of
     reach is named among the reasons.
 
     Args:
         address: of Ray; None: the remembered one.
-        token: for the brokers, should they be asked as their clients do.
+        ask: asks a broker at its client address for its report (`lookout.by_ports`); None: they are not asked.
 
     Raises:
         LocalError: there is none, or nobody of it answers, and what to do.
@@ -403,8 +405,8 @@ def look(address: str | None = None, namespace: str = NAMESPACE, token: str = ""
         raise
     except LocalError as error:
         problem = error
-    if not address or address == known.get("address"):
-        report = lookout.by_ports(members, token, str(problem))
+    if ask is not None and (not address or address == known.get("address")):
+        report = lookout.by_ports(members, ask, str(problem))
         if report is not None:
             return report
     raise problem

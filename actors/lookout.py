@@ -8,7 +8,7 @@ store is. Its members know enough: whoever asks must not hear that there is no c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,7 +24,6 @@ from .ray_handles import Handle
 
 SUPERVISOR_S = 1.5
 ACTORS_S = 1.5
-PORT_S = 2.0
 ASKED_S = 1.0
 Report = dict[str, Any]
 
@@ -105,17 +104,18 @@ def _answers(asked: Mapping[str, Any], timeout_s: float, first: bool = False) ->
     return found
 
 
-def by_ports(members: Mapping[str, str], token: str, why: str) -> Report | None:
+def by_ports(members: Mapping[str, str], ask: Callable[[str], Report | str], why: str) -> Report | None:
     """What brokers say of themselves at their client addresses; None when none of them answers.
 
     Args:
         members: broker -> address, as written down.
+        ask: asks a broker at an address for its own report; else returns why there is none.
         why: why Ray cannot be asked.
     """
     if not members:
         return None
     with ThreadPoolExecutor(len(members)) as pool:
-        states = dict(zip(members, pool.map(lambda address: _state(address, token), members.values()), strict=True))
+        states = dict(zip(members, pool.map(ask, members.values()), strict=True))
     told = {name: state for name, state in states.items() if isinstance(state, dict)}
     if not told:
         return None
@@ -138,17 +138,6 @@ def by_ports(members: Mapping[str, str], token: str, why: str) -> Report | None:
     serving = {name: members[name] for name, state in told.items() if not state["cut_off"] and not state["blank"]}
     return {
         "cluster": "", "namespace": "", "stage": "seen from its clients' side only", "uptime_s": 0.0,
-        "brokers": voters, "members": serving, "change": "", "authenticated": bool(token), "supervisor": {"pid": 0},
+        "brokers": voters, "members": serving, "change": "", "authenticated": False, "supervisor": {"pid": 0},
         "healthy": False, "unhealthy": wrong, "lost": [loss.facts() for loss in gone], "warnings": [], "actors": actors,
     }  # fmt: skip
-
-
-def _state(address: str, token: str) -> Report | str:
-    """A broker's own report, or why there is none."""
-    from ..client import MantaError, connect
-
-    try:
-        with connect(address, token, timeout=PORT_S, reconnect_s=0, rescue=True) as connection:
-            return connection.status()
-    except (MantaError, OSError) as error:
-        return str(error)

@@ -8,7 +8,7 @@ import typer
 
 from ..protocol.errors import LocalError
 from .cli_status import held_queues
-from .console import Json, Namespace, Ray, agree, err, out, running, say, show, size
+from .console import Json, Namespace, Ray, agree, asker, err, out, running, say, show, size
 
 Start = Annotated[
     str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
@@ -169,7 +169,7 @@ def _refuse_another(own: bool, namespace: str, token: str) -> None:
     known = local_ray.recall()
     if not own or namespace != known.get("namespace") or not known.get("members"):
         return
-    if lookout.by_ports(known["members"], token, "") is not None:
+    if lookout.by_ports(known["members"], asker(token), "") is not None:
         raise RuntimeError(
             f"a cluster serves clients at {', '.join(known['members'].values())}: see `mantamq status`, and stop it "
             "with `mantamq down` before another is started"

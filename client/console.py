@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,6 +20,7 @@ from .errors import MantaError
 from .sheets import Sheet
 from .sync import Connection, connect
 
+PORT_S = 2.0
 out = Console()
 err = Console(stderr=True)
 EXTRA_OF = {
@@ -73,7 +74,20 @@ def seen(address: str, namespace: str, token: str = "") -> dict[str, Any]:
     from ..actors.cluster import look
 
     known = local_ray.recall()
-    return look(address or known.get("address"), namespace or known.get("namespace") or "mantamq", token)
+    return look(address or known.get("address"), namespace or known.get("namespace") or "mantamq", asker(token))
+
+
+def asker(token: str) -> Callable[[str], dict[str, Any] | str]:
+    """Asks a broker at an address for its own report, also one without a majority; else why there is none."""
+
+    def ask(address: str) -> dict[str, Any] | str:
+        try:
+            with connect(address, token, timeout=PORT_S, reconnect_s=0, rescue=True) as direct:
+                return direct.status()
+        except (MantaError, OSError) as error:
+            return str(error)
+
+    return ask
 
 
 def show(
