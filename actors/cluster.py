@@ -19,7 +19,7 @@ import ray
 
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
-from . import bound, local_ray, lookout, tapping
+from . import bound, door, local_ray, lookout, tapping
 from .book import is_broker
 from .local_ray import start_ray_head, stop_ray_head
 from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -401,8 +401,8 @@ def look(
         if report is None:
             raise NotThere(Placement(namespace))
         return report
-    except NotThere:
-        raise
+    except (NotThere, door.TokenAsked):
+        raise  # Ray has answered: it is not out of reach
     except LocalError as error:
         problem = error
     if ask is not None and (not address or address == known.get("address")):

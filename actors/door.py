@@ -32,6 +32,10 @@ class Refused(LocalError):
     """Something is there, and it is no Ray that this program may join: why, and what to do."""
 
 
+class TokenAsked(Refused):
+    """It is a Ray, it answers, and it does not let in who has not its token."""
+
+
 def knock(address: str) -> str:
     """The "host:port" of a Ray that takes this program.
 
@@ -66,7 +70,7 @@ def knock(address: str) -> str:
         present_token()
         code = _ask(address)
     if code is grpc.StatusCode.UNAUTHENTICATED:
-        raise Refused(f"the Ray at {address} asks for its token: {_token_trouble()}")
+        raise TokenAsked(f"the Ray at {address} asks for its token: {_token_trouble()}")
     if code is not None:
         raise Refused(
             f"what listens at {address} is no Ray ({code.name}): give the address that `ray start --head` printed, not "

@@ -19,7 +19,7 @@ from .book import Plan, is_broker
 from .health import complaints, lost
 from .legacy import Legacy
 from .lost import losses
-from .placement import SUPERVISOR, Placement
+from .placement import Placement, is_supervisor, number_of_supervisor
 from .ray_handles import Handle
 
 SUPERVISOR_S = 1.5
@@ -36,9 +36,9 @@ def by_names(placement: Placement) -> Report | None:
     """
     names = placement.names()
     handles = {name: handle for name in names if (handle := placement.find(name)) is not None}
-    supervisors = sorted(name for name in handles if name.startswith(SUPERVISOR))
+    supervisors = sorted(filter(is_supervisor, handles), key=number_of_supervisor)
     asked = {name: handles[name].begin("status", ASKED_S) for name in supervisors}
-    answers = _answers(asked, SUPERVISOR_S, first=True)
+    answers = _answers(asked, SUPERVISOR_S)
     if not answers:
         members = {name: handle for name, handle in handles.items() if name not in supervisors}
         if not members:
@@ -47,7 +47,22 @@ def by_names(placement: Placement) -> Report | None:
         answers = _answers(asked, 0.0)  # it may have been slow, and no more
         if not answers:
             return report
-    return answers[max(answers)]
+    return _in_office(answers)
+
+
+def _in_office(answers: dict[str, Report]) -> Report:
+    """What the supervisor says whom a majority of the brokers confirms; else the one that came last and knows of the
+    cluster. One that was cut off may have its name yet, and answer.
+
+    Args:
+        answers: name -> status; one at least.
+    """
+
+    def rank(name: str) -> tuple[bool, bool, int]:
+        report = answers[name]
+        return report["supervisor"]["confirmed"], bool(report["actors"]), number_of_supervisor(name)
+
+    return answers[max(answers, key=rank)]
 
 
 def _by_members(members: dict[str, Handle], placement: Placement, supervisors: list[str]) -> Report:
@@ -88,12 +103,11 @@ def _report(plan: Plan, actors: list[Report], first: list[str], cluster: str, na
     }  # fmt: skip
 
 
-def _answers(asked: Mapping[str, Any], timeout_s: float, first: bool = False) -> dict[str, Any]:
-    """What has been answered in time, by name; `first`: up to the first answer."""
+def _answers(asked: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+    """What has been answered in time, by name."""
     if not asked:
         return {}
-    wanted = 1 if first else len(asked)
-    ready, _ = ray.wait(list(asked.values()), num_returns=wanted, timeout=timeout_s)
+    ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=timeout_s)
     found: dict[str, Any] = {}
     for name, reference in asked.items():
         if reference in ready:

@@ -1,0 +1,50 @@
+"""Who is believed when several say how the cluster is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mantamq.actors import cluster, door, local_ray, lookout
+
+
+def said(confirmed: bool, *actors: str) -> dict[str, Any]:
+    return {"supervisor": {"confirmed": confirmed}, "actors": [{"name": name} for name in actors]}
+
+
+def test_of_several_supervisors_the_confirmed_one_is_believed_else_the_last() -> None:
+    old, late, new = said(False, "b1"), said(False, "b1"), said(True, "b1")
+    assert lookout._in_office({"supervisor": old, "supervisor10": late, "supervisor9": new}) is new
+    assert lookout._in_office({"supervisor": old, "supervisor10": late, "supervisor9": said(False, "b1")}) is late
+    assert lookout._in_office({"supervisor": old, "supervisor2": said(False)}) is old, "the other knows nothing yet"
+    assert lookout._in_office({"supervisor": old}) is old
+
+
+@pytest.mark.parametrize("error, asked", [
+    (door.NoRay("nobody"), True), (door.Refused("does not answer"), True), (door.TokenAsked("its token"), False),
+])  # fmt: skip
+def test_brokers_are_asked_when_ray_is_away_and_not_when_it_asks_for_its_token(
+    error: Exception, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"address": "10.0.0.1:1", "namespace": "n", "members": {"b1": "10.0.0.1:2", "b2": "10.0.0.2:2"}}
+
+    def join(address: str, namespace: str) -> None:
+        raise error
+
+    monkeypatch.setattr(local_ray, "recall", lambda: known)
+    monkeypatch.setattr(local_ray, "join", join)
+    broker = {"connections": 1, "cut_off": False, "blank": False, "voters": ["b1", "b2"], "waiting": []}
+
+    def ask(address: str) -> dict[str, Any] | str:
+        return broker if address == "10.0.0.2:2" else "it is silent"
+
+    if not asked:
+        with pytest.raises(door.TokenAsked):
+            cluster.look(ask=ask)
+        return
+    report = cluster.look(ask=ask)
+    assert report["members"] == {"b2": "10.0.0.2:2"} and not report["healthy"]
+    assert "Ray cannot be asked" in report["unhealthy"][0]
+    assert "broker b1 at 10.0.0.1:2: it is silent" in report["unhealthy"]
+    with pytest.raises(type(error)):
+        cluster.look("10.0.0.9:1", ask=ask)  # another Ray: what is written down is not of it
