@@ -79,7 +79,9 @@ def queue_delete(
 def queue_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
     """All queues with their depths and owners."""
     with connection(broker, token) as c:
-        show(c.queues(), QUEUE_COLUMNS, as_json, "queues")
+        rows = c.queues()
+    show(rows, QUEUE_COLUMNS, as_json, "queues")
+    _tell_silent(rows, as_json)
 
 
 def queue_purge(
@@ -159,7 +161,9 @@ def stat(
     """Depths, rates and hand-overs."""
     with connection(broker, token) as c:
         if not watch:
-            show([c.queue(queue)] if queue else c.queues(), QUEUE_COLUMNS, as_json)
+            rows = [c.queue(queue)] if queue else c.queues()
+            show(rows, QUEUE_COLUMNS, as_json)
+            _tell_silent(rows, as_json)
             return
         before: dict[str, dict[str, Any]] = {}
         with Live(console=out, auto_refresh=False) as live:
@@ -173,11 +177,23 @@ def stat(
                 time.sleep(1)
 
 
+def _tell_silent(rows: list[dict[str, Any]], as_json: bool) -> None:
+    """Which queues of the table have not said how they are, and why."""
+    for row in rows:
+        if not as_json and "error" in row:
+            out.print(row["error"], highlight=False, markup=False, soft_wrap=True)
+
+
 def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Sheet:
     numbers = ["messages", "in/s", "out/s", "hand-overs/s"]
     table = table_of("", ["queue", *numbers, "owner"], numbers)
     for row in rows:
+        if "error" in row:
+            table.add_row(row["name"], *("-" for _ in numbers), "it does not answer")
+            continue
         old = before.get(row["name"], row)
+        if "error" in old:
+            old = row
         rates = (f"{row[name] - old[name]:,}" for name in ("enqueued", "dequeued", "handovers"))
         table.add_row(row["name"], f"{row['messages']:,}", *rates, row["owner"] or "-")
     return table

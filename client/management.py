@@ -167,11 +167,17 @@ class Management:
         return self._ask(_purge(name, count))
 
     def queue(self, name: str) -> Description:
-        """What is known of a queue: messages, bytes, acquired, owner, handovers, ... Raises NotFound."""
+        """What is known of a queue: messages, bytes, acquired, owner, handovers, ...
+
+        Raises:
+            NotFound: there is none.
+            Unavailable: it has no majority of its replicas.
+        """
         return self._ask(_queue(name))
 
     def queues(self) -> list[Description]:
-        """`queue` of every queue that this broker can tell of, in the order of their names."""
+        """`queue` of every queue that this broker can tell of, in the order of their names. One that does not answer
+        within some seconds, as without a majority, is described as it was declared, with an "error" that says why."""
         return self._ask(_QUEUES)
 
     def exchanges(self) -> list[Description]:

@@ -273,6 +273,7 @@ class BrokerMachine(Follower):
         self.effects.append(SetTimer(self._timer))
         for peer in following.others() if following.suspicious(now_ms) else ():
             self.send(peer, Suspect(following.promised, self.broker, list(self.members)))
+        self.commands.overdue(now_ms)
         if self.lease.expired(now_ms):
             self.close_all(CUT_OFF, rescue=False)
 

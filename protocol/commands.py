@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,31 @@ if TYPE_CHECKING:
     from .broker import BrokerMachine
 
 Answer = Callable[..., None]
+Asked = Callable[[dict[str, Any]], None]
+
+WAITED_MS = 2000
+"""Whoever asks about a queue waits so long, where it is known that the queue has no majority."""
+LISTED_MS = 5000
+"""A list waits so long for one of its queues, whatever the reason."""
+STAT = "stat"
+
+
+class Question(NamedTuple):
+    """To a queue's replica.
+
+    Attributes:
+        replica, queue: who is asked about which queue's id.
+        what: `STAT`, which changes nothing, or "purge".
+        since_ms: when it was asked. limit_ms: how long it may take; 0 for any time.
+        then: told the answer, or an "error" with its "code".
+    """
+
+    replica: str
+    queue: str
+    what: str
+    since_ms: int
+    limit_ms: int
+    then: Asked
 
 
 class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +106,7 @@ class Commands:
     def __init__(self, broker: BrokerMachine) -> None:
         self._broker = broker
         self._numbers = count(1)
-        self._asked: dict[int, tuple[str, str, Callable[[dict[str, Any]], None]]] = {}  # replica, queue, what then
+        self._asked: dict[int, Question] = {}
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete."""
@@ -111,19 +136,41 @@ class Commands:
 
     def replied(self, frame: QueueReply) -> None:
         """A queue replica has answered."""
-        _, _, asked = self._asked.pop(frame.number, ("", "", None))
-        if asked is not None:
-            asked(frame.value)
+        question = self._asked.pop(frame.number, None)
+        if question is not None:
+            question.then(frame.value)
 
     def undeclared(self, queue: str, code: str, text: str) -> None:
         """A queue is gone: what was asked of it is not answered any more."""
-        for number in [n for n, (_, id, _) in self._asked.items() if id == queue]:
-            self._asked.pop(number)[2]({"error": text, "code": code})
+        for number in [n for n, question in self._asked.items() if question.queue == queue]:
+            self._asked.pop(number).then({"error": text, "code": code})
 
     def lost(self, replica: str) -> None:
         """A replica has died: what it was asked is not answered any more."""
-        for number in [n for n, (peer, _, _) in self._asked.items() if peer == replica]:
-            self._asked.pop(number)[2]({"error": "the replica of this queue has stopped: ask again"})
+        numbers = [n for n, question in self._asked.items() if question.replica == replica]
+        self._fail(numbers, "the replica of queue {!r} has stopped: ask again")
+
+    def overdue(self, now_ms: int) -> None:
+        """A queue answers in order, so without a majority it does not: who only asks about it is not kept waiting."""
+        waits, slow = [], []
+        for number, question in self._asked.items():
+            for_ms = now_ms - question.since_ms
+            if question.what != STAT or for_ms < WAITED_MS:
+                continue
+            if self._broker.told.waits(question.queue, now_ms):
+                waits.append(number)
+            elif 0 < question.limit_ms <= for_ms:
+                slow.append(number)
+        self._fail(waits, "queue {!r} has no majority of its replicas and answers nothing: see `mantamq status`")
+        self._fail(slow, f"queue {{!r}} has not answered for {LISTED_MS // 1000} s: ask again, or see `mantamq status`")
+
+    def _fail(self, numbers: list[int], text: str) -> None:
+        """`text`: with the queue's name to be put in."""
+        for number in numbers:
+            question = self._asked.pop(number)
+            definition = self._broker.wiring.by_id(question.queue)
+            name = definition.name if definition is not None else question.queue
+            question.then({"error": text.format(name), "code": UNAVAILABLE})
 
     # ---- wiring
 
@@ -159,7 +206,7 @@ class Commands:
             else:
                 self._order(answer, event)
 
-        self._ask(self._queue_named(a.name), "stat", 0, asked)
+        self._ask(self._queue_named(a.name), STAT, 0, asked)
 
     def _declare_exchange(self, answer: Answer, a: DeclareExchangeArguments) -> None:
         if a.passive:
@@ -191,12 +238,12 @@ class Commands:
             raise PeerError(NOT_FOUND, f"there is no queue {name!r}: declare it first")
         return found
 
-    def _ask(self, queue: QueueDefinition, name: str, argument: int, asked: Callable[[dict[str, Any]], None]) -> None:
+    def _ask(self, queue: QueueDefinition, name: str, argument: int, asked: Asked, limit_ms: int = 0) -> None:
         host = self._broker.hosts.of.get(queue.id)
         if host is None:
             raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
         number = next(self._numbers)
-        self._asked[number] = host, queue.id, asked
+        self._asked[number] = Question(host, queue.id, name, self._broker.now_ms, limit_ms, asked)
         self._broker.send(host, QueueCommand(queue.id, number, name, argument))
 
     def _purge(self, answer: Answer, a: PurgeArguments) -> None:
@@ -209,9 +256,10 @@ class Commands:
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
-        self._ask(queue, "stat", 0, lambda report: _tell(answer, report, _described(queue, report)))
+        self._ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, report)))
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
+        """Each as `_queue` describes it; one that does not answer has an "error" in place of its numbers."""
         queues = [q for q in self._broker.wiring.queues() if q.id in self._broker.hosts.of]
         reports: dict[str, dict[str, Any]] = {}
         if not queues:
@@ -223,7 +271,7 @@ class Commands:
                 answer([reports[name] for name in sorted(reports)])
 
         for queue in queues:
-            self._ask(queue, "stat", 0, lambda report, queue=queue: asked(queue, report))
+            self._ask(queue, STAT, 0, lambda report, queue=queue: asked(queue, report), LISTED_MS)
 
     def _defined(self, answer: Answer, a: NameArguments) -> None:
         """A queue as it is declared: how much is in it takes a majority to say."""

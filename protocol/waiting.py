@@ -238,6 +238,14 @@ class Told:
                 return
         self._by, self._frame, self._heard_ms = peer, frame, now_ms
 
+    def waits(self, stream: str, now_ms: int) -> bool:
+        """Whether that stream has no majority, as far as is known; of those that were not named one is as good as
+        another."""
+        frame = self._frame
+        if frame is None or now_ms - self._heard_ms > KEPT_MS:
+            return False
+        return frame.more > 0 or any(waiting.stream == stream for waiting in frame.streams)
+
     def report(self, now_ms: int) -> dict[str, Any]:
         """`waiting`: the streams, as `Waiting`'s fields; `waiting_more`: so many others; `waiting_by`: who says so, and
         in which role; `waiting_heard_ms`: how long ago."""
