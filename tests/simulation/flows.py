@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol import events, flow
 from mantamq.protocol.effects import is_sequencer
-from mantamq.protocol.frames import Beat, Completed
+from mantamq.protocol.frames import Append, Beat, Completed, Detached
 from mantamq.protocol.pulse import BEAT_MS
 
 from .checkers import Watcher
@@ -22,6 +22,8 @@ RAISED_MS = 100
 UNDER_WAY_MS = 50
 """What was under way comes in this time after that: a window of each sender, all at once where another takes over."""
 SLACK_BEATS = 12
+ENDING = (events.DeleteExchange, events.DeleteQueue, events.Lost)
+"""Events of the cluster stream that end senders: what is complete is told first."""
 
 
 class Flows:
@@ -46,6 +48,9 @@ class Flows:
         self._indexes = [0]  # of the cluster stream, where it changed; and for whom it is on from there
         self._behind: list[frozenset[str]] = [frozenset()]
         self._read = 0
+        self._before: dict[str, int] = {}  # broker -> where it was in the cluster stream when it got its last frame
+        self._ended: set[tuple[str, str]] = set()  # (broker, client): it must hear next that a sender of it has ended
+        world.arrivals.append(self._arrived)
         world.taps.append(self._sent)
         world.steps.append(self._stepped)
 
@@ -72,16 +77,36 @@ class Flows:
         self._advance()
         return self._behind[bisect_right(self._indexes, index) - 1]
 
+    def _arrived(self, source: str, target: str, frame: Any) -> None:
+        if target in self.world.brokers:
+            appended = type(frame) is Append and frame.stream == events.CLUSTER
+            self._before[target] = self.world.machines[target].keeper.commit if appended else 1 << 60
+
     def _sent(self, source: str, target: str, frame: Any) -> None:
         if type(frame) is Beat and frame.ballot >= self._ballot:
             self._beaten(source, frame)
         if type(frame) is Completed and source in self.world.machines:
             index = self.world.machines[source].keeper.commit
             if self.on(index):
-                raise Violation(
-                    f"I20: {source} completes a transfer of {target}; it has applied {index} of the cluster stream, "
-                    f"and flow control is on for {sorted(self.on(index))}"
-                )
+                if not self._between(source, index):
+                    raise Violation(
+                        f"I20: {source} completes a transfer of {target}; it has applied {index} of the cluster stream, "
+                        f"and flow control is on for {sorted(self.on(index))}"
+                    )
+                self._ended.add((source, target))
+        elif (source, target) in self._ended:
+            self._ended.discard((source, target))
+            if type(frame) is not Detached or not frame.code:
+                raise Violation(f"I20: {source} completes a transfer of {target} though flow control is on")
+
+    def _between(self, broker: str, index: int) -> bool:
+        """Whether one `Append` has brought all up to `index`, and among it, in front of the flow control, what ends a
+        sender: that is told what is complete when that event is applied, and there flow control is off."""
+        log = self.watch.logs.get(events.CLUSTER, {})
+        return any(
+            not self.on(at) and at in log and isinstance(events.decode_event(log[at].event), ENDING)
+            for at in range(self._before.get(broker, index) + 1, index + 1)
+        )
 
     def _stepped(self, name: str) -> None:
         machine = self.world.machines[name]

@@ -124,11 +124,28 @@ def what_gathers_is_released(patch: Patch) -> None:
     )
 
 
+def next_broker_is_not_told_what_was_held(patch: Patch) -> None:
+    """A consumer attaches at the next broker as if it came from nowhere: it gets what is behind what it holds."""
+    patch.setattr(ReceiverCore, "_note_before", lambda self, broker: None)
+
+
+def only_the_last_broker_is_named(patch: Patch) -> None:
+    """What was held at the broker before that, and is not back, is forgotten."""
+    note = ReceiverCore._note_before
+
+    def forgetful(self: Any, broker: str) -> None:
+        note(self, broker)
+        del self.before[:-1]
+
+    patch.setattr(ReceiverCore, "_note_before", forgetful)
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
         empty_ttl_is_shared, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
         browsing_begins_anew, window_is_opened_twice, window_stays_shut, fetching_makes_room,
-        room_is_said_before_what_makes_it, what_gathers_is_released,
+        room_is_said_before_what_makes_it, what_gathers_is_released, next_broker_is_not_told_what_was_held,
+        only_the_last_broker_is_named,
     )
 }  # fmt: skip

@@ -40,9 +40,8 @@ TAIL = 25
 """Frames shown before a violation."""
 CODES = ("", "exists", "not-found", "unavailable")
 JOINING = "this broker is joining the cluster: connect to another member"
-ALONE = 0.0
-"""So many stories have a queue with one consumer. 0.4 shows that its order is not kept yet when another broker takes over:
-the consume lock moves before what the lost broker held is back."""
+ALONE = 0.4
+"""So many stories have a queue with one consumer, which gets it in order whatever broker it comes to."""
 USERS = (0.4, 0.7, 1.0)
 """Shares of clients that are programs on the client books; the others say whatever frame they like."""
 
