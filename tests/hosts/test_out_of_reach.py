@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from tests.hosts.hosts import Hosts
 
 SOON_S = 12.0
 """`status` answers within 5 s; the rest is for Python and Ray to be imported on a busy machine."""
 
 
+@pytest.mark.long
 def test_with_the_supervisor_or_ray_out_of_reach_the_cluster_is_still_seen(hosts: Hosts) -> None:
     hosts.start(3)
     hosts.load()
