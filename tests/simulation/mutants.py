@@ -223,10 +223,13 @@ def wiring_complete_early(patch: Patch) -> None:
 def vanished_client_keeps(patch: Patch) -> None:
     """A connection that breaks gives nothing back."""
 
-    def end(self: Any, session: Session) -> None:
-        del self.sessions[session.peer]
+    ended = BrokerMachine._end
+
+    def end(self: Any, session: Session, code: str = "", text: str = "") -> None:
         for link in session.receivers.values():
-            self._subs.pop(link.sub, None)
+            del self._subs[link.sub]
+        session.receivers.clear()
+        ended(self, session, code, text)
 
     patch.setattr(BrokerMachine, "_end", end)
 

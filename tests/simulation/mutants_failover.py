@@ -414,8 +414,15 @@ def any_beat_renews_the_lease(patch: Patch) -> None:
 
 def updatee_owns_early(patch: Patch) -> None:
     """An updatee serves before its update is whole."""
-    patch.setattr(Updates, "joining", lambda self, id, hosted: True)
-    patch.setattr(Hosting, "whole", lambda self: bool(setattr(self, "update", None)) or True)
+
+    def whole(self: Any, now_ms: int) -> bool:
+        self.state.fill(self.update.blobs)
+        self.update.end(now_ms)
+        self.update = None
+        return True
+
+    patch.setattr(Updates, "joining", lambda self, id, hosted: hosted.keeper.end > 0)
+    patch.setattr(Hosting, "whole", whole)
 
 
 def updatee_votes_early(patch: Patch) -> None:
