@@ -555,7 +555,6 @@ class BrokerMachine(Follower):
             "unconfirmed_ms": self.lease.over_ms(self.now_ms),
         }
         found |= self.told.report(self.now_ms) | self.following.silence(self.now_ms)
-        return found | self.wiring.flow.report() | self.following.report() | self.hosts.report()
         found |= self.office.report() | self.wiring.flow.report()
         return found | self.following.report() | self.hosts.report()
 
