@@ -437,16 +437,16 @@ class BrokerMachine(Follower):
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
         if session.rescue:
-            self.send(session.peer, Detached(frame.handle, NOT_ALLOWED, RESCUE))
+            self._refuse(session, frame.handle, NOT_ALLOWED, RESCUE)
             return
         if frame.exchange == "":
             if frame.key is not None and self.wiring.queue(frame.key) is None:
                 text = f"there is no queue {frame.key!r}: declare it first"
-                self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
+                self._refuse(session, frame.handle, NOT_FOUND, text)
                 return
         elif self.wiring.exchange(frame.exchange) is None:
             text = f"there is no exchange {frame.exchange!r}: declare it first"
-            self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
+            self._refuse(session, frame.handle, NOT_FOUND, text)
             return
         link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
         self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange), link.next))
@@ -456,25 +456,30 @@ class BrokerMachine(Follower):
         definition = self.wiring.queue(frame.queue)
         if definition is None:
             text = f"there is no queue {frame.queue!r}: declare it first"
-            self.send(session.peer, Detached(frame.handle, NOT_FOUND, text))
+            self._refuse(session, frame.handle, NOT_FOUND, text)
             return
         if frame.mode not in ("consume", "browse"):
             text = f"a receiver's mode is consume or browse, not {frame.mode!r}"
-            self.send(session.peer, Detached(frame.handle, INVALID, text))
+            self._refuse(session, frame.handle, INVALID, text)
             return
         if session.rescue and frame.mode != "browse":
-            self.send(session.peer, Detached(frame.handle, NOT_ALLOWED, RESCUE))
+            self._refuse(session, frame.handle, NOT_ALLOWED, RESCUE)
             return
         host = self.hosts.of.get(definition.id)
         if host is None:
             text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
-            self.send(session.peer, Detached(frame.handle, UNAVAILABLE, text))
+            self._refuse(session, frame.handle, UNAVAILABLE, text)
             return
         sub = next(self._next_sub)
         link = session.add_receiver(frame.handle, definition.id, host, sub)
         self._subs[sub] = (session, link)
         self.send(host, Consume(definition.id, sub, frame.mode, frame.accept, session.before(frame)))
         self.send(session.peer, Attached(frame.handle))
+
+    def _refuse(self, session: Session, handle: int, code: str, text: str) -> None:
+        """An attach fails. Who attached anew behind another broker may detach before it hears."""
+        session.end(handle)
+        self.send(session.peer, Detached(handle, code, text))
 
     def _detach(self, session: Session, frame: Detach) -> None:
         if session.remove_sender(frame.handle) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from cluster_in_memory import MemoryCluster
 from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
 from mantamq.protocol.frames import (
@@ -482,6 +483,17 @@ def test_handles_that_ended_by_themselves_are_remembered_for_a_while_only():
     assert list(session.ended) == [7, 8, 9]
     client.send(Detach(9))  # it crossed the broker's own
     assert client.closed is None and list(session.ended) == [7, 8]
+
+
+@pytest.mark.parametrize(
+    "attach", [AttachSender(1, "", "gone"), AttachSender(1, "gone", None), AttachReceiver(1, "gone")]
+)
+def test_a_detach_may_cross_the_refusal_of_its_attach(attach):
+    client = MemoryCluster().client("b1")
+    client.send(attach, Detach(1))
+    assert [frame.code for frame in client.take(Detached)] == ["not-found"] and client.closed is None
+    client.send(Detach(1))
+    assert client.closed is not None and client.closed[0] == "not-found"
 
 
 def test_clients_hear_of_other_members():
