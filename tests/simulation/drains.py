@@ -1,8 +1,8 @@
-"""What "nothing more" says, against the committed log: a drain's answer holds all that was committed when it was asked.
+"""What "nothing more" says, against the committed log: a drain's answer holds all that was there when it was asked.
 
-A drain that is answered while credit is left says that there was a moment, since it was asked, at which the queue had
-nothing for that subscription. A moment is a place in the committed log; what is on its way to another consumer is not
-there any more, and neither is what has expired.
+A drain that is answered while credit is left says that nothing has been there for that subscription all the time since it
+was asked: what was there then has been given to somebody, or has expired. What came back meanwhile, since another consumer
+released it, was not there when it was asked.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ UNLIMITED = -1
 
 class _Asked:
     """One subscription. Attributes: queue, browse, credit (messages left), bounded (its credit in bytes was ever limited),
-    seen (the last position it was given), upto (what was committed when its drain was asked, None without one), nothing
-    (there was a moment since)."""
+    seen (the last position it was given), upto (what was committed when its drain was asked, None without one), still
+    (of that what was there then, and has been ever since)."""
 
     def __init__(self, queue: str, browse: bool) -> None:
         self.queue = queue
@@ -32,7 +32,7 @@ class _Asked:
         self.bounded = False
         self.seen = 0
         self.upto: int | None = None
-        self.nothing = False
+        self.still: set[int] = set()
 
 
 class Drains:
@@ -75,9 +75,8 @@ class Drains:
             if frame.drain and frame.sure:
                 model = self.watch.models.get(frame.queue)
                 sub.upto = len(model.place) if model is not None else 0
-                sub.nothing = False
+                sub.still = set(self._there(frame.queue, sub))
                 self._asking.setdefault(frame.queue, {})[target, frame.sub] = sub
-                self._look(frame.queue)
 
     def _sent(self, source: str, target: str, frame: Any) -> None:
         kind = type(frame)
@@ -93,10 +92,10 @@ class Drains:
         self._look(frame.queue)
         if sub.upto is not None and sub.credit > 0 and not sub.bounded and frame.queue not in self.watch.gone:
             self.judged += 1
-            if not sub.nothing:
+            if sub.still:
                 raise Violation(
                     f"{source} says that {frame.queue} has nothing more for {frame.sub}; what was committed up to "
-                    f"{sub.upto} when it was asked is there: {self._there(frame.queue, sub)[:5]}"
+                    f"{sub.upto} when it was asked has been there ever since: {sorted(sub.still)[:5]}"
                 )
         sub.credit, sub.upto = 0, None
         self._asking.get(frame.queue, {}).pop((source, frame.sub), None)
@@ -107,8 +106,8 @@ class Drains:
 
     def _look(self, queue: str) -> None:
         for sub in self._asking.get(queue, {}).values():
-            if not sub.nothing:
-                sub.nothing = not self._there(queue, sub)
+            if sub.still:
+                sub.still &= set(self._there(queue, sub))
 
     def _there(self, queue: str, sub: _Asked) -> list[int]:
         """What the queue has for it now, of what was committed when it asked."""

@@ -1,12 +1,15 @@
 """Order where one consumer is all there is: whatever broker it is at, it gets what is first, and what it held comes again
 before what is behind it.
+
+A broker that lives and has not noticed that the consumer has left is a second consumer, as far as anybody can know: what it
+gives to the line that was left comes later, and is not looked at.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.frames import Delivery
+from mantamq.protocol.frames import AttachReceiver, Delivery
 
 from .checkers import Watcher
 from .model import Violation, each
@@ -30,7 +33,20 @@ class Singles:
         self._line = ""
         self._given: set[int] = set()  # over this line
         self._ever: set[int] = set()
+        self._newest = ""  # the line by which the consumer was attached last
+        self._astray: set[tuple[str, int, int]] = set()  # (broker, acquisition, position) given to a line it had left
+        world.taps.append(self._said)
         world.arrivals.append(self._arrived)
+
+    def _said(self, source: str, target: str, frame: Any) -> None:
+        if type(frame) is AttachReceiver and frame.queue == QUEUE and frame.mode == "consume":
+            if isinstance(self.world.clients.get(source), Line):
+                self._newest = source
+        elif type(frame) is Delivery and frame.acquisition and target != self._newest:
+            line = self.world.clients.get(target)
+            link = line.links.get(frame.handle) if isinstance(line, Line) else None
+            if link is None or link.target == QUEUE:
+                self._astray |= {(source, frame.acquisition, position) for position in each(frame.ranges)}
 
     def _arrived(self, source: str, target: str, frame: Any) -> None:
         if type(frame) is not Delivery or not frame.acquisition:
@@ -56,9 +72,13 @@ class Singles:
             and position not in self._given
             and model.place[position] != "dying"
             and model.expiry.get(position, now_ms + 1) > now_ms
+            and not self._strays(position, model.place[position])
         ]
         if skipped:
             raise Violation(
                 f"{target} is the only consumer of {model.id} and gets {frame.ranges} before {skipped[:5]}, which are "
                 f"{[model.place[position] for position in skipped[:5]]}"
             )
+
+    def _strays(self, position: int, place: Any) -> bool:
+        return isinstance(place, tuple) and place[0] == "held" and (place[1], place[3], position) in self._astray
