@@ -110,11 +110,13 @@ def no_number_table(patch: Patch) -> None:
     def twice(self: Any, peer: str, frame: Any) -> Any:
         result = request(self, peer, frame)
         if frame.number % 7 == 0:
-            self._origins[frame.origin].last -= 1
+            origin = self._origins[frame.origin]
+            origin.last -= 1
+            origin.unanswered.discard(frame.number)
             request(self, peer, frame)
         return result
 
-    patch.setattr(SequencerMachine, "request", twice)
+    patch.setitem(sequencer._RULES, frames.Request, twice)
 
 
 def applied_out_of_order(patch: Patch) -> None:

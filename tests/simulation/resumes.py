@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.frames import Consume, Deliver
+from mantamq.protocol.frames import Cancel, Consume, Deliver
 from mantamq.protocol.resuming import HELD_MS
 
 from .checkers import Watcher
@@ -24,19 +24,28 @@ class Resumes:
         self.watch = watch
         self.judged = 0
         self._came: dict[tuple[str, int], tuple[int, Consume]] = {}  # (replica, subscription) -> when, and what it said
+        # (replica, queue, acquisition) -> the subscription it is of: a broker that comes back counts from 1 again, so what
+        # a consumer held at an earlier incarnation of it has the numbers of what is others' now.
+        self._of: dict[tuple[str, str, int], int] = {}
         world.arrivals.append(self._arrived)
         world.taps.append(self._sent)
         world.deaths.append(self._died)
 
     def _died(self, name: str, machine: Any) -> None:
         self._came = {key: came for key, came in self._came.items() if key[0] != name}
+        self._of = {key: sub for key, sub in self._of.items() if key[0] != name}
 
     def _arrived(self, source: str, target: str, frame: Any) -> None:
         if type(frame) is Consume and frame.before and frame.mode == "consume":
             self._came[target, frame.sub] = self.world.now_us, frame
+        elif type(frame) is Cancel:
+            self._of = {key: sub for key, sub in self._of.items() if (key[0], sub) != (target, frame.sub)}
 
     def _sent(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is not Deliver or (source, frame.sub) not in self._came:
+        if type(frame) is not Deliver:
+            return
+        self._of[source, frame.queue, frame.acquisition] = frame.sub
+        if (source, frame.sub) not in self._came:
             return
         since_us, consume = self._came.pop((source, frame.sub))  # from then on it is served
         model = self.watch.models.get(frame.queue)
@@ -46,6 +55,8 @@ class Resumes:
         for broker, _, runs in consume.before:
             for acquisition, position in each_run(runs):
                 place = model.place.get(position)
+                if source.startswith(broker + ".") and (source, frame.queue, acquisition) in self._of:
+                    continue
                 if isinstance(place, tuple) and place[:2] == ("held", broker) and place[3] == acquisition:
                     raise Violation(
                         f"{source} gives {frame.ranges} of {frame.queue} to a consumer that comes from {broker}, where "
