@@ -16,6 +16,7 @@ from ..protocol.errors import PeerError
 from .addresses import split_host
 from .conversation import Conversation
 from .errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
+from .known import KnownOfItself
 from .management import Management, T, _Ask
 from .patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
 from .receiving import ReceiverCore
@@ -24,7 +25,7 @@ from .sending import SenderCore
 from .wire import WAITING_BYTES, Wire
 
 
-class Driver(Management):
+class Driver(KnownOfItself, Management):
     """One connection to a broker, by "host:port", and to another member when that is lost.
 
     Args:
@@ -275,38 +276,6 @@ class Driver(Management):
         return ask.pick(value)
 
     # ---- the user's
-
-    @property
-    def broker(self) -> str:
-        """The id of the broker this is (or was last) connected to."""
-        opened = self._conversation.opened
-        return opened.broker if opened is not None else ""
-
-    @property
-    def members(self) -> dict[str, str]:
-        """Broker id to "host:port" of every member, as the cluster said last."""
-        return dict(self._conversation.members)
-
-    @property
-    def reconnects(self) -> int:
-        """How often another broker (or the same again) has taken over."""
-        return self._conversation.reconnects
-
-    @property
-    def interruptions(self) -> int:
-        """How often a broker was lost. A settlement in `session.lost` did not count if this is what it was before it
-        was asked for; if not, it was on its way when a broker was lost, and may have counted."""
-        return self._conversation.interruptions
-
-    @property
-    def token(self) -> str:
-        """What was presented to the cluster: with "local" or None as address, what was found there."""
-        return self._conversation.token
-
-    @property
-    def failed(self) -> bool:
-        """Whether the connection is over: it was closed, or no broker took over in time."""
-        return self._conversation.failure is not None
 
     def close(self) -> None:
         """Say what has gathered and end the connection; what was fetched and not settled is requeued."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,6 +19,15 @@ from mantamq.protocol.frames import Frame, Ping, Pong, Refused
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 
 T = TypeVar("T")
+
+
+def wait_until(true: Callable[[], T], seconds: float = 10.0) -> T:
+    """What `true` returns, as soon as that is true. An AssertionError, if that is not in time."""
+    end = time.monotonic() + seconds
+    while not (value := true()):
+        assert time.monotonic() < end, "it does not come true"
+        time.sleep(0.002)
+    return value
 
 
 class FakeBroker:

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import (
     ConnectionLost,
     Empty,
@@ -57,13 +57,6 @@ def in_thread(f):
     t.start()
     t.box = box
     return t
-
-
-def wait_until(p, s=3):
-    end = time.monotonic() + s
-    while not p():
-        assert time.monotonic() < end, "never happened"
-        time.sleep(0.002)
 
 
 @pytest.mark.parametrize("m", [Message(b"", properties={}), Message(b"", subject=""), Message(b"", ttl=0)])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mantamq.client import Invalid, Message, connect
@@ -17,13 +16,6 @@ from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Command, Completed,
 from mantamq.protocol.framing import encode_frame
 
 pytestmark = pytest.mark.timeout(20)
-
-
-def wait_until(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.002)
 
 
 class Witness:

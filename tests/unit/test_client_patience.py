@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import Full, Invalid, Timeout, Unavailable, connect, connect_async
 from mantamq.client.patience import BLIND_S, Answering, Patience
 from mantamq.protocol.frames import Attached, Completed, Disposed, Opened, Reply
@@ -27,13 +27,6 @@ def connected(cluster, **options):
     connection = connect(list(cluster.addresses.values()), **options)
     connection.declare_queue("q")
     return connection
-
-
-def wait_until(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.002)
 
 
 # ---- the watch by itself

@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import ConnectionLost, Empty, LinkClosed, NotAllowed, connect
 from mantamq.client.message import decode
 from mantamq.client.reconnect import FIRST_WAIT_S, FLAPS, LONGEST_WAIT_S, SETTLED_S, Reconnecting, Search
@@ -43,14 +43,6 @@ def connection(cluster):
 @pytest.fixture
 def session(connection):
     return connection.session()
-
-
-def wait_until(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not (value := true()):
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.002)
-    return value
 
 
 def in_thread(function):

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import Message, NotAllowed, Unroutable, connect, connect_async
 from mantamq.client.message import decode
 from mantamq.protocol import broker as broker_module
@@ -28,13 +28,6 @@ def connection(cluster):
         connection.declare_queue("q")
         connection.bind("amq.topic", "q", "a.#")
         yield connection
-
-
-def wait_until(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.002)
 
 
 def bodies(cluster, queue="q"):

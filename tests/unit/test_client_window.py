@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import Empty, Invalid, connect, connect_async
 from mantamq.client.receiving import ReceiverCore
 from mantamq.protocol.frames import ACCEPT, RELEASE, Delivery, Dispose, Flow
@@ -28,13 +26,6 @@ def connection(cluster):
             sender.send(str(number))
         sender.sync(5)
         yield connection
-
-
-def wait_until(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.002)
 
 
 def acquired(connection):

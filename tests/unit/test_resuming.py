@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from cluster_in_memory import MemoryCluster
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import connect
 from mantamq.client.receiving import ReceiverCore
 from mantamq.protocol.frames import (
@@ -172,10 +171,3 @@ def test_a_program_gets_its_messages_in_order_through_the_loss_of_its_broker():
             bodies.append(int(message.body))
             session.acknowledge(message)
         assert bodies == list(range(20))
-
-
-def wait_until(true: Any) -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.002)
