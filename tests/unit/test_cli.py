@@ -275,7 +275,7 @@ def test_a_name_is_never_markup() -> None:
 
 def test_lines_become_messages_and_come_out_as_lines(at: Run, broker: FakeBroker) -> None:
     assert at("send", "q", "--json", stdin=b"one\n\ntwo\r\nlast, without an end").json["sent"] == 4
-    assert at("receive", "q", "--timeout", 0.1).out == "one\n\ntwo\nlast, without an end\n"
+    assert at("receive", "q", "-n", 4).out == "one\n\ntwo\nlast, without an end\n"
     assert left(broker) == 0
 
 
@@ -294,24 +294,24 @@ def test_what_goes_to_no_queue_is_said_and_fails_where_it_is_mandatory(at: Run, 
 def test_a_file_and_its_properties(at: Run, tmp_path: Any) -> None:
     (tmp_path / "lines").write_bytes(b"a\n\xff\n")
     at("send", "q", "--file", tmp_path / "lines", "-P", "n=1", "--subject", "s", "--ttl", 60)
-    first, second = map(json.loads, at("receive", "q", "--json", "--timeout", 0.1).out.splitlines())
+    first, second = map(json.loads, at("receive", "q", "--json", "-n", 2).out.splitlines())
     assert first["body"] == "a" and first["properties"] == {"n": 1} and first["subject"] == "s" and first["ttl"] == 60
     assert second["body_base64"] == "/w==" and "body" not in second
 
 
 def test_print_headers_leaves_the_body_away(at: Run, broker: FakeBroker) -> None:
     fill(broker, b"body", b"\xff")
-    shown = [json.loads(line) for line in at("receive", "q", "--timeout", 0.1, "--print", "headers").out.splitlines()]
+    shown = [json.loads(line) for line in at("receive", "q", "-n", 2, "--print", "headers").out.splitlines()]
     assert [sorted(line) for line in shown] == [["delivery_count", "position"]] * 2
     fill(broker, b"body")
-    assert at("receive", "q", "--timeout", 0.1, "--print", "none").out == ""
+    assert at("receive", "q", "-n", 1, "--print", "none").out == ""
     assert left(broker) == 0
 
 
 def test_exactly_count_are_taken_and_the_rest_is_untouched(at: Run, broker: FakeBroker) -> None:
     fill(broker, *(b"%d" % n for n in range(10)))
     assert at("receive", "q", "-n", 3).out == "0\n1\n2\n"
-    seen = [json.loads(line) for line in at("receive", "q", "--browse", "--json", "--timeout", 0.1).out.splitlines()]
+    seen = [json.loads(line) for line in at("receive", "q", "--browse", "--json", "--timeout", 1).out.splitlines()]
     assert [m["body"] for m in seen] == [str(n) for n in range(3, 10)]
     assert {m["delivery_count"] for m in seen} == {0}
     assert left(broker) == 7
@@ -319,10 +319,10 @@ def test_exactly_count_are_taken_and_the_rest_is_untouched(at: Run, broker: Fake
 
 def test_release_gives_back_at_the_end_and_reject_discards(at: Run, broker: FakeBroker) -> None:
     fill(broker, b"1", b"2")
-    assert at("receive", "q", "--release", "--timeout", 0.1).out == "1\n2\n"
+    assert at("receive", "q", "--release", "--timeout", 1).out == "1\n2\n"
     assert left(broker) == 2
     assert at("receive", "q", "--reject", "-n", 1).out == "1\n"
-    assert at("receive", "q", "--timeout", 0.1).out == "2\n"
+    assert at("receive", "q", "-n", 1).out == "2\n"
 
 
 def test_what_cannot_be_printed_stays_in_the_queue(
@@ -339,7 +339,7 @@ def test_what_cannot_be_printed_stays_in_the_queue(
     out = SimpleNamespace(buffer=Broken(), fileno=lambda: 99, write=lambda text: None, flush=lambda: None)
     monkeypatch.setattr("mantamq.client.cli_messages.sys", SimpleNamespace(stdout=out))
     monkeypatch.setattr("mantamq.client.cli_messages.os.dup2", lambda old, new: redirected.append(new))
-    assert at("receive", "q", "--timeout", 0.1).code == 1
+    assert at("receive", "q", "--timeout", 1).code == 1
     assert redirected == [99]
     monkeypatch.undo()
     assert left(broker) == 5

@@ -54,8 +54,8 @@ def test_maxsize(broker):
     with pytest.raises(queue.Full):
         handle.put(3, timeout=0.01)
     threading.Timer(0.02, handle.get).start()
-    handle.put(3, timeout=5)
-    assert [handle.get(timeout=5), handle.get(timeout=5)] == [2, 3]
+    handle.put(3, timeout=20)
+    assert [handle.get(timeout=20), handle.get(timeout=20)] == [2, 3]
 
 
 def test_batches_are_all_or_none(handle):
