@@ -60,6 +60,11 @@ class Plan:
                 f"a broker has at least one warm queue replica (spares) and one that keeps queues (queue_actors_max), "
                 f"not {self.spares} and {self.queue_actors_max}"
             )
+        if not 0 <= self.client_port <= 65536 - self.brokers:
+            raise LocalError(
+                f"{self.brokers} brokers' client ports cannot count up from {self.client_port}: name one of 1 to "
+                f"{65536 - self.brokers:,}, or 0 for any free ones"
+            )
         least, most = MESSAGE_BYTES
         if not least <= self.message_bytes <= most:
             raise LocalError(

@@ -22,7 +22,7 @@ INSTALL = "pip install 'mantamq[events]'"
 
 def missing() -> str:
     """What the tap needs and this Python lacks, "" for nothing."""
-    return next((name for name in ("pyarrow", "fsspec") if importlib.util.find_spec(name) is None), "")
+    return " and ".join(name for name in ("pyarrow", "fsspec") if importlib.util.find_spec(name) is None)
 
 
 def check(directory: str) -> None:
@@ -30,7 +30,10 @@ def check(directory: str) -> None:
     LocalError: events are wanted, and cannot be kept with what is installed here.
     """
     if directory and missing():
-        raise LocalError(f'keeping events needs {missing()}: {INSTALL}, or start without (events=None, "off")')
+        raise LocalError(
+            f"keeping events needs {missing()}, not installed here: {INSTALL}, or start without (`mantamq up --events "
+            "off`, start_cluster(events=None))"
+        )
 
 
 def launch(supervisor: Supervisor, node: Node) -> None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from .cli_status import broker_state
-from .console import Json, Namespace, Ray, agree, err, out, running, say, table_of
+from .console import Json, Namespace, Ray, agree, err, meant, out, running, say, table_of
 
 PATIENCE_S = 2.0
 """What takes longer is shown."""
@@ -37,6 +37,7 @@ def add(
 ) -> None:  # fmt: skip
     """Let a broker join, and wait until it has everything."""
     cluster = running(address, namespace)
+    meant(cluster, address, "This would add a broker to a cluster")
     began = time.monotonic()
     with _shown("joins") as told:
         broker = cluster.add_broker(node, timeout_s=timeout, progress=told)
@@ -54,6 +55,7 @@ def remove(
 ) -> None:  # fmt: skip
     """Let a broker leave for good: its clients go to other members, nothing is lost."""
     cluster = running(address, namespace)
+    meant(cluster, address, f"This would take {name} from a cluster")
     members = cluster.status()["brokers"]
     left = [broker for broker in members if broker != name]
     if len(left) == 2 and name in members:
@@ -72,6 +74,7 @@ def remove(
 def rebalance(timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
     """Spread the brokers over the hosts, so that one may fail: one by one they join elsewhere, and then leave."""
     cluster = running(address, namespace)
+    meant(cluster, address, "This would move the brokers of a cluster")
     with err.status("looking") as shown:
         cluster.rebalance(timeout, shown.update)
     _remember(cluster)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from ..protocol.errors import LocalError
+from ..protocol.limits import MESSAGE_BYTES
 from .cli_status import held_queues
-from .console import Json, Namespace, Ray, agree, asker, err, out, running, say, show, size
+from .console import Json, Namespace, Ray, agree, asker, err, meant, out, running, say, show, size
 
 Start = Annotated[
     str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
@@ -23,6 +24,16 @@ def register(app: typer.Typer) -> None:
     app.command()(down)
 
 
+def _message(text: str) -> str:
+    least, most = MESSAGE_BYTES
+    if not least <= size(text) <= most:
+        raise typer.BadParameter(
+            f"a message has 1KiB to {most >> 20}MiB (a frame carries no more), not {text}: what is larger is sent in "
+            "pieces, or kept elsewhere"
+        )
+    return text
+
+
 def up(
     brokers: Annotated[int, typer.Option(min=1, help="how many brokers")] = 3,
     address: Start = "",
@@ -30,24 +41,31 @@ def up(
     token: Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="clients must present it; none: no check")] = "",
     slice_ms: Annotated[int, typer.Option(min=1, help="an owner's time on a contended queue")] = 20,
     spares: Annotated[int, typer.Option(min=1, help="warm spare queue actors per broker")] = 2,
-    client_port: Annotated[int, typer.Option(help="brokers' client ports count up from here; 0: any free ones")] = 0,
+    client_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="brokers' client ports count up from here; 0: any free ones")
+    ] = 0,
     bind: Annotated[str, typer.Option(help="host that all listeners bind; else each Ray node's own address")] = "",
     events: Annotated[str, typer.Option(help="keep the event table in this directory or URL; off: not at all")] = "",
     events_keep_days: Annotated[float, typer.Option(min=0, help="events that are older go; 0: never")] = 7.0,
     events_keep_gb: Annotated[float, typer.Option(min=0, help="beyond this size the oldest go; 0: never")] = 10.0,
     max_message_size: Annotated[
-        str, typer.Option(help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
+        str, typer.Option(callback=_message, help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
     ] = "8MiB",
     rebalance: Annotated[bool, typer.Option(help="when a host comes or comes back, brokers move there")] = True,
     as_json: Json = False,
 ) -> None:
     """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
-    from ..actors import local_ray
+    from ..actors import local_ray, tapping
+    from ..actors.book import Plan
     from ..actors.cluster import start_cluster, start_ray_head
 
     max_message_bytes = size(max_message_size)
     own = not address
+    # What cannot be is said before anything is started.
+    Plan(brokers, spares=spares, client_port=client_port, message_bytes=max_message_bytes)
+    tapping.check("" if events == "off" else events)
     _refuse_another(own, namespace, token)
+    table = events or _events()
     with err.status("starting") as progress:
         if own:
             progress.update("starting Ray")
@@ -55,7 +73,7 @@ def up(
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
-                spares=spares, client_port=client_port or None, bind=bind or None, events=events or _events(),
+                spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
                 max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance,
             )  # fmt: skip
@@ -67,13 +85,14 @@ def up(
     if address == "auto":  # what that is may be another Ray tomorrow
         address = cluster.ray_address
     local_ray.remember(address=address, namespace=namespace, ray_is_ours=own, members=cluster.addresses)
-    warnings = [*cluster.status()["warnings"], *_per_host(cluster, events)]
+    warnings = [*cluster.status()["warnings"], *([] if events else _per_host(cluster, table))]
     if as_json:
         members = {"address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings}
         say("", members, True)
         return
+    out.print(f"running on Ray at {address}", highlight=False, markup=False, soft_wrap=True)
     show([{"broker": b, "clients connect to": a} for b, a in cluster.addresses.items()],
-         ["broker", "clients connect to"], False, f"running on Ray at {address}")  # fmt: skip
+         ["broker", "clients connect to"], False)  # fmt: skip
     for line in warnings:
         err.print(f"warning: {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     out.print("Try `mantamq queue add orders`, `mantamq status`; stop it with `mantamq down`.", markup=False)
@@ -107,6 +126,7 @@ def down(
         if local_ray.head_processes():
             loss = f"the cluster cannot be asked what is in it ({error}), its Ray is stopped with all there is"
     if cluster is not None:
+        meant(cluster, address, "This would stop")
         loss = contents(cluster)
     if loss:
         agree(loss, yes)
@@ -176,13 +196,13 @@ def _refuse_another(own: bool, namespace: str, token: str) -> None:
         )
 
 
-def _per_host(cluster: Any, events: str) -> list[str]:
+def _per_host(cluster: Any, table: str) -> list[str]:
     """A directory that nobody has named is of one host, and whoever keeps the events may move to another."""
     hosts = {address.rpartition(":")[0] for address in cluster.addresses.values()}
-    if len(hosts) < 2 or events or _events() == "off":
+    if len(hosts) < 2 or table == "off":
         return []
     return [
-        f"events go to {_events()} on whatever host their keeper runs, and it may move: name a directory or URL that "
+        f"events go to {table} on whatever host their keeper runs, and it may move: name a directory or URL that "
         "all hosts see, with --events"
     ]
 

@@ -17,6 +17,8 @@ import psutil
 import typer
 from rich.markup import escape
 
+from ..protocol.errors import LocalError
+from . import console
 from .addresses import split_host
 from .console import Broker, Json, Token, addresses, out
 from .errors import MantaError, Unauthorized
@@ -89,8 +91,8 @@ def _free_mb() -> int:
 
 def _cluster(broker: str, token: str) -> Iterator[Finding]:
     try:
-        connection = connect(addresses(broker), token)
-    except MantaError as error:
+        connection = console.connection(broker, token)
+    except (MantaError, LocalError) as error:
         yield FAIL, "cluster", str(error)
         try:  # one that has lost the majority still says so to those who only look
             with connect(addresses(broker), token, rescue=True) as looking:

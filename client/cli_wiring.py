@@ -10,7 +10,7 @@ import typer
 from rich.live import Live
 
 from ..protocol.errors import LocalError
-from .console import Broker, Json, Token, connection, out, say, show, table_of
+from .console import Broker, Json, Token, connection, meant_by, out, say, show, table_of
 from .errors import InUse, NotEmpty
 from .sheets import Sheet
 
@@ -68,6 +68,8 @@ def queue_delete(
 ) -> None:  # fmt: skip
     """Delete a queue; one with messages or consumers only with --force."""
     with connection(broker, token) as c:
+        if force:
+            meant_by(c, broker, f"This would delete {name!r} of a cluster, with what is in it")
         try:
             c.delete_queue(name, if_unused=not force, if_empty=not force)
         except (NotEmpty, InUse) as error:
@@ -90,6 +92,7 @@ def queue_purge(
 ) -> None:  # fmt: skip
     """Discard a queue's available messages."""
     with connection(broker, token) as c:
+        meant_by(c, broker, f"This would discard the messages of {name!r} in a cluster")
         purged = c.purge(name, count)
     say(f"{purged:,} messages discarded from {name}", {"queue": name, "purged": purged}, as_json)
 
@@ -99,6 +102,7 @@ def queue_reset(name: str, broker: Broker = "", token: Token = "", as_json: Json
 
     Refused where it goes on, or would if somebody came back. Browse first what is left: it goes with the queue."""
     with connection(broker, token) as c:
+        meant_by(c, broker, f"This would give up {name!r} of a cluster")
         c.reset_queue(name)
     say(f"queue {name} given up: declare it again to begin anew", {"queue": name, "reset": True}, as_json)
 

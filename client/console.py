@@ -16,7 +16,8 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from ..protocol.errors import LocalError
-from .errors import MantaError
+from .addresses import split_host
+from .errors import Invalid, MantaError, NoCluster
 from .sheets import Sheet
 from .sync import Connection, connect
 
@@ -29,8 +30,27 @@ EXTRA_OF = {
 }  # fmt: skip
 """Module -> the extra of the package that brings it; "" for the package itself."""
 
+
+def _brokers(text: str) -> str:
+    """Raises:
+    typer.BadParameter: it is not "host:port", or several.
+    """
+    for one in text.split(",") if text else ():
+        try:
+            split_host(one)
+        except Invalid:
+            raise typer.BadParameter(
+                f"it is host:port, as `mantamq broker list` shows it, not {one.strip()!r}; leave it away for the "
+                "cluster that runs here"
+            ) from None
+    return text
+
+
 Broker = Annotated[
-    str, typer.Option("--broker", "-b", help="host:port of a broker; by default the cluster that runs here")
+    str,
+    typer.Option(
+        "--broker", "-b", callback=_brokers, help="host:port of a broker; by default the cluster that runs here"
+    ),
 ]
 Token = Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="what the cluster asks its clients for")]
 Ray = Annotated[str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port')]
@@ -40,11 +60,17 @@ Json = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 
 def remembered() -> list[str]:
     """Client addresses of the cluster that `mantamq up` started here: known without asking Ray."""
+    members = _known("members")
+    return [str(address) for address in members.values()] if isinstance(members, dict) else []
+
+
+def _known(name: str) -> Any:
+    """What `mantamq up` wrote down, None for nothing: as `actors.local_ray.recall`, without Ray."""
     home = Path(os.environ.get("MANTAMQ_HOME") or Path.home() / ".mantamq")
     try:
-        return [str(address) for address in json.loads((home / "state.json").read_text())["members"].values()]
-    except (OSError, ValueError, KeyError, AttributeError):
-        return []
+        return json.loads((home / "state.json").read_text())[name]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def addresses(broker: str) -> str | list[str] | None:
@@ -53,8 +79,18 @@ def addresses(broker: str) -> str | list[str] | None:
 
 
 def connection(broker: str, token: str, rescue: bool = False) -> Connection:
-    """Connect as the options say. `rescue`: as in `connect`."""
-    return connect(addresses(broker), token, rescue=rescue)
+    """Connect as the options say. `rescue`: as in `connect`.
+
+    Raises:
+        LocalError: no cluster was named, and there is none.
+        MantaError: as `connect`.
+    """
+    try:
+        return connect(addresses(broker), token, rescue=rescue)
+    except NoCluster as error:
+        if isinstance(error.__cause__, LocalError):  # without what a program could do instead
+            raise error.__cause__ from None
+        raise
 
 
 def running(address: str, namespace: str) -> Any:
@@ -149,8 +185,11 @@ def _missing(modules: list[str], extra: str) -> str:
     return f"this needs {names}, which {'are' if first else 'is'} not installed here: pip install '{what}'"
 
 
-def agree(question: str, yes: bool) -> None:
+def agree(question: str, yes: bool, otherwise: str = "say --yes if that is meant") -> None:
     """Ask on a terminal whether to go on, unless `yes` says so.
+
+    Args:
+        otherwise: what to do where there is no terminal.
 
     Raises:
         LocalError: the answer is no, or there is no terminal to ask on.
@@ -158,10 +197,41 @@ def agree(question: str, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and err.is_terminal):
-        raise LocalError(f"{question}: say --yes if that is meant")
+        raise LocalError(f"{question}: {otherwise}")
     err.print(f"{question}. Go on? [y/N] ", end="", highlight=False, markup=False, soft_wrap=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise LocalError("nothing was changed")
+
+
+def named(address: str = "") -> bool:
+    """Whether anything says which cluster is meant: this option, what `mantamq up` wrote down, or RAY_ADDRESS. If not,
+    it is one in whatever Ray runs on this machine."""
+    return bool(address or remembered() or _known("address") or os.environ.get("RAY_ADDRESS"))
+
+
+def meant(cluster: Any, address: str, what: str) -> None:
+    """Ask before `what` is done to a cluster that nobody has named.
+
+    Raises:
+        LocalError: it is not the one, or there is no terminal to ask on.
+    """
+    if not named(address):
+        where = f"--address {cluster.ray_address} --namespace {cluster.namespace}"
+        agree(
+            f"no cluster was named, and none was started from here. {what}: the one with brokers at "
+            f"{', '.join(cluster.addresses.values()) or 'no address'}, in the Ray at {cluster.ray_address}",
+            False, f"name it if it is meant, {where}",
+        )  # fmt: skip
+
+
+def meant_by(connection: Connection, broker: str, what: str) -> None:
+    """As `meant`, of the cluster that a connection has found."""
+    if not named(broker):
+        at = ", ".join(connection.members.values()) or connection.address
+        agree(
+            f"no cluster was named, and none was started from here. {what}: the one with brokers at {at}",
+            False, f"name it if it is meant, --broker {connection.address}",
+        )  # fmt: skip
 
 
 def size(text: str) -> int:

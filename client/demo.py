@@ -302,7 +302,7 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> 
                 _print(console, table, len(rows), seconds)
             told = _analyse(console, table, report) if report and events else None
             if without:
-                console.print(f"No analysis of the events: {without}", markup=False, highlight=False, soft_wrap=True)
+                console.print(f"No analysis of the events: {without}", markup=False, highlight=False)
         finally:
             cluster.stop()
     if as_json:
@@ -376,10 +376,10 @@ def _analyse(console: Console, table: list[dict[str, Any]], report: Path) -> dem
             told = demo_events.ask(report, status.update)
     except Exception as error:  # whatever is wrong with Spark here, the flights have been counted
         line = str(error).strip().partition("\n")[0] or type(error).__name__
-        console.print(f"No analysis of the events: {line}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"No analysis of the events: {line}", markup=False, highlight=False)
         return None
     for line in demo_events.headline(told, table):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, highlight=False)
     return told
 
 

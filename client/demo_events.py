@@ -20,7 +20,7 @@ class Told:
         rows: how many rows of the table that took.
         tail_rows: how many of them came from the object store.
         p99_ms: queue -> 99th percentile from enqueue to accept, milliseconds.
-        handovers: how often the consume lock went from one broker to another.
+        handovers: how often another broker acquired next: a consume lock also goes where nothing is left to acquire.
         violations: of the guarantees, as the audit found them.
         dropped: events that are missing from the table.
         seconds: Spark's start, and the analysis.
@@ -64,8 +64,7 @@ def headline(told: Told, table: list[dict[str, Any]]) -> list[str]:
     start_s, ask_s = told.seconds
     lines = [
         f"By the events ({told.rows:,} rows, {told.tail_rows:,} of them from the object store): {enqueued:,} enqueued, "
-        f"{accepted:,} accepted, {told.handovers:,} hand-overs, p99 {worst[1]:,.1f} ms from enqueue to accept "
-        f"({worst[0]}).",
+        f"{accepted:,} accepted, p99 {worst[1]:,.1f} ms from enqueue to accept ({worst[0]}).",
         f"Spark on Ray started in {start_s:.1f} s and took {ask_s:.1f} s; the report is in {told.report}.",
     ]
     differs = told.differs(table)

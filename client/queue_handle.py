@@ -68,6 +68,7 @@ def _where(addresses: tuple[str, ...] | None, token: str) -> tuple[Any, str]:
 async def _async_connection(addresses: tuple[str, ...] | None, token: str) -> AsyncConnection:
     """This event loop's connection to a cluster, shared by its handles."""
     loop = asyncio.get_running_loop()
+    found: tuple[Any, str] | None = None
     for key in [key for key in _async_connections if key[0].is_closed()]:
         del _async_connections[key]
     key = (loop, addresses, token)
@@ -75,10 +76,16 @@ async def _async_connection(addresses: tuple[str, ...] | None, token: str) -> As
     if opening is not None and opening.done():
         if opening.cancelled() or opening.exception() is not None or opening.result().failed:
             opening = None
+        elif addresses is None and opening.result()._seeking:
+            found = await asyncio.to_thread(_elsewhere, opening.result(), token)
+            if found is not None and _async_connections.get(key) is opening:
+                opening = None
+            else:  # or somebody else has opened another meanwhile
+                opening = _async_connections.get(key)
     if opening is None:
 
         async def open() -> AsyncConnection:
-            return await connect_async(*await asyncio.to_thread(_where, addresses, token))
+            return await connect_async(*(found or await asyncio.to_thread(_where, addresses, token)))
 
         opening = _async_connections[key] = loop.create_task(open())
     return await asyncio.shield(opening)
@@ -98,7 +105,7 @@ def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
         return connection
 
 
-def _elsewhere(connection: Connection, token: str) -> tuple[Any, str] | None:
+def _elsewhere(connection: Connection | AsyncConnection, token: str) -> tuple[Any, str] | None:
     """Where the cluster is that the rule names now, when `connection` has lost its broker and it is another cluster:
     the old one would be looked for until its time is over. The old connection goes on doing so for whoever uses it."""
     if not connection._seeking:

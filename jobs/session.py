@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
+from . import quiet
 from .ray_nodes import without_java
 
 if TYPE_CHECKING:
@@ -314,7 +315,8 @@ def _on_ray(executors: int, cores: int, memory: str, resource: str | None, setti
     if wanted:
         for actor in ("executor", "master"):
             settings[f"spark.ray.raydp_spark_{actor}.actor.resource.{wanted}"] = "0.01"
-    return raydp.init_spark("mantamq", executors, cores, memory, configs=settings)
+    with quiet.java():
+        return raydp.init_spark("mantamq", executors, cores, memory, configs=settings)
 
 
 def _wait_executors(spark: SparkSession, executors: int, say: Callable[[str], None]) -> None:

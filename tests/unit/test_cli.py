@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import io
 import json
 import subprocess
@@ -18,6 +19,7 @@ import typer
 from fake_broker import FakeBroker
 from mantamq.client import cli, cli_doctor, connect
 from mantamq.client.cli_wiring import _rates, pairs
+from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
 
@@ -104,18 +106,38 @@ def left(broker: FakeBroker) -> int:
         ["perftest", "--mode", "odd"],
         ["perftest", "--size", "1"],
         ["up", "--brokers", "0"],
+        ["up", "--max-message-size", "huge"],
+        ["up", "--max-message-size", "10"],
+        ["up", "--max-message-size", "25MiB"],
+        ["up", "--client-port", "65536"],
+        ["stat", "--broker", "nowhere"],
+        ["queue", "list", "--broker", "127.0.0.1:1,127.0.0.1:65536"],
     ],
 )
 def test_wrong_arguments_are_code_2(run: Run, words: list[str]) -> None:
     ran = run(*words)
     assert ran.code == 2
     assert ran.err.count("\n") == 1 and ran.err.startswith("mantamq") and "--help`" in ran.err
+    option = next((word for word in words if word in ("--max-message-size", "--client-port", "--broker")), "")
+    assert option in ran.err
+
+
+def test_what_cannot_be_started_is_said_before_anything_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mantamq.actors.cluster.start_ray_head", lambda: pytest.fail("Ray was started"))
+    ran = run("up", "--client-port", 65534)
+    assert ran.code == 1 and "3 brokers" in ran.err and "65,533" in ran.err
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name in ("pyarrow", "fsspec") else real(name, *a)
+    )
+    ran = run("up", "--events", "/tmp/events")
+    assert ran.code == 1 and "pyarrow and fsspec" in ran.err and "'mantamq[events]'" in ran.err
+    assert "--events off" in ran.err and ran.err.count("\n") == 1
 
 
 def test_trouble_is_one_line_and_code_1(at: Run, run: Run) -> None:
     for ran in (
         run("stat", "-b", "127.0.0.1:1"),
-        run("stat", "-b", "nowhere"),
         at("stat", "missing"),
         at("queue", "add", "q", "--argument", "a=1"),
         at("queue", "delete", "missing"),
@@ -352,6 +374,62 @@ def test_commands_find_the_remembered_brokers(run: Run, broker: FakeBroker, tmp_
     (tmp_path / "state.json").write_text(json.dumps({"members": {"b1": broker.address}}))
     assert run("queue", "add", "here").code == 0
     assert [q["name"] for q in run("stat", "--json").json] == ["here"]
+
+
+# ---- nothing was named, nothing was written down
+
+
+@pytest.fixture
+def found(run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Whatever Ray there is on this machine has a cluster, with a queue "q"."""
+    cluster = SimpleNamespace(
+        addresses={"b1": broker.address}, nearest=lambda: broker.address, token="", namespace="shop", asked=[],
+        ray_address="10.0.0.9:6379", status=lambda: {"actors": [], "brokers": ["b1"]},
+        stop=lambda: cluster.asked.append("stop"), rebalance=lambda *_: cluster.asked.append("rebalance"),
+        remove_broker=lambda *_, **__: cluster.asked.append("remove"),
+    )  # fmt: skip
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("mantamq.actors.cluster.find_cluster", lambda *_: cluster)
+    with connect(broker.address) as connection:
+        connection.declare_queue("q")
+    return cluster
+
+
+@pytest.mark.parametrize(
+    "words", [["down"], ["down", "--yes"], ["rebalance"], ["broker", "remove", "b1"]], ids=" ".join
+)
+def test_a_cluster_that_nobody_named_is_not_stopped_or_changed(
+    run: Run, found: Any, broker: FakeBroker, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run(*words)
+    assert (ran.code, ran.out, ran.err.count("\n"), found.asked) == (1, "", 1, [])
+    assert "no cluster was named" in ran.err and broker.address in ran.err
+    assert "--address 10.0.0.9:6379 --namespace shop" in ran.err
+    run(*words, "--address", "10.0.0.9:6379", *(["--yes"] if "remove" in words else []))
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.9:6379")
+    run(*words, *(["--yes"] if "remove" in words else []))
+    assert len(found.asked) == 2
+
+
+@pytest.mark.parametrize("words", [["reset"], ["purge"], ["delete", "--force"]], ids=" ".join)
+def test_nor_is_anything_of_it_discarded(run: Run, found: Any, broker: FakeBroker, words: list[str]) -> None:
+    fill(broker, b"1")
+    ran = run("queue", *words, "q")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert "no cluster was named" in ran.err and f"--broker {broker.address}" in ran.err
+    assert left(broker) == 1
+    assert "no cluster was named" not in run("queue", *words, "q", "-b", broker.address).err
+
+
+def test_where_there_is_none_nothing_is_said_of_programs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: object) -> None:
+        raise LocalError("there is no Ray on this machine")
+
+    monkeypatch.setattr("mantamq.actors.cluster.find_cluster", nowhere)
+    for words in (["stat"], ["send", "q"], ["doctor"]):
+        ran = run(*words)
+        assert ran.code == 1 and "there is no Ray on this machine" in ran.out + ran.err
+        assert 'connect("local")' not in ran.out + ran.err
 
 
 # ---- doctor

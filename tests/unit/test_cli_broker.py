@@ -54,6 +54,7 @@ def cluster() -> MadeUp:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any, cluster: MadeUp) -> Run:
     monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.0:6379")  # so it is named
     monkeypatch.setattr(cli_broker, "out", Console(width=200))
     monkeypatch.setattr(cli_broker, "running", lambda address, namespace: cluster)
 

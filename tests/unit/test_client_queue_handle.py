@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import queue
 import sys
@@ -134,6 +135,23 @@ def test_a_connection_to_a_cluster_that_is_gone_is_not_used_for_the_one_that_the
         while not connection._seeking:
             assert time.monotonic() < end, "the loss is not noticed"
             time.sleep(0.002)
+
+
+async def test_nor_by_the_asyncio_twins(monkeypatch):
+    for _ in range(2):
+        with FakeBroker() as cluster:
+            address = cluster.address
+            monkeypatch.setattr(
+                "mantamq.client.queue_handle.find_or_start", lambda token, start=True, a=address: ([a], token)
+            )
+            handle = Queue("q")
+            async with asyncio.timeout(5):
+                await asyncio.gather(*(handle.put_async(n) for n in range(3)))
+                assert sorted([await handle.get_async() for _ in range(3)]) == [0, 1, 2]
+        connection = list(handle._async_links)[-1]
+        async with asyncio.timeout(5):
+            while connection._seeking is None:
+                await asyncio.sleep(0.002)
 
 
 def test_an_unnamed_queue_goes_with_its_process_and_a_named_one_stays(broker):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
-from mantamq.jobs import session
+from mantamq.jobs import quiet, session
 from mantamq.jobs.ray_nodes import takes_java
 from mantamq.protocol.errors import LocalError
 
@@ -115,3 +117,33 @@ def test_java_17_is_opened_three_times(tmp_path):
         options = settings[f"spark.{where}.extraJavaOptions"]
         assert "--add-opens=java.base/java.lang=ALL-UNNAMED" in options
         assert "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in options
+
+
+def test_of_what_spark_s_java_says_only_ray_s_chatter_is_left_out(monkeypatch):
+    context = pytest.importorskip("pyspark.context")
+    started: list[subprocess.Popen[bytes]] = []
+
+    def launch(conf, popen_kwargs):
+        lines = (
+            "[2026-11-22 06:02:43,890 I 29208 29312] gcs_client.cc:96: GcsClient has no Cluster ID set",
+            "Exception in thread main", "[2026-11-22 06:02:44,1 E 29208 29312] gcs_client.cc:97: it does not answer",
+            "[INFO] of another", "[2026-11-22 06:02:45,890 I 1 2] the last one has no end",
+        )  # fmt: skip
+        started.append(subprocess.Popen(["sh", "-c", 'printf %s "$0" >&2', "\n".join(lines)], **popen_kwargs))
+        return conf
+
+    said: list[bytes] = []
+    over = threading.Event()
+    read = quiet.pass_on
+
+    def pass_on(source):
+        read(source, said.append)
+        over.set()
+
+    monkeypatch.setattr(context, "launch_gateway", launch)
+    monkeypatch.setattr(quiet, "pass_on", pass_on)
+    with quiet.java():
+        assert context.launch_gateway("conf") == "conf"
+    assert context.launch_gateway is launch
+    assert over.wait(10) and started[0].wait(10) == 0
+    assert [line.split()[0] for line in said] == [b"Exception", b"[2026-11-22", b"[INFO]"] and b" E " in said[1]
