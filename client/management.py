@@ -126,7 +126,18 @@ class Management:
         return self._ask(_declare_queue(name, durable, alternate, arguments, passive))
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
-        """Delete a queue with its messages. Raises NotFound, InUse, NotEmpty."""
+        """Delete a queue with its messages.
+
+        Args:
+            if_unused: only if nobody is attached to it as a consumer, at any broker; browsers do not count.
+            if_empty: only if nothing is in it, acquired and rejected messages included. What is sent meanwhile
+                completes if it stays, and fails if it goes.
+
+        Raises:
+            NotFound: there is no such queue.
+            InUse, NotEmpty: it is not so.
+            Unavailable: that could not be found out; the queue stays, ask again.
+        """
         self._ask(_delete_queue(name, if_unused, if_empty))
 
     def reset_queue(self, name: str) -> None:

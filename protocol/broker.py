@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from hmac import compare_digest
-from itertools import count
 from typing import Any
 
 from .commands import Commands
@@ -33,7 +32,19 @@ from .effects import (
     WantSpare,
 )
 from .errors import DELETED, IN_USE, INVALID, LOST, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
-from .events import CLUSTER, AnyEvent, DeleteExchange, DeleteQueue, Entry, Evict, Lost, decode_event, encode_event
+from .events import (
+    CLUSTER,
+    AnyEvent,
+    Condemn,
+    DeleteExchange,
+    DeleteQueue,
+    Entry,
+    Evict,
+    InUse,
+    Lost,
+    decode_event,
+    encode_event,
+)
 from .follower import Follower
 from .frames import (
     Append,
@@ -46,7 +57,6 @@ from .frames import (
     Cancel,
     Cancelled,
     Command,
-    Consume,
     Credit,
     Deliver,
     Delivery,
@@ -91,13 +101,13 @@ from .resets import Resets
 from .session import ReceiverLink, Session, not_attached
 from .standing import Standing
 from .transfers import Transfers, lost_text
+from .using import RESCUE, Using
 from .version import MINOR
 from .waiting import Told
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]
 CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
-RESCUE = "a connection opened for rescue only looks: browse a queue, or connect without rescue"
 
 
 class BrokerMachine(Follower):
@@ -140,6 +150,7 @@ class BrokerMachine(Follower):
         self.office = Office()
         self.investiture = Investiture(self)
         self.transfers = Transfers(self)
+        self.using = Using(self)
         self.told = Told()
         self.resets = Resets(self)
         self._token = token.encode()
@@ -148,9 +159,9 @@ class BrokerMachine(Follower):
         self._requests: dict[int, Request] = {}  # until answered (B1)
         self._waiting: dict[int, Done] = {}  # request number -> what its answer completes
         self._outcomes: dict[int, Outcome] = {}  # my wiring requests that have applied here
-        self._subs: dict[int, tuple[Session, ReceiverLink]] = {}
-        self._next_sub = count(1)
+        self.subs: dict[int, tuple[Session, ReceiverLink]] = {}
         self._timer = 0
+        self._condemned = 0  # queues that were, before the event that is applied
         self.needs_ack = False
 
     # ---- the door
@@ -228,7 +239,7 @@ class BrokerMachine(Follower):
         lost = self.hosts.lost(replica)
         text = "the broker's replica of this queue has stopped: attach again, or use another broker"
         for id, _ in lost:
-            self._detach_receivers(id, UNAVAILABLE, text)
+            self.using.detach_all(id, UNAVAILABLE, text)
         if lost:
             self.request([(id, encode_event(Evict(self.broker, inc))) for id, inc in lost], lambda: None)
         for id, _ in lost:
@@ -285,8 +296,9 @@ class BrokerMachine(Follower):
         self._clients.pop(session.client, None)
         self.transfers.ended(session)
         for link in session.receivers.values():
-            del self._subs[link.sub]
+            del self.subs[link.sub]
             self.send(link.replica, Cancel(link.queue, link.sub, True))
+            self.using.end(link)
         session.receivers.clear()
 
     def close_all(self, text: str, rescue: bool = True) -> None:
@@ -314,12 +326,18 @@ class BrokerMachine(Follower):
         self.lead(request)
         return number
 
+    @property
+    def idle(self) -> bool:
+        """Nothing that was asked for waits for an answer."""
+        return not self._requests
+
     def wiring_request(self, event: AnyEvent, done: Callable[[Outcome], None]) -> None:
         """Order a wiring event; `done` gets its outcome once every connected broker shows it."""
 
         def answered() -> None:
             lagging = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
             done(self._outcomes.pop(number, lagging))
+            self.transfers.settled()
 
         number = self.request([(CLUSTER, encode_event(event))], answered)
 
@@ -362,8 +380,21 @@ class BrokerMachine(Follower):
 
     def _applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """Follow up on an applied event of the cluster stream."""
+        if type(event) is InUse and (event.broker, event.inc) == (self.broker, self.inc):
+            self.using.applied(event, outcome.code != "")
+        elif type(event) is Condemn and not outcome.code:
+            self.transfers.hold()
+        elif self._condemned or self.transfers.held:
+            self._resolved()
+        self._condemned = len(self.wiring.uses.condemned)
         if entry.origin == self.broker and entry.inc == self.inc:
             self._outcomes[entry.number] = outcome
+
+    def _resolved(self) -> None:
+        """Something was condemned; who waits for what comes of it may go on."""
+        self.transfers.resolved()
+        self.using.resumed()
+        self.commands.deleting.resolved()
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         if type(event) is DeleteExchange:
@@ -373,6 +404,7 @@ class BrokerMachine(Follower):
         if definition is None:
             return
         if type(event) is DeleteQueue:
+            self.transfers.deleted(definition.id)
             self._undeclared(definition, DELETED, f"queue {definition.name!r} was deleted")
         elif type(event) is Lost:
             self.transfers.lost.add(definition.id)
@@ -385,7 +417,8 @@ class BrokerMachine(Follower):
 
     def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
         id = definition.id
-        self._detach_receivers(id, code, text)
+        self.using.undeclared(id)
+        self.using.detach_all(id, code, text)
         self._end_senders("", definition.name, code, text)
         self.hosts.forget(id)
 
@@ -399,14 +432,6 @@ class BrokerMachine(Follower):
                     session.end(handle)
                     self.transfers.told(session)
                     self.send(session.peer, Detached(handle, code, text))
-
-    def _detach_receivers(self, id: str, code: str, text: str) -> None:
-        for sub, (session, link) in list(self._subs.items()):
-            if link.queue == id:
-                del self._subs[sub]
-                del session.receivers[link.handle]
-                session.end(link.handle)
-                self.send(session.peer, Detached(link.handle, code, text))
 
     # ---- clients: opening and attaching
 
@@ -437,46 +462,21 @@ class BrokerMachine(Follower):
     def _attach_sender(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
         if session.rescue:
-            self._refuse(session, frame.handle, NOT_ALLOWED, RESCUE)
+            self.refuse(session, frame.handle, NOT_ALLOWED, RESCUE)
             return
         if frame.exchange == "":
             if frame.key is not None and self.wiring.queue(frame.key) is None:
                 text = f"there is no queue {frame.key!r}: declare it first"
-                self._refuse(session, frame.handle, NOT_FOUND, text)
+                self.refuse(session, frame.handle, NOT_FOUND, text)
                 return
         elif self.wiring.exchange(frame.exchange) is None:
             text = f"there is no exchange {frame.exchange!r}: declare it first"
-            self._refuse(session, frame.handle, NOT_FOUND, text)
+            self.refuse(session, frame.handle, NOT_FOUND, text)
             return
         link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
         self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange), link.next))
 
-    def _attach_receiver(self, session: Session, frame: AttachReceiver) -> None:
-        session.check_handle(frame.handle)
-        definition = self.wiring.queue(frame.queue)
-        if definition is None:
-            text = f"there is no queue {frame.queue!r}: declare it first"
-            self._refuse(session, frame.handle, NOT_FOUND, text)
-            return
-        if frame.mode not in ("consume", "browse"):
-            text = f"a receiver's mode is consume or browse, not {frame.mode!r}"
-            self._refuse(session, frame.handle, INVALID, text)
-            return
-        if session.rescue and frame.mode != "browse":
-            self._refuse(session, frame.handle, NOT_ALLOWED, RESCUE)
-            return
-        host = self.hosts.of.get(definition.id)
-        if host is None:
-            text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
-            self._refuse(session, frame.handle, UNAVAILABLE, text)
-            return
-        sub = next(self._next_sub)
-        link = session.add_receiver(frame.handle, definition.id, host, sub)
-        self._subs[sub] = (session, link)
-        self.send(host, Consume(definition.id, sub, frame.mode, frame.accept, session.before(frame)))
-        self.send(session.peer, Attached(frame.handle))
-
-    def _refuse(self, session: Session, handle: int, code: str, text: str) -> None:
+    def refuse(self, session: Session, handle: int, code: str, text: str) -> None:
         """An attach fails. Who attached anew behind another broker may detach before it hears."""
         session.end(handle)
         self.send(session.peer, Detached(handle, code, text))
@@ -495,18 +495,16 @@ class BrokerMachine(Follower):
             link.closing = True
             self.send(link.replica, Cancel(link.queue, link.sub, True))
 
-    def _cancelled(self, peer: str, frame: Cancelled) -> None:
-        session, link = self._subs.pop(frame.sub, (None, None))
-        if session is not None and link is not None:
-            del session.receivers[link.handle]
-            self.send(session.peer, Detached(link.handle))
-
     # ---- clients: receiving
 
     def _flow(self, session: Session, frame: Flow) -> None:
         link = session.flow(frame)
         if link is not None:
-            self.send(link.replica, Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, frame.sure))
+            credit = Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, frame.sure)
+            if link.waits is None:
+                self.send(link.replica, credit)
+            else:
+                link.waits.append(credit)
 
     def _dispose(self, session: Session, frame: Dispose) -> None:
         link = session.dispose(frame)
@@ -514,7 +512,7 @@ class BrokerMachine(Follower):
             self.send(link.replica, Settle(link.queue, link.sub, frame.number, frame.kind, frame.runs))
 
     def _deliver(self, peer: str, frame: Deliver) -> None:
-        found = self._subs.get(frame.sub)
+        found = self.subs.get(frame.sub)
         if found is None:
             return  # it went away meanwhile; its cancel returns the messages
         session, link = found
@@ -522,12 +520,12 @@ class BrokerMachine(Follower):
         self.send(session.peer, Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered))
 
     def _settled(self, peer: str, frame: Settled) -> None:
-        found = self._subs.get(frame.sub)
+        found = self.subs.get(frame.sub)
         if found is not None:
             self.send(found[0].peer, Disposed(found[1].handle, frame.number, frame.lost))
 
     def _drained(self, peer: str, frame: Drained) -> None:
-        found = self._subs.get(frame.sub)
+        found = self.subs.get(frame.sub)
         if found is not None:
             found[1].credit = 0
             self.send(found[0].peer, FlowDrained(found[1].handle))
@@ -568,7 +566,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
     Append: BrokerMachine._append,
     Results: BrokerMachine._results,
     Hosted: lambda machine, peer, frame: machine.hosts.started(frame.queue),
-    Cancelled: BrokerMachine._cancelled,
+    Cancelled: lambda machine, peer, frame: machine.using.cancelled(frame),
     Deliver: BrokerMachine._deliver,
     Settled: BrokerMachine._settled,
     Drained: BrokerMachine._drained,
@@ -589,7 +587,7 @@ _CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
 _CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {
     Open: BrokerMachine._open,
     AttachSender: BrokerMachine._attach_sender,
-    AttachReceiver: BrokerMachine._attach_receiver,
+    AttachReceiver: lambda machine, session, frame: machine.using.attach(session, frame),
     Detach: BrokerMachine._detach,
     Transfer: lambda machine, session, frame: machine.transfers.transfer(session, frame),
     Flow: BrokerMachine._flow,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from .arguments import check_names
-from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from .deleting import Deleting
+from .errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from .frames import Command, QueueCommand, QueueReply, Reply
 from .session import Session
@@ -105,6 +106,7 @@ class Commands:
 
     def __init__(self, broker: BrokerMachine) -> None:
         self._broker = broker
+        self.deleting = Deleting(broker, lambda queue, asked: self._ask(queue, STAT, 0, asked))
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
@@ -189,24 +191,10 @@ class Commands:
         self._order(answer, DeclareQueue(a.name, a.arguments, a.durable, a.alternate))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
-        event = DeleteQueue(a.name)
-        if not (a.if_unused or a.if_empty):
-            self._order(answer, event)
-            return
-
-        def asked(report: dict[str, Any]) -> None:
-            if "error" in report:
-                _tell(answer, report, None)
-                return
-            others = report.get("owner", "") not in ("", self._broker.broker)
-            if a.if_unused and (report.get("consumers") or others):
-                answer(code=IN_USE, text=f"queue {a.name!r} has consumers: cancel them or delete without if_unused")
-            elif a.if_empty and report.get("messages"):
-                answer(code=NOT_EMPTY, text=f"queue {a.name!r} has messages: purge it or delete without if_empty")
-            else:
-                self._order(answer, event)
-
-        self._ask(self._queue_named(a.name), STAT, 0, asked)
+        if a.if_unused or a.if_empty:
+            self.deleting.ask(self._queue_named(a.name), a.if_unused, a.if_empty, answer)
+        else:
+            self._order(answer, DeleteQueue(a.name))
 
     def _declare_exchange(self, answer: Answer, a: DeclareExchangeArguments) -> None:
         if a.passive:

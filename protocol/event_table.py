@@ -21,6 +21,7 @@ from .events import (
     AnyEvent,
     Bind,
     Buried,
+    Condemn,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
@@ -31,6 +32,8 @@ from .events import (
     Evict,
     Expire,
     FlowControl,
+    InUse,
+    Lift,
     Lost,
     Member,
     Own,
@@ -353,6 +356,16 @@ def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]
     yield base._replace(kind=kind, broker=event.member, detail=event.reason)
 
 
+def _in_use(base: Row, event: InUse, done: Applied) -> Iterator[Row]:
+    kind = "in_use" if event.on else "not_in_use"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc)
+
+
+def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:
+    kind = "condemn" if isinstance(event, Condemn) else "lift"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, value=event.number)
+
+
 def _supervise(base: Row, event: Supervise, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="supervise", inc=event.number, detail=event.name)
 
@@ -366,5 +379,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
     DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
-    Lost: _lost, Supervise: _supervise,
+    Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn,
 }  # fmt: skip

@@ -151,7 +151,12 @@ class DeclareQueue(Event, tag=32):
 
 
 class DeleteQueue(Event, tag=33):
+    """`broker`, if not "": only while the queue is condemned by exactly that (`Condemn`)."""
+
     name: str
+    broker: str = ""
+    inc: int = 0
+    number: int = 0
 
 
 class DeclareExchange(Event, tag=34):
@@ -215,6 +220,40 @@ class Lost(Event, tag=40):
     asked: bool = False
 
 
+class InUse(Event, tag=48):
+    """A broker has its first consumer of the queue of that id, or, not `on`, has none any more (`uses.py`)."""
+
+    queue: str
+    broker: str
+    inc: int
+    on: bool
+
+
+class Condemn(Event, tag=49):
+    """The queue of that id is to be deleted, if it is in use nowhere (`if_unused`) and is found empty behind this
+    (`if_empty`). Until it is decided nobody begins to use it, or completes what is sent to it, respectively.
+
+    Attributes:
+        broker, inc, number: who asks, and which of its askings this is.
+    """
+
+    queue: str
+    broker: str
+    inc: int
+    number: int
+    if_unused: bool
+    if_empty: bool
+
+
+class Lift(Event, tag=50):
+    """A `Condemn` is taken back: the queue stays."""
+
+    queue: str
+    broker: str
+    inc: int
+    number: int
+
+
 class Supervise(Event, tag=54):
     """`name` supervises the cluster from here on, under `number`, if that is above the one before: orders of lower
     numbers have no effect at any member (`office.py`)."""
@@ -246,6 +285,9 @@ AnyEvent = (
     | Member
     | FlowControl
     | Lost
+    | InUse
+    | Condemn
+    | Lift
     | Supervise
 )
 

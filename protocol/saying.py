@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .effects import Effect, Multicast
+from .effects import Effect, Multicast, Send
 from .events import CLUSTER
-from .frames import Append
+from .frames import Append, Results
 from .streams import KeeperView, StreamView
 
 if TYPE_CHECKING:
@@ -75,6 +75,25 @@ def say(machine: SequencerMachine, stream: StreamView, effects: list[Effect]) ->
             start = stop + 1
             if complete or start > stream.end:
                 break
+
+
+def answer(
+    machine: SequencerMachine, results: dict[tuple[str, int], list[int]], effects: list[Effect]
+) -> dict[tuple[str, int], list[int]]:
+    """Send the results to their origins, behind what they are told of the streams; returns those that must wait.
+
+    A broker that completes something knows every wiring event that was complete before. Usually order of its link sees
+    to that; one that is too far behind in the cluster stream to be told of it, and cannot be spared, hears no results.
+    """
+    cluster = machine.streams.get(CLUSTER)
+    untold = {peer for peer, _ in cluster.voices.values()} if cluster is not None and cluster.voices else ()
+    waiting: dict[tuple[str, int], list[int]] = {}
+    for (peer, inc), numbers in results.items():
+        if untold and peer in untold:
+            waiting[peer, inc] = numbers
+        else:
+            effects.append(Send(peer, Results(inc, numbers)))
+    return waiting
 
 
 def _batch_end(

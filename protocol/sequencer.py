@@ -45,7 +45,6 @@ from .frames import (
     Promised,
     Request,
     Reset,
-    Results,
     Subscribe,
     Suspect,
     Unsubscribe,
@@ -58,7 +57,7 @@ from .office import Office
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
 from .rejoining import Rejoining
-from .saying import LAZY_MS, say
+from .saying import LAZY_MS, answer, say
 from .streams import KeeperView, Origin, Part, Pending, StreamView
 from .succession import Succession
 from .voters import held_by_majority, majority, recovery_quorum
@@ -324,10 +323,11 @@ class SequencerMachine:
         if self.out and self._is_out(part.origin, origin.inc):
             return  # it was evicted while this waited: nobody is there to be answered
         if part.place <= stream.parts_held(part.origin, origin.inc, pending.number):
-            if stream.commit >= stream.start:
+            if stream.commit >= stream.start and stream.name != CLUSTER:
                 self._part_done(pending)
             else:
                 stream.repeats.append(pending)
+                self._answer(stream)  # of the wiring, once every member shows it
             return
         self.seq += 1
         stream.put(Entry(self.ballot, self.seq, part.origin, origin.inc, pending.number, part.event))
@@ -556,8 +556,7 @@ class SequencerMachine:
                 effects += self.effects
                 self.effects = []
         if self._results:
-            results, self._results = self._results, {}
-            effects.extend(Send(peer, Results(inc, numbers)) for (peer, inc), numbers in results.items())
+            self._results = answer(self, self._results, effects)
         return effects
 
     # ---- for reports

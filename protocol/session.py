@@ -9,7 +9,7 @@ end one sender, receiver or command.
 from __future__ import annotations
 
 from .errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
-from .frames import ACCEPT, REJECT, RELEASE, AttachReceiver, Dispose, Flow, Transfer
+from .frames import ACCEPT, REJECT, RELEASE, AttachReceiver, Credit, Dispose, Flow, Transfer
 from .limits import Limits, too_large
 from .ranges import pairs, size
 from .resuming import Before
@@ -41,9 +41,9 @@ class SenderLink:
 class ReceiverLink:
     """Attributes: queue (its id), replica (the peer that hosts it), sub (the broker's number for the subscription),
     credit (messages it may still be sent), settled (number of its last dispose), closing (what it holds is on its way
-    back, and `Detached` follows)."""
+    back, and `Detached` follows), waits (its grants of credit, while it is not attached yet)."""
 
-    __slots__ = ("closing", "credit", "handle", "queue", "replica", "settled", "sub")
+    __slots__ = ("closing", "credit", "handle", "queue", "replica", "settled", "sub", "waits")
 
     def __init__(self, handle: int, queue: str, replica: str, sub: int) -> None:
         self.handle = handle
@@ -53,6 +53,7 @@ class ReceiverLink:
         self.credit = 0
         self.settled = 0
         self.closing = False
+        self.waits: list[Credit] | None = None
 
 
 class Session:

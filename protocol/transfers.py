@@ -7,6 +7,7 @@ more than this broker may hold is not read until then, and others are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ class Transfers:
         uncommitted_bytes: of transfers that have no answer yet.
         withheld_bytes: of transfers that are committed, and not complete while flow control is on.
         lost: queues that are (`losing.py`).
+        held: queue that may be deleted if it is empty -> what would be complete otherwise; until that is decided.
+        gone: queues that were deleted so, as long as requests are under way from before.
         paused: clients are not read: too much is on its way.
     """
 
@@ -43,6 +46,8 @@ class Transfers:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
         self.lost: set[str] = set()
+        self.held: dict[str, list[Callable[[], None]]] = {}
+        self.gone: set[str] = set()
         self._broker = broker
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
@@ -129,13 +134,59 @@ class Transfers:
 
     def _done(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
-        if self.lost:
-            for queue, _ in parts:
-                if queue in self.lost and session.peer in self._broker.sessions:
-                    text = lost_text(queue.rpartition("#")[0])
-                    self._broker.send(session.peer, Failed(handle, numbers, LOST, text))
-                    return
+        if self.lost or self.held or self.gone:
+            again = partial(self._done, session, handle, numbers, parts, nowhere)
+            if self._failed(session, handle, numbers, parts) or self._holds(parts, again):
+                return
+            self.settled()
         self._complete(session, handle, numbers, nowhere)
+
+    def _failed(self, session: Session, handle: int, numbers: list[int], parts: Parts) -> bool:
+        """Whether some of that was on its way to a queue that is gone and did not count: it has failed then."""
+        for queue, _ in parts:
+            if queue in self.lost or queue in self.gone:
+                name = queue.rpartition("#")[0]
+                code, text = LOST, lost_text(name)
+                if queue in self.gone:
+                    code, text = NOT_FOUND, f"queue {name!r} was deleted, since it was empty: declare it first"
+                if session.peer in self._broker.sessions:
+                    self._broker.send(session.peer, Failed(handle, numbers, code, text))
+                self.settled()
+                return True
+        return False
+
+    # ---- queues that are deleted if they are empty
+
+    def _holds(self, parts: Parts, again: Callable[[], None]) -> bool:
+        """Whether one of the queues may be about to go; `again` is called when that is decided."""
+        for queue, _ in parts:
+            if queue in self.held:
+                self.held[queue].append(again)
+                return True
+        return False
+
+    def hold(self) -> None:
+        """From here on nothing completes that goes to what is condemned, until that is decided."""
+        for id, condemned in self._broker.wiring.uses.condemned.items():
+            if condemned.if_empty:
+                self.held.setdefault(id, [])
+
+    def deleted(self, id: str) -> None:
+        if id in self.held:
+            self.gone.add(id)
+
+    def resolved(self) -> None:
+        """Something is not condemned any more: it is deleted, and what was held for it fails, or it stays."""
+        condemned = self._broker.wiring.uses.condemned
+        for id in [id for id in self.held if id not in condemned]:
+            for again in self.held.pop(id):
+                again()
+        self.settled()
+
+    def settled(self) -> None:
+        """Nothing is under way from before a deletion."""
+        if self.gone and self._broker.idle:
+            self.gone.clear()
 
     def bury(self, peer: str, frame: Bury) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
@@ -146,9 +197,17 @@ class Transfers:
         encoded = encode_event(event)
         parts = [(queue, encoded) for queue in broker.wiring.route(frame.exchange, name)]
         if parts:
-            broker.request(parts, lambda: broker.send(peer, answer))
+            broker.request(parts, lambda: self._buried(peer, frame, parts, answer))
         else:
             broker.send(peer, answer)
+
+    def _buried(self, peer: str, frame: Bury, parts: Parts, answer: Interred) -> None:
+        if self.held and self._holds(parts, lambda: self._buried(peer, frame, parts, answer)):
+            return
+        if self.gone and any(queue in self.gone for queue, _ in parts):
+            self.bury(peer, frame)  # it did not count; those who got it know that they have
+        else:
+            self._broker.send(peer, answer)
 
     def _complete(self, session: Session, handle: int, numbers: list[int], nowhere: list[int]) -> None:
         """Those numbers are complete; of them, those in `nowhere` went to no queue."""

@@ -16,7 +16,7 @@ MINOR = 2
 2: the decisions that are ordered since the first trial from outside, each named where it is:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: who supervises the cluster,
 by a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.sure`,
-`AttachReceiver.before`."""
+`AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, with who asks in `DeleteQueue`: conditions of a deletion."""
 
 
 def spoken(minor: int = MINOR) -> str:

@@ -15,12 +15,26 @@ from typing import Any
 
 import msgspec
 
-from .errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
-from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Lost, Supervise, Unbind
+from .errors import BUSY, EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
+from .events import (
+    AnyEvent,
+    Bind,
+    Condemn,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    InUse,
+    Lift,
+    Lost,
+    Supervise,
+    Unbind,
+)
 from .flow_state import FlowState
 from .limits import DEFAULT
 from .office import NOBODY, Commission
 from .topics import TopicIndex
+from .uses import Uses
 
 TYPES = ("direct", "topic", "fanout", "headers")
 ROUTES_CACHED = 65_536
@@ -93,11 +107,13 @@ class Wiring:
     Attributes:
         flow: whether flow control is on in the cluster.
         supervisor: who supervises the cluster.
+        uses: who uses which queue.
     """
 
     def __init__(self) -> None:
         self.flow = FlowState()
         self.supervisor = NOBODY
+        self.uses = Uses()
         self._queues: dict[str, QueueDefinition] = {}
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: _Exchange(definition) for definition in STANDARD}
@@ -129,8 +145,11 @@ class Wiring:
                     if event.number > self.supervisor.number:
                         self.supervisor = Commission(event.number, event.id, event.name)
                     return Outcome()
+                case InUse() | Condemn() | Lift():
+                    return Outcome(*self.uses.order(event, self._by_id))
                 case _:
                     self.flow.apply(event)
+                    self.uses.ends(event)
                     return Outcome()
         except PeerError as error:
             return Outcome(error.code, error.text)
@@ -151,10 +170,14 @@ class Wiring:
         return Outcome(changed=True, queue=wanted)
 
     def _delete_queue(self, event: DeleteQueue) -> Outcome:
-        known = self._queues.pop(event.name, None)
+        known = self._queues.get(event.name)
         if known is None:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
+        if event.broker and not self.uses.confirms(known.id, event.broker, event.inc, event.number):
+            raise PeerError(BUSY, f"whether queue {event.name!r} may be deleted was not decided in time: ask again")
+        del self._queues[event.name]
         del self._by_id[known.id]
+        self.uses.forget(known.id)
         for exchange in self._exchanges.values():
             gone = [key for key in exchange.bindings if key[0] == event.name]
             for key in gone:
@@ -327,7 +350,7 @@ class Wiring:
         """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
         parts = (self.queues(), self.exchanges(), self.bindings())
         found = [[list(msgspec.structs.astuple(one)) for one in part] for part in parts]
-        return [*found, self.flow.snapshot(), list(self.supervisor)]
+        return [*found, self.flow.snapshot(), list(self.supervisor), self.uses.snapshot()]
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Wiring:
@@ -350,6 +373,8 @@ class Wiring:
                 wiring.flow = FlowState.restore(more[0])
             if len(more) > 1:
                 wiring.supervisor = Commission(*more[1])
+            if len(more) > 2:
+                wiring.uses = Uses.restore(more[2])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise LocalError(
                 f"a wiring snapshot is [queues, exchanges, bindings, flow], as `snapshot` gives it: {error!r}"

@@ -15,6 +15,15 @@ PROMISES: dict[str, list[str]] = {
         "tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die",
         "tests/unit/test_protocol_machines.py::test_how_many_make_a_majority",
     ],
+    "A queue is deleted if_unused or if_empty only where that is so at every broker": [
+        "tests/unit/test_conditional_delete.py::test_a_consumer_without_credit_is_seen_from_every_broker",
+        "tests/unit/test_conditional_delete.py::test_what_is_sent_behind_the_look_does_not_complete",
+        "tests/unit/test_conditional_delete.py::test_the_broker_that_asks_dies_and_the_queue_is_of_use_again",
+    ],
+    "While that is decided, new": [
+        "tests/unit/test_conditional_delete.py::test_who_comes_while_it_is_decided_waits",
+        "tests/unit/test_conditional_delete.py::test_what_is_sent_meanwhile_completes_when_the_queue_stays",
+    ],
     "It heals by itself.": ["tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die"],
     "A standby takes over from a sequencer that dies or stands still": [
         "tests/cluster/test_chaos_short.py::test_nothing_completed_is_lost",

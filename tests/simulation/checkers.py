@@ -6,6 +6,7 @@ Frames are tapped where they are sent and where they arrive; the committed log s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mantamq.protocol import events
@@ -38,6 +39,7 @@ class Watcher:
         self.commits: dict[str, int] = {}
         self.models: dict[str, ModelQueue] = {}
         self.wiring = ModelWiring()
+        self.on_condition: list[Callable[[str, events.Condemn], None]] = []  # a queue is deleted on a condition
         self.gone: set[str] = set()
         self.before_commit: list[Any] = []
         self.on_commit: list[Any] = []
@@ -356,8 +358,10 @@ class Watcher:
         if stream == events.CLUSTER:
             if isinstance(event, events.DeclareQueue):
                 self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
-            if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids:
-                self.gone.add(self.wiring.ids[event.name])
+            if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids and self.wiring.deletes(event):
+                self.gone.add(id := self.wiring.ids[event.name])
+                for found in self.on_condition if event.broker else ():
+                    found(id, self.wiring.condemned[id])
             if isinstance(event, events.Lost):
                 self.gone.add(event.queue)
             self.wiring.apply(event, index)

@@ -198,6 +198,9 @@ class ModelWiring:
                           "amq.match": "headers", "amq.topic": "topic"}  # fmt: skip
         self.bindings: set[tuple[str, str, str]] = set()
         self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
+        self.condemned: dict[str, events.Condemn] = {}  # queue id -> by what
+        self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
         match event:
@@ -206,7 +209,14 @@ class ModelWiring:
                     self.ids[event.name] = f"{event.name}#{index}"
                     self.every.setdefault(event.name, []).append(self.ids[event.name])
                     self.defined[event.name] = (event.arguments, event.durable, event.alternate)
+            case events.Condemn():
+                self.condemn(event)
+            case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Member():
+                self.used(event)
             case events.DeleteQueue():
+                if not self.deletes(event):
+                    return
+                self.used(event)
                 if self.ids.pop(event.name, None):
                     del self.defined[event.name]
                     self.bindings = {binding for binding in self.bindings if binding[1] != event.name}
@@ -227,6 +237,54 @@ class ModelWiring:
                 self.bindings.discard((event.exchange, event.queue, event.key))
             case _:
                 pass
+
+    def condemn(self, event: events.Condemn) -> None:
+        used = event.if_unused and any(id == event.queue for id, _ in self.users)
+        if event.queue in self.ids.values() and event.queue not in self.condemned and not used and self._counts(event):
+            self.condemned[event.queue] = event
+
+    def deletes(self, event: events.DeleteQueue) -> bool:
+        """Whether a deletion on a condition has effect."""
+        stands = self.condemned.get(self.ids.get(event.name, ""))
+        asked = (event.broker, event.inc, event.number)
+        return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)
+
+    def used(self, event: events.AnyEvent) -> None:
+        """Who uses which queue, and which is condemned."""
+        match event:
+            case events.InUse():
+                stands = self.condemned.get(event.queue)
+                if not event.on:
+                    if self._counts(event):
+                        self.users.pop((event.queue, event.broker), None)
+                elif event.queue in self.ids.values() and self._counts(event) and not (stands and stands.if_unused):
+                    self.users[event.queue, event.broker] = event.inc
+            case events.Lift():
+                stands = self.condemned.get(event.queue)
+                if stands and (stands.broker, stands.inc, stands.number) == (event.broker, event.inc, event.number):
+                    del self.condemned[event.queue]
+            case events.DeleteQueue():
+                gone = self.ids.get(event.name, "")
+                self.condemned.pop(gone, None)
+                self.users = {user: inc for user, inc in self.users.items() if user[0] != gone}
+            case events.Evict():
+                self._over(event.broker, event.inc)
+            case events.Rejoin():
+                self._over(event.voter, event.inc - 1)
+            case events.Member():
+                self._over(event.broker, event.inc - event.present)
+            case _:
+                pass
+
+    def _counts(self, event: events.InUse | events.Condemn) -> bool:
+        return event.inc > self.over.get(event.broker, -1)
+
+    def _over(self, broker: str, inc: int) -> None:
+        inc = self.over[broker] = max(inc, self.over.get(broker, -1))
+        self.users = {user: at for user, at in self.users.items() if user[1] != broker or at > inc}
+        self.condemned = {
+            id: stands for id, stands in self.condemned.items() if stands.broker != broker or stands.inc > inc
+        }
 
     def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> list[str]:
         """Names of the queues a message goes to (no alternates of exchanges: the workload has none)."""

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.deleting import Deleting
 from mantamq.protocol.dispatch import Dispatcher, Subscription
 from mantamq.protocol.resuming import Resumption
 from mantamq.protocol.session import Session
 from mantamq.protocol.transfers import Transfers
+from mantamq.protocol.uses import Uses
+from mantamq.protocol.using import Using
 
 Patch = pytest.MonkeyPatch
 
@@ -66,6 +69,39 @@ def what_went_nowhere_is_said_of_others(patch: Patch) -> None:
 def mandatory_makes_no_difference(patch: Patch) -> None:
     add = Session.add_sender
     patch.setattr(Session, "add_sender", lambda self, handle, *rest: add(self, handle, *rest[:3]))
+
+
+def who_is_attached_is_not_ordered(patch: Patch) -> None:
+    """Consumers are attached at once, and the others do not know that the queue is used."""
+    begin = Using.begin
+
+    def hasty(self: Any, session: Any, link: Any, consume: Any) -> None:
+        begin(self, session, link, consume)
+        if link.waits is not None:
+            self._uses[link.queue].waiting.pop(link.sub)
+            self._attach(session, link, consume)
+
+    patch.setattr(Using, "begin", hasty)
+
+
+def nobody_uses_anything(patch: Patch) -> None:
+    patch.setattr(Uses, "_use", lambda self, event, stands: ("", ""))
+
+
+def what_is_sent_meanwhile_completes(patch: Patch) -> None:
+    """Nothing is held while it is decided whether a queue is empty, and what went with it has not failed."""
+    patch.setattr(Transfers, "hold", lambda self: None)
+
+
+def empty_without_a_look(patch: Patch) -> None:
+    """Nobody asks the queue."""
+    look = Deleting.__init__
+
+    def init(self: Any, broker: Any, asked: Any) -> None:
+        look(self, broker, asked)
+        self._look = lambda queue, then: then({"messages": 0, "dying": 0})
+
+    patch.setattr(Deleting, "__init__", init)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

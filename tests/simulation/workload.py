@@ -14,6 +14,7 @@ from mantamq.protocol.limits import DEFAULT, Limits
 from . import sizes
 from .checkers import Watcher
 from .clients import Client, Item, Link
+from .conditions import Conditions
 from .deliveries import Deliveries
 from .drains import Drains
 from .faults import Faults
@@ -38,7 +39,7 @@ QUIET_US = 1_000_000
 CLIENTS = 2_000
 TAIL = 25
 """Frames shown before a violation."""
-CODES = ("", "exists", "not-found", "unavailable")
+CODES = ("", "exists", "not-found", "unavailable", "in-use", "not-empty")
 JOINING = "this broker is joining the cluster: connect to another member"
 ALONE = 0.4
 """So many stories have a queue with one consumer, which gets it in order whatever broker it comes to."""
@@ -91,6 +92,7 @@ class Story:
         self.deliveries = Deliveries(self.world, self.watch)
         self.drains = Drains(self.world, self.watch, self.deliveries)
         self.routes = Routes(self.world)
+        self.conditions = Conditions(self.world, self.watch)
         self.resumes = Resumes(self.world, self.watch)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
@@ -353,6 +355,10 @@ class Story:
             else:
                 client.attach_sender("", name)
                 self.client().attach_receiver(name)
+        elif what < 0.45 and self.temporary:
+            name = rng.choice(self.temporary)
+            conditions = rng.choice([(True, False), (False, True), (False, True), (True, True)])
+            client.command("delete_queue", name=name, if_unused=conditions[0], if_empty=conditions[1])
         elif what < 0.5 and self.temporary:
             self.temporary.remove(name := rng.choice(self.temporary))
             for other in rng.sample(self.clients, len(self.clients) // 2):

@@ -89,7 +89,7 @@ async def test_settlements_on_their_way_are_told_as_lost_and_the_rest_comes_agai
     one, two = await receiver.fetch(5), await receiver.fetch(5)
     cluster.hold(Disposed)
     await session.acknowledge(one)
-    await wait_until(lambda: cluster.call(lambda: cluster.cluster.machines["b1"]._subs))
+    await wait_until(lambda: cluster.call(lambda: cluster.cluster.machines["b1"].subs))
     cluster.shut("b1")
     await there(connection)
     cluster.let_go()

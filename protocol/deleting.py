@@ -1,0 +1,89 @@
+"""A broker's part in deleting queues on a condition: that nobody uses them (`if_unused`), that they are empty.
+
+First the queue is condemned (`uses.py`): that decides in the order of the cluster stream whether it is used, and is
+complete when every broker that serves knows it. From there on what is sent to the queue completes nowhere, so a look
+behind it, in the order of the queue's own stream, finds all that is complete. Then the queue is deleted, or it stays,
+and who was kept waiting hears which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from .errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from .events import CLUSTER, Condemn, DeleteQueue, Lift, encode_event
+from .wiring import Outcome, QueueDefinition
+
+if TYPE_CHECKING:
+    from .broker import BrokerMachine
+
+Answer = Callable[..., Any]
+Asked = Callable[[dict[str, Any]], None]
+Look = Callable[[QueueDefinition, Asked], None]
+"""Ask the queue's replica for its report, in order. Raises PeerError: there is none."""
+
+
+class Deleting:
+    """Of one broker."""
+
+    def __init__(self, broker: BrokerMachine, look: Look) -> None:
+        self._broker = broker
+        self._look = look
+        self._numbers = count(1)
+        self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> what waits for another's deletion of it
+
+    def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
+        broker = self._broker
+        number = next(self._numbers)
+
+        def condemned(outcome: Outcome) -> None:
+            if outcome.code == BUSY:
+                self._again(queue, lambda: self.ask(queue, if_unused, if_empty, answer))
+            elif outcome.code == NOT_FOUND:
+                answer(None, outcome.code, outcome.text)
+            elif outcome.code:
+                keep(outcome.code, outcome.text)
+            elif not if_empty:
+                delete()
+            else:
+                try:
+                    self._look(queue, looked)
+                except PeerError as error:
+                    keep(error.code, error.text)
+
+        def looked(report: dict[str, Any]) -> None:
+            if broker.wiring.by_id(queue.id) is None:
+                answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
+            elif "error" in report:
+                keep(report.get("code", UNAVAILABLE), report["error"])
+            elif "messages" not in report:
+                keep(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more: ask again")
+            elif report["messages"] or report["dying"]:
+                keep(NOT_EMPTY, f"queue {queue.name!r} has messages: purge it or delete without if_empty")
+            else:
+                delete()
+
+        def delete() -> None:
+            event = DeleteQueue(queue.name, broker.broker, broker.inc, number)
+            broker.wiring_request(
+                event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text)
+            )
+
+        def keep(code: str, text: str) -> None:
+            """Also where it is not condemned: another program may see that otherwise."""
+            lift = Lift(queue.id, broker.broker, broker.inc, number)
+            broker.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
+
+        broker.wiring_request(Condemn(queue.id, broker.broker, broker.inc, number, if_unused, if_empty), condemned)
+
+    def _again(self, queue: QueueDefinition, ask: Callable[[], None]) -> None:
+        self._later.setdefault(queue.id, []).append(ask)
+        self.resolved()  # perhaps it has been decided meanwhile
+
+    def resolved(self) -> None:
+        """What was condemned may not be any more."""
+        for id in [id for id in self._later if id not in self._broker.wiring.uses.condemned]:
+            for ask in self._later.pop(id):
+                ask()

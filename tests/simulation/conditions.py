@@ -1,0 +1,106 @@
+"""Queues that are deleted on a condition: `if_unused` deletes none that somebody is attached to, and `if_empty` none with
+a message whose sender has heard, or hears later, that it is complete.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mantamq.protocol import events
+from mantamq.protocol.frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Detached
+
+from .checkers import Watcher
+from .model import Violation, each
+from .world import World
+
+BODY = re.compile(rb"([cu]\d+)/(\d+):(\d+)")
+Number = tuple[str, int, int]
+"""(client id, handle, number)"""
+
+
+class Conditions:
+    """Attributes: unused, empty: how many queues were deleted on that condition."""
+
+    def __init__(self, world: World, watch: Watcher) -> None:
+        self.world, self.watch = world, watch
+        self.unused = self.empty = 0
+        self._asked: dict[tuple[str, int], tuple[str, str]] = {}  # (line, handle) -> broker, queue; consumers
+        self._attached: dict[tuple[str, int], tuple[str, str]] = {}  # those that have heard so -> broker, queue id
+        self._direct: set[tuple[str, int]] = set()  # senders to one queue
+        self._complete: set[Number] = set()
+        self._dead: set[Number] = set()  # went with a queue that was deleted as empty
+        world.taps.append(self._sent)
+        watch.on_condition.append(self._deleted)
+
+    def _client(self, line: str) -> str:
+        user = getattr(self.world.clients.get(line), "user", None)
+        return line if user is None else user.name
+
+    def _sent(self, source: str, target: str, frame: Any) -> None:
+        kind = type(frame)
+        if kind is AttachReceiver:
+            if frame.mode == "consume":
+                self._asked[source, frame.handle] = target, frame.queue
+        elif kind is AttachSender:
+            if frame.exchange == "" and frame.key:
+                self._direct.add((self._client(source), frame.handle))
+        elif kind is Attached:
+            asked = self._asked.get((target, frame.handle))
+            if asked is not None and asked[0] == source:
+                machine = self.world.machines[source]
+                known = machine.wiring.queue(asked[1])
+                if known is not None:
+                    self._attached[target, frame.handle] = source, known.id
+        elif kind is Detach:
+            self._attached.pop((source, frame.handle), None)
+        elif kind is Detached:
+            self._attached.pop((target, frame.handle), None)
+            self._asked.pop((target, frame.handle), None)
+        elif kind is Completed:
+            client = self._client(target)
+            if (client, frame.handle) in self._direct:
+                told = {(client, frame.handle, number) for number in each(frame.ranges)}
+                if told & self._dead:
+                    raise Violation(
+                        f"{target} hears that {sorted(told & self._dead)} are complete: they went with a queue"
+                    )
+                self._complete |= told
+
+    def _deleted(self, id: str, condemned: events.Condemn) -> None:
+        if condemned.if_unused:
+            self.unused += 1
+            self._was_unused(id)
+        if condemned.if_empty:
+            self.empty += 1
+            self._was_empty(id)
+
+    def _was_unused(self, id: str) -> None:
+        for (line, handle), (broker, queue) in self._attached.items():
+            machine = self.world.machines.get(broker)
+            if queue != id or machine is None or line not in machine.sessions:
+                continue
+            if machine.inc > self.watch.wiring.over.get(broker, -1):
+                raise Violation(f"{id} is deleted as unused, and {line} is attached to it at {broker} by {handle}")
+
+    def _was_empty(self, id: str) -> None:
+        """By the replica that has applied most: the look that found it empty is among that."""
+        hosted = [m.queues[id] for name, m in self.world.machines.items() if "." in name and id in m.queues]
+        whole = [one for one in hosted if not one.keeper.blank and one.update is None]
+        if not whole:
+            return
+        state = max(whole, key=lambda one: one.applied).state
+        for position in [*state.available, *(p for held in state.acquired.values() for p in held)]:
+            for first, last in [position] if isinstance(position, tuple) else [(position, position)]:
+                for each_one in range(first, last + 1):
+                    self._goes(id, state.blobs.get(each_one, b""))
+
+    def _goes(self, id: str, blob: bytes) -> None:
+        found = BODY.search(blob)
+        if found is None:
+            return
+        number = found[1].decode(), int(found[2]), int(found[3])
+        if number[:2] in self._direct:
+            self._dead.add(number)
+            if number in self._complete:
+                raise Violation(f"{id} is deleted as empty, and has {number} in it, which is complete")

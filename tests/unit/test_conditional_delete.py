@@ -1,0 +1,283 @@
+"""Queues are deleted on a condition only where it holds everywhere, whoever dies in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cluster_in_memory import Client, MemoryCluster
+from fake_broker import FakeBroker
+from mantamq.client import InUse, NotEmpty, NotFound, connect
+from mantamq.protocol import events
+from mantamq.protocol.frames import (
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Command,
+    Completed,
+    Detach,
+    Detached,
+    Failed,
+    QueueCommand,
+    QueueReply,
+    Reply,
+    Request,
+    Results,
+    Transfer,
+)
+from mantamq.protocol.wiring import Wiring
+from mortal_cluster import MortalCluster
+
+IF_UNUSED, IF_EMPTY = {"if_unused": True}, {"if_empty": True}
+
+
+def declared(cluster: MemoryCluster, broker: str = "b1") -> Client:
+    client = cluster.client(broker)
+    assert client.command("declare_queue", name="q").code == ""
+    return client
+
+
+def consumer(cluster: MemoryCluster, broker: str, mode: str = "consume") -> Client:
+    client = cluster.client(broker)
+    client.send(AttachReceiver(1, "q", mode))
+    return client
+
+
+def sender(cluster: MemoryCluster, broker: str, exchange: str = "", key: str = "q") -> Client:
+    client = cluster.client(broker)
+    client.send(AttachSender(1, exchange, key))
+    client.take(Attached)
+    return client
+
+
+def delete(client: Client, **conditions: bool) -> str:
+    return client.command("delete_queue", name="q", **conditions).code
+
+
+def start_deleting(client: Client, **conditions: bool) -> None:
+    client.send(Command(77, "delete_queue", {"name": "q", **conditions}))
+
+
+def codes(client: Client) -> list[str]:
+    return [reply.code for reply in client.take(Reply) if reply.number == 77]
+
+
+def wirings(cluster: MemoryCluster) -> set[int]:
+    return {cluster.machines[broker].wiring.digest() for broker in cluster.members if broker in cluster.machines}
+
+
+@pytest.mark.parametrize("broker", ["b1", "b2", "b3"])
+def test_a_consumer_without_credit_is_seen_from_every_broker(broker):
+    cluster = MemoryCluster()
+    declared(cluster)
+    held = consumer(cluster, "b2")
+    admin = cluster.client(broker)
+    assert held.take(Attached)
+    assert delete(admin, **IF_UNUSED) == "in-use" and delete(admin, if_unused=True, if_empty=True) == "in-use"
+    another = consumer(cluster, "b2")
+    held.send(Detach(1))
+    assert held.take(Detached) and delete(admin, **IF_UNUSED) == "in-use"
+    another.send(Detach(1))
+    assert another.take(Detached) and delete(admin, **IF_UNUSED) == ""
+    assert len(wirings(cluster)) == 1
+
+
+def test_a_consumer_is_attached_when_others_know_it():
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    held = cluster.hold(Request)
+    client = consumer(cluster, "b2")
+    assert not client.take(Attached)
+    cluster.let_go(held)
+    assert client.take(Attached) and delete(admin, **IF_UNUSED) == "in-use"
+
+
+def test_browsers_and_consumers_that_have_gone_do_not_use_a_queue():
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    browser = consumer(cluster, "b2", "browse")
+    consumer(cluster, "b3").vanish()
+    assert delete(admin, **IF_UNUSED) == "" and browser.take(Detached)
+
+
+def test_a_queue_whose_only_consumer_was_at_a_broker_that_died_is_not_in_use():
+    cluster = MortalCluster()
+    admin = declared(cluster)
+    consumer(cluster, "b3")
+    assert delete(admin, **IF_UNUSED) == "in-use"
+    cluster.kill("b3")
+    cluster.pass_time(5000)
+    assert delete(admin, **IF_UNUSED) == ""
+
+
+def test_a_broker_that_comes_back_knows_who_uses_a_queue():
+    cluster = MortalCluster()
+    declared(cluster)
+    consumer(cluster, "b2")
+    cluster.kill("b3")
+    cluster.pass_time(5000)
+    cluster.add_broker("b3")
+    cluster.pass_time(5000)
+    assert delete(cluster.client("b3"), **IF_UNUSED) == "in-use"
+    assert len(wirings(cluster)) == 1
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_who_comes_while_it_is_decided_waits(empty):
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    if not empty:
+        sender(cluster, "b1").send(Transfer(1, 1, [b"x"]))
+    held = cluster.hold(QueueCommand)
+    start_deleting(admin, if_unused=True, if_empty=True)
+    client = consumer(cluster, "b2")
+    assert held and not client.take(Attached) and not client.take(Detached)
+    cluster.let_go(held)
+    if empty:
+        assert codes(admin) == [""] and [d.code for d in client.take(Detached)] == ["not-found"]
+    else:
+        assert codes(admin) == ["not-empty"] and client.take(Attached)
+        assert delete(admin, **IF_UNUSED) == "in-use"
+
+
+@pytest.mark.parametrize(("exchange", "key"), [("", "q"), ("amq.fanout", "")])
+@pytest.mark.parametrize("broker", ["b1", "b2", "b3"])
+def test_what_is_sent_behind_the_look_does_not_complete(broker, exchange, key):
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    admin.command("bind", exchange="amq.fanout", queue="q")
+    client = sender(cluster, broker, exchange, key)
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    client.send(Transfer(1, 1, [b"late"]))
+    assert held and not client.take(Completed) and not client.take(Failed)
+    cluster.let_go(held)
+    assert codes(admin) == [""] and not client.take(Completed)
+    assert [failed.code for failed in client.take(Failed)] == ["not-found"] or client.take(Detached)
+    assert all(not cluster.machines[b].transfers.gone for b in cluster.members)
+
+
+def test_what_is_answered_after_the_queue_has_gone_does_not_complete():
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    admin.command("bind", exchange="amq.fanout", queue="q")
+    client = sender(cluster, "b2", "amq.fanout", "")
+    late: list[Any] = []
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    results = cluster.hold(Results)
+    client.send(Transfer(1, 1, [b"late"]))
+    assert results and not late
+    cluster._holding = (Results,), late  # pyright: ignore[reportPrivateUsage]
+    mine = [item for item in results if item[0] == "b2"]
+    cluster._inbox += held  # pyright: ignore[reportPrivateUsage]
+    cluster.settle()
+    cluster.let_go([item for item in late if item not in mine])
+    assert codes(admin) == [""]
+    cluster.let_go(mine)
+    assert not client.take(Completed) and [failed.code for failed in client.take(Failed)] == ["not-found"]
+    assert not cluster.machines["b2"].transfers.gone
+
+
+def test_what_is_sent_meanwhile_completes_when_the_queue_stays():
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    client = sender(cluster, "b3")
+    client.send(Transfer(1, 1, [b"there"]))
+    assert client.take(Completed)
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    client.send(Transfer(1, 2, [b"late"]))
+    assert not client.take(Completed)
+    cluster.let_go(held)
+    assert codes(admin) == ["not-empty"] and [c.ranges for c in client.take(Completed)] == [[2, 2]]
+    assert all(not cluster.machines[b].transfers.held for b in cluster.members)
+
+
+def test_what_is_acquired_counts():
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    sender(cluster, "b1").send(Transfer(1, 1, [b"x"]))
+    assert delete(admin, **IF_EMPTY) == "not-empty"
+    assert admin.command("purge", name="q").code == "" and delete(admin, **IF_EMPTY) == ""
+
+
+@pytest.mark.parametrize("frame", [QueueCommand, QueueReply])
+def test_the_broker_that_asks_dies_and_the_queue_is_of_use_again(frame):
+    cluster = MortalCluster()
+    declared(cluster, "b2")
+    admin = cluster.client("b1")
+    client = sender(cluster, "b2")
+    cluster.hold(frame)
+    start_deleting(admin, if_unused=True, if_empty=True)
+    client.send(Transfer(1, 1, [b"x"]))
+    waits = consumer(cluster, "b3")
+    assert not client.take(Completed) and not waits.take(Attached)
+    cluster.kill("b1")
+    cluster.let_go([])
+    cluster.pass_time(5000)
+    assert client.take(Completed) and waits.take(Attached)
+    assert delete(cluster.client("b2"), **IF_EMPTY) == "not-empty"
+
+
+def test_two_that_delete_at_once_both_get_an_answer():
+    cluster = MemoryCluster()
+    one, other = declared(cluster), cluster.client("b2")
+    held = cluster.hold(QueueReply)
+    start_deleting(one, **IF_EMPTY)
+    start_deleting(other, **IF_EMPTY)
+    cluster.let_go(held)
+    assert codes(one) == [""] and codes(other) == ["not-found"]
+
+
+def test_a_sequencer_dies_in_the_middle():
+    cluster = MortalCluster()
+    cluster.add_sequencer()
+    admin = declared(cluster)
+    client = sender(cluster, "b2")
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, if_unused=True, if_empty=True)
+    cluster.kill("sequencer")
+    cluster.pass_time(5000)
+    client.send(Transfer(1, 1, [b"x"]))
+    assert not client.take(Completed)
+    cluster.let_go(held)
+    cluster.pass_time(1000)
+    assert codes(admin) == [""] and not client.take(Completed)
+
+
+def test_a_deletion_counts_only_while_its_condition_stands():
+    wiring = Wiring()
+    id = f"q#{1}"
+    wiring.apply(events.DeclareQueue("q", {}), 1)
+    assert wiring.apply(events.Condemn(id, "b1", 5, 1, True, False), 2).code == ""
+    assert wiring.apply(events.InUse(id, "b2", 1, True), 3).code == "busy"
+    restored = Wiring.restore(wiring.snapshot())
+    assert restored.digest() == wiring.digest()
+    wiring.apply(events.Evict("b1", 5), 4)
+    assert wiring.apply(events.DeleteQueue("q", "b1", 5, 1), 5).code == "busy"
+    assert wiring.apply(events.Condemn(id, "b1", 5, 2, True, False), 6).code == "busy"
+    assert restored.apply(events.DeleteQueue("q", "b1", 5, 2), 4).code == "busy"
+    assert restored.apply(events.DeleteQueue("q", "b1", 5, 1), 5).changed
+    older = Wiring.restore(wiring.snapshot()[:5])
+    assert older.queue("q") and not older.uses.condemned
+
+
+@pytest.mark.timeout(20)
+def test_as_a_program_sees_it():
+    with FakeBroker(2) as cluster, connect(cluster.address) as connection:
+        connection.declare_queue("q")
+        session = connection.session()
+        receiver = session.receiver("q", capacity=0)
+        with pytest.raises(InUse, match="b1"):
+            connection.delete_queue("q", if_unused=True)
+        session.sender("q").send(b"x")
+        session.sync(5)
+        with pytest.raises(NotEmpty, match="purge"):
+            connection.delete_queue("q", if_empty=True)
+        receiver.close()
+        connection.delete_queue("q", if_unused=True)
+        connection.declare_queue("q")
+        connection.delete_queue("q", if_unused=True, if_empty=True)
+        with pytest.raises(NotFound):
+            connection.queue("q")
