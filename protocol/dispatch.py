@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .credit import UNLIMITED, Credit
 from .frames import Deliver
-from .queue import QueueState
+from .queue import Holder, QueueState
 from .ranges import RangeSet, subtract
 from .resuming import Before, Resumption
 
@@ -98,6 +98,10 @@ class Delivered:
         return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered)
 
 
+def _nobodys(holder: Holder) -> bool:
+    return False
+
+
 class Dispatcher:
     """The subscriptions of one queue at one broker.
 
@@ -105,6 +109,7 @@ class Dispatcher:
         taken: positions delivered here whose `Acquire` is not applied yet.
         expiring: positions whose `Expire` is not applied yet.
         resuming: subscription id -> what it held elsewhere, and waits for.
+        leaving: subscription id that is cancelled -> what it held, until that is back.
     """
 
     def __init__(self, state: QueueState) -> None:
@@ -113,6 +118,7 @@ class Dispatcher:
         self.taken = RangeSet()
         self.expiring = RangeSet()
         self.resuming: dict[int, Resumption] = {}
+        self.leaving: dict[int, dict[int, RangeSet]] = {}
         self._turn = 0  # whose turn it is, among the subscriptions in order
 
     # ---- subscriptions
@@ -304,8 +310,9 @@ class Dispatcher:
                 del self.resuming[id]
                 continue
             late = now_ms >= resumption.until_ms
-            subscription.blocked = not late and resumption.awaits(
-                self.state.acquired, lambda holder: holder[:2] == here and self._in_use(holder[2])
+            subscription.blocked = not late and (
+                resumption.awaits(self.state.acquired, lambda holder: holder[:2] == here and self._in_use(holder[2]))
+                or any(resumption.awaits({(*here, a): at}, _nobodys) for a, at in self._leaving())
             )
             if late or (lock and not subscription.blocked):
                 del self.resuming[id]
@@ -313,6 +320,11 @@ class Dispatcher:
             else:
                 again_ms = min(again_ms or resumption.until_ms, resumption.until_ms)
         return again_ms
+
+    def _leaving(self) -> Iterator[tuple[int, RangeSet]]:
+        """Acquisitions of those who have left: neither their `Acquire` nor their `Release` may be applied yet."""
+        for held in self.leaving.values():
+            yield from held.items()
 
     def _in_use(self, acquisition: int) -> bool:
         return any(acquisition in subscription.held for subscription in self.subscriptions.values())

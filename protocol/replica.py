@@ -340,6 +340,7 @@ class ReplicaMachine(Follower):
             if type(event) is Reject and hosted.state.index in hosted.state.batches:
                 self.burials.bury(hosted, hosted.state.index)
         elif isinstance(tag, Cancel):
+            hosted.dispatcher.leaving.pop(tag.sub, None)
             self.send(self.broker, Cancelled(id, tag.sub))
         elif isinstance(tag, Looked):
             hosted.dispatcher.looked(tag)
@@ -378,6 +379,7 @@ class ReplicaMachine(Follower):
             return
         # What was settled before must be ordered before, and so must the acquires.
         self._gather(hosted)
+        hosted.dispatcher.leaving[frame.sub] = subscription.held
         self.submit(hosted, Release(self.broker, hosted.inc, held, frame.requeue), frame)
 
     def _settle(self, frame: Settle) -> None:

@@ -18,6 +18,7 @@ from mantamq.protocol.frames import (
     Delivery,
     Flow,
     Frame,
+    Request,
     Transfer,
 )
 from mantamq.protocol.lock import IDLE_MS
@@ -97,6 +98,20 @@ def test_others_at_the_same_broker_are_not_waited_for():
     back = consumer(memory, "b2", 4, [("b2", 0, [])])
     memory.let_go(held)
     assert back.positions() == [3, 4, 5, 6]
+
+
+def test_what_it_held_at_the_same_broker_comes_first_before_that_is_ordered():
+    """Its line was cut: what it was given there is neither acquired nor back, as far as is committed."""
+    memory, _ = queue_of(6)
+    assert consumer(memory, "b2", 1).positions() == [1]  # b2 has the lock
+    held = memory.hold(Request)
+    old = consumer(memory, "b2", 2)
+    (delivery,) = old.take(Delivery)
+    old.vanish()
+    new = consumer(memory, "b2", 4, [("b2", -1, [delivery.acquisition, 2, 3])])
+    assert held and new.positions() == []
+    memory.let_go(held)
+    assert new.positions() == [2, 3, 4, 5]
 
 
 def test_malformed_runs_end_the_connection():
