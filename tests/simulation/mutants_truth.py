@@ -52,6 +52,11 @@ def what_is_held_elsewhere_is_not_waited_for(patch: Patch) -> None:
     patch.setattr(Resumption, "awaits", lambda self, acquired, others: False)
 
 
+def who_has_just_left_held_nothing(patch: Patch) -> None:
+    """A consumer that comes back is served before what it held here is ordered as acquired, and as released."""
+    patch.setattr(Dispatcher, "_leaving", lambda self: iter(()))
+
+
 def nobody_hears_what_goes_to_no_queue(patch: Patch) -> None:
     patch.setattr(Session, "went_nowhere", lambda self, handle, ranges: None)
 
