@@ -2,9 +2,8 @@
 
 A call that never returns waits at every actor, so that its death is heard of at once; every second the brokers are
 asked whether this is the supervisor still, and the sequencers how they are. What all that means, who is dead, who is to
-be ended and whether anything may be done at all, is decided in `protocol/supervision.py`; this is its shell. A broker
-and its replicas end together and come back blank, under a new incarnation; the sequencer is replaced by a new standby;
-Ownership and single replicas come back alone.
+be ended and whether anything may be done at all, is decided in `protocol/supervision.py`; this is its shell. What comes
+in the place of whoever has gone is `replacing.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, Tick, is_ownership, is_sequencer
+from ..protocol.effects import EVENTS, OWNERSHIP, Tick, is_sequencer
 from ..protocol.errors import LocalError
 from ..protocol.office import Commission
 from ..protocol.supervision import (
@@ -41,13 +40,9 @@ from ..protocol.supervision import (
 )
 from . import tapping
 from .book import broker_of, number_of
-from .broker_actor import BrokerNode
-from .ownership_actor import Ownership
-from .placement import Node, alive_nodes, broker_nodes
+from .placement import alive_nodes
 from .ray_handles import ActorDied, ActorGone
-from .replica_actor import QueueReplica
-from .sequencer_actor import Sequencer
-from .spreading import best, by_turns, emptiest
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
@@ -59,7 +54,6 @@ ASK_S = 2.0
 CONFIRM_S = 1.0
 CONFIRMED_S = 5.0
 """What needs the brokers' word waits so long for it, and is tried again later."""
-VERIFY_S = 30.0
 AGAIN_S = 1.0
 BROKER = "broker"
 
@@ -71,6 +65,7 @@ class LeftAlone(LocalError):
 class Healer:
     """Attributes:
     numbers: kind of actor -> how many names of it were given so far.
+    turns: who is to be replaced.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -78,8 +73,7 @@ class Healer:
         self._supervisor = supervisor
         self._minders: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._dead: dict[str, None] = {}
-        self._healing = ""
+        self.turns = Turns()
         self._polling = False
         self._elected = asyncio.Event()
         self._unready: set[str] = set()  # began badly, so nobody has to hold them for gone
@@ -92,7 +86,7 @@ class Healer:
             self.mind(name)
         for broker in book.of("BrokerNode"):
             if not book[broker].serving:
-                self._spawn(self._serve_when_joined(broker))
+                self.serve_when_joined(broker)
         self._spawn(self._heal_all())
         self._spawn(self._look())
 
@@ -130,16 +124,17 @@ class Healer:
     def under_way(self) -> list[str]:
         """What is being replaced, and why nothing is."""
         leaves = self._supervisor.joiner.leaves
-        names = [name for name in [*self._dead, *([self._healing] if self._healing else [])] if not leaves(name)]
-        found = [f"{name} has died and is being replaced" for name in dict.fromkeys(names) if name != EVENTS]
+        names = [name for name in self.turns.names() if name != EVENTS and not leaves(name)]
+        found = [f"{name} has died and is being replaced" for name in names]
         if self._supervisor.stage_now == "running" and not self._supervisor.supervision.in_office(_now_ms()):
             found.append("no majority of the brokers confirms the supervisor: nothing is replaced until one does")
         return found
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # ---- the machine's shell
 
@@ -166,7 +161,7 @@ class Healer:
             self._supervisor.resign(deed.reason)
         elif kind is Replace:
             log.warning("%s %s: replacing it", deed.name, deed.why)
-            self._dead[deed.name] = None
+            self.turns.add(deed.name)
         elif kind is TellEnd:
             self._spawn(self._tell_end(deed.name, deed.outside))
         elif kind is Kill:
@@ -175,7 +170,7 @@ class Healer:
             self._finish(deed.name, None)
         elif kind is Spared:
             log.warning("%s is left alone: %s", deed.name, deed.why)
-            self._dead.pop(deed.name, None)
+            self.turns.drop(deed.name)
             self._finish(deed.name, LeftAlone(f"{deed.name} is not ended: {deed.why}"))
 
     def _finish(self, name: str, error: Exception | None) -> None:
@@ -230,7 +225,7 @@ class Healer:
 
     async def _confirm_at(self, broker: str, elected: bool) -> None:
         supervisor = self._supervisor
-        asked_ms, handle = _now_ms(), supervisor.book[broker].handle
+        asked_ms, handle, node = _now_ms(), supervisor.book[broker].handle, supervisor.book[broker].node
         try:
             giver = tuple(supervisor.supervision.commission)
             found = await handle.call("confirm", giver, elected, timeout_s=CONFIRM_S)
@@ -240,6 +235,7 @@ class Healer:
         except LocalError:
             self._give(Silent(broker, asked_ms))
             return
+        supervisor.reach.heard(node)
         linked = self._seen[broker] = frozenset(found["linked"])
         holder = Commission(*found["holder"])
         self._give(Confirmed(broker, asked_ms, holder, found["settled"], linked, tuple(found["ballot"])))
@@ -253,7 +249,8 @@ class Healer:
         await asyncio.gather(*(self._watch_one(name) for name in watched if book[name].inc))
 
     async def _watch_one(self, name: str) -> None:
-        asked_ms, handle = _now_ms(), self._supervisor.book[name].handle
+        entry = self._supervisor.book[name]
+        asked_ms, handle = _now_ms(), entry.handle
         try:
             answer = await handle.call("status", timeout_s=ASK_S)
         except ActorDied:
@@ -262,6 +259,7 @@ class Healer:
         except LocalError:
             self._give(Silent(name, asked_ms))
             return
+        self._supervisor.reach.heard(entry.node)
         self._give(Answered(name))
         machine = answer.get("machine", {})
         if machine.get("standing") == "leading":
@@ -307,189 +305,68 @@ class Healer:
     def dead(self, name: str) -> None:
         """Replace this actor: it did not begin as it should, whoever it is linked to."""
         self._unready.add(name)
-        self._dead[name] = None
+        self.turns.add(name)
 
     # ---- replacing
 
     async def _heal_all(self) -> None:
+        """Whoever waits is replaced, everybody at once whose turn it is. What failed is tried again in the next round,
+        between which others may start processes."""
         while True:
-            if not self._dead:
+            if not self.turns:
                 await asyncio.sleep(0.05)
                 continue
-            # What the most depends on comes first.
-            name = min(self._dead, key=lambda n: (n == EVENTS, not is_sequencer(n), not is_ownership(n), "." in n))
-            del self._dead[name]
-            self._healing = name
-            try:
-                async with self._supervisor.starting:
-                    await self.confirmed()
-                    await self._heal(name)
-                self._unready.discard(name)
-            except LeftAlone as error:
-                self._unready.discard(name)
-                log.warning("%s: it is looked at again", error)
-                await asyncio.sleep(AGAIN_S)
-                if self._supervisor.supervision.gone(name):
-                    self._dead[name] = None
-                elif name in self._supervisor.book.of("BrokerNode"):
-                    self._spawn(self._serve_when_joined(name))
-            except Exception:
-                log.exception("%s could not be replaced yet", name)
-                await asyncio.sleep(AGAIN_S)
-                self._dead[name] = None
-            self._healing = ""
+            async with self._supervisor.starting:
+                tried: set[str] = set()
+                under_way: set[asyncio.Task[None]] = set()
+                while (names := self.turns.take(tried)) or under_way:
+                    tried.update(names)
+                    under_way.update(self._spawn(self._replace(name)) for name in names)
+                    _, under_way = await asyncio.wait(under_way, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _replace(self, name: str) -> None:
+        try:
+            await self.confirmed()
+            await self._heal(name)
+            self._unready.discard(name)
+        except LeftAlone as error:
+            self._unready.discard(name)
+            log.warning("%s: it is looked at again", error)
+            await asyncio.sleep(AGAIN_S)
+            if self._supervisor.supervision.gone(name):
+                self.turns.add(name)
+            elif name in self._supervisor.book.of("BrokerNode"):
+                self.serve_when_joined(name)
+        except Exception:
+            log.exception("%s could not be replaced yet", name)
+            await asyncio.sleep(AGAIN_S)
+            self.turns.add(name)
+        finally:
+            self.turns.done(name)
 
     async def _heal(self, name: str) -> None:
-        book, joiner = self._supervisor.book, self._supervisor.joiner
+        supervisor = self._supervisor
+        joiner, replacer = supervisor.joiner, supervisor.replacer
         if joiner.leaves(name) and not await joiner.must_return(name):
             return
         if is_sequencer(name):
-            await self._heal_sequencer(name)
+            await replacer.sequencer(name)
         elif name == OWNERSHIP:
-            await self._heal_ownership()
+            await replacer.ownership()
         elif name == EVENTS:
-            await self._heal_events()
-        elif name not in book:
+            await replacer.events()
+        elif name not in supervisor.book:
             return
         elif "." not in name:
-            await self._heal_broker(name)
+            await replacer.broker(name)
         else:
-            await self._heal_replica(name)
+            await replacer.replica(name)
 
-    async def _heal_sequencer(self, dead: str) -> None:
-        """A new standby, on another host than the sequencer that is left if there is one."""
-        supervisor, book = self._supervisor, self._supervisor.book
-        await self.end(dead)
-        book.pop(dead, None)
-        others = [book[name].host for name in book.of("Sequencer")]
-        node = best(by_turns(broker_nodes(alive_nodes())), others)
-        taken = [int(name[len(SEQUENCER) :] or 1) for name in [dead, *book.of("Sequencer")]]
-        number = self.numbers[SEQUENCER] = max([self.numbers.get(SEQUENCER, 2), *taken]) + 1
-        name = f"{SEQUENCER}{number}"
-        supervisor.new(Sequencer, name, node)
-        try:
-            await supervisor.verify(name, VERIFY_S)
-            await supervisor.start_sequencer(name, False)
-        except BaseException:
-            book.pop(name).handle.kill()
-            raise
-        self.mind(name)
-        await self._tell([n for n in book if not is_sequencer(n)], "meet", {name: book[name].peers})
-        await self._tell([n for n in book if not is_sequencer(n)], "part", [dead])
-        await supervisor.tell_members()
-
-    async def _heal_ownership(self) -> None:
-        supervisor, book = self._supervisor, self._supervisor.book
-        node = self._node_for(book[OWNERSHIP].node)
-        await self.end(OWNERSHIP)
-        supervisor.new(Ownership, OWNERSHIP, node)
-        await supervisor.verify(OWNERSHIP, VERIFY_S)
-        await supervisor.start_ownership()
-        self.mind(OWNERSHIP)
-        await self._tell(book.replicas(), "meet", {OWNERSHIP: book[OWNERSHIP].peers})
-        await supervisor.tell_members()
-
-    async def _heal_events(self) -> None:
-        """On the node where it was, if that is alive: its parts may be there."""
-        supervisor, book = self._supervisor, self._supervisor.book
-        node = self._node_for(book[EVENTS].node)
-        await self.end(EVENTS)
-        tapping.launch(supervisor, node)
-        await supervisor.verify(EVENTS, VERIFY_S)
-        await tapping.start(supervisor)
-        self.mind(EVENTS)
-        await self._tell([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
-        await supervisor.tell_members()
-
-    async def _heal_replica(self, name: str) -> None:
-        supervisor, book = self._supervisor, self._supervisor.book
-        broker = broker_of(name)
-        await self.end(name)
-        book.pop(name, None)
-        await self._tell([n for n in book.replicas() if broker_of(n) != broker], "part", [name])
-        if broker in book and broker not in self._dead and len(book.replicas(broker)) < supervisor.plan.spares + 1:
-            await supervisor.add_replica(broker)
-        await supervisor.tell_members()
-
-    async def _heal_broker(self, broker: str) -> None:
-        """The broker and its replicas begin again, blank."""
-        supervisor, book = self._supervisor, self._supervisor.book
-        old = book[broker]
-        replicas = book.replicas(broker)
-        book.change(broker, serving=False)
-        await supervisor.tell_members()
-        await asyncio.gather(*(self.end(name) for name in [broker, *replicas]))
-        book.change(broker, pid=0)
-        for name in replicas:
-            book.pop(name, None)
-            self._dead.pop(name, None)
-        await self._tell(book.replicas(), "part", replicas)
-        node = self._node_for(old.node)
-        port = int(old.clients.rsplit(":", 1)[1]) if old.clients and node.host == old.host else 0
-        names = await self.launch(broker, node, max(supervisor.plan.spares, len(replicas)))
-        try:
-            await self.introduce(broker, names, port)
-        except BaseException:
-            for name in names:
-                book.pop(name).handle.kill()
-            raise
-
-    async def launch(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
-        """The processes of a broker that is to come in blank; returns the names of its replicas.
-
-        Args:
-            replicas: how many there are to be.
-            gently: one after the other. Each takes a core while it starts, and those that serve need it as well.
-
-        Raises:
-            LocalError: one did not start. The replicas are gone then.
-        """
-        supervisor = self._supervisor
-        await self.confirmed()  # a second process of a broker that lives would put it out
-        names = [f"{broker}.r{self.number(broker)}" for _ in range(replicas)]
-        try:
-            for name in [broker, *names]:
-                supervisor.new(QueueReplica if name in names else BrokerNode, name, node)
-                if gently:
-                    await supervisor.verify(name, VERIFY_S)
-            if not gently:
-                await asyncio.gather(*(supervisor.verify(name, VERIFY_S) for name in [broker, *names]))
-        except BaseException:
-            for name in names:
-                if name in supervisor.book:
-                    supervisor.book.pop(name).handle.kill()
-            raise
-        return names
-
-    async def introduce(self, broker: str, names: list[str], port: int) -> None:
-        """Let a broker and its replicas begin, blank: they dial the others.
-
-        The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
-        """
-        supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
-        await self.confirmed()
-        await supervisor.start_broker(broker, port, blank=True, peers={})
-        for name in names:
-            await supervisor.start_replica(name)
-        await handle.call("until_linked", names, ASK_S)
-        await supervisor.order(broker, "meet", supervisor.book.peers_of_broker())
-        for name in [broker, *names]:
-            self.mind(name)
+    def serve_when_joined(self, broker: str) -> None:
+        """Tell clients of a broker that has come back when it has rejoined."""
         self._spawn(self._serve_when_joined(broker))
 
-    async def forget(self, broker: str) -> None:
-        """End a broker and its replicas for good."""
-        book = self._supervisor.book
-        names = book.group(broker)
-        replicas = book.replicas(broker)
-        await asyncio.gather(*(self.end(name, outside=True) for name in names))
-        for name in names:
-            book.pop(name, None)
-            self._dead.pop(name, None)
-        await self._tell(book.replicas(), "part", replicas)
-
     async def _serve_when_joined(self, broker: str) -> None:
-        """Clients are told of a broker that has come back when it has rejoined."""
         supervisor = self._supervisor
         entry = supervisor.book[broker]
         while supervisor.book.get(broker) is not None and supervisor.book[broker].pid == entry.pid:
@@ -502,23 +379,6 @@ class Healer:
             except ActorGone:
                 pass
             await asyncio.sleep(0.1)
-
-    async def _tell(self, names: list[str], method: str, argument: Any) -> None:
-        book = self._supervisor.book
-        order = self._supervisor.order
-        calls = (order(name, method, argument, timeout_s=ASK_S) for name in names if book[name].pid)
-        await asyncio.gather(*calls, return_exceptions=True)
-
-    def _node_for(self, before: str) -> Node:
-        """The node it was on, if that is alive; else the one with the fewest brokers."""
-        nodes = broker_nodes(alive_nodes())
-        same = [node for node in nodes if node.id == before]
-        return same[0] if same else self.emptiest(nodes)
-
-    def emptiest(self, nodes: list[Node]) -> Node:
-        """The node for one more broker (`spreading.emptiest`)."""
-        entries = self._supervisor.book.values()
-        return emptiest(nodes, [(e.node, e.host) for e in entries if e.role == "BrokerNode"])
 
     # ---- ending
 

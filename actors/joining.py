@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.errors import LocalError
 from .book import broker_of
 from .health import leader, quorum_critical
-from .placement import Node, alive_nodes, broker_nodes
+from .placement import Node, alive_nodes
 from .ray_handles import ActorGone
 from .roster import JOIN, LEAVE, Change, Stage, joined, left, may_leave
 
@@ -67,7 +67,8 @@ class Joiner:
             return
         self._refuse_another()
         supervisor = self._supervisor
-        where = self.node_named(node)
+        where = await self._place_for(node)
+        self._refuse_another()  # somebody may have been quicker
         broker = supervisor.healer.new_broker()
         self._stage = Stage("its processes start")
         self.change = Change(request, JOIN, broker, where.id)
@@ -137,15 +138,20 @@ class Joiner:
         if change is not None and not undoes:
             raise LocalError(f"{self.under_way()[0]}: members change one at a time, ask again when that is done")
 
+    async def _place_for(self, wanted: str) -> Node:
+        """A Ray node by its name; "" for the one with the fewest brokers among those that answer."""
+        if wanted:
+            return self.node_named(wanted)
+        replacer = self._supervisor.replacer
+        return replacer.emptiest(await replacer.answering())
+
     def node_named(self, wanted: str) -> Node:
-        """An alive Ray node by its id, how that begins, or its address; "" for the one with the fewest brokers.
+        """An alive Ray node by its id, how that begins, or its address.
 
         Raises:
             LocalError: there is none, or several.
         """
         nodes = alive_nodes()
-        if not wanted:
-            return self._supervisor.healer.emptiest(broker_nodes(nodes))
         found = [node for node in nodes if node.host == wanted or node.id.startswith(wanted)]
         if len(found) == 1:
             return found[0]
@@ -207,12 +213,13 @@ class Joiner:
 
     async def _start(self, change: Change) -> None:
         """Raises Undone when the processes do not start; then nothing is left of them."""
-        supervisor, healer, broker = self._supervisor, self._supervisor.healer, change.broker
+        supervisor, broker = self._supervisor, change.broker
+        healer, replacer = supervisor.healer, supervisor.replacer
         node = next((node for node in alive_nodes() if node.id == change.node), None)
         book = supervisor.book
         replicas = max(supervisor.plan.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
         try:
-            names = await healer.launch(broker, node or self.node_named(""), replicas, gently=True)
+            names = await replacer.launch(broker, node or await self._place_for(""), replicas, gently=True)
         except Exception as error:
             for name in supervisor.book.group(broker):
                 await healer.end(name, outside=True)
@@ -222,7 +229,7 @@ class Joiner:
         # From here on it may have a vote, and the next Supervisor must know its processes.
         await supervisor.tell_members()
         try:
-            await healer.introduce(broker, names, supervisor.plan.port(broker))
+            await replacer.introduce(broker, names, supervisor.plan.port(broker))
         except Exception:
             log.exception("broker %s does not start as it should: once more", broker)
             healer.dead(broker)
@@ -248,7 +255,7 @@ class Joiner:
                     pass
             await asyncio.sleep(LOOK_S)
         async with supervisor.starting:
-            await supervisor.healer.forget(broker)
+            await supervisor.replacer.forget(broker)
             supervisor.plan = supervisor.plan.left_by(broker)
 
     async def _certainly_left(self, broker: str) -> bool:

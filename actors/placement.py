@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 from ray.util import list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -161,12 +162,35 @@ class Placement:
                 handle.kill()
         return left
 
+    def answering(self, nodes: list[str], timeout_s: float) -> set[str]:
+        """Those of these Ray nodes that run a trifle when they are asked to, within the time. Blocks."""
+        asked: dict[ray.ObjectRef[Any], str] = {}
+        for node in nodes:
+            strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+            task: Any = ray.remote(_trifle).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy)
+            asked[task.remote()] = node
+        ended, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
+        for one in late:
+            ray.cancel(one, force=True)
+        found: set[str] = set()
+        for one in ended:
+            try:
+                ray.get(one)
+                found.add(asked[one])
+            except RayError:
+                continue
+        return found
+
     def kill_process(self, node: str, pid: int) -> None:
         """End a process on another node for good: one that stands still does not hear Ray. Waits a little at most."""
         strategy = NodeAffinitySchedulingStrategy(node, soft=False)
         done: Any = ray.remote(_kill).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy).remote(pid)
         if not ray.wait([done], timeout=KILL_S)[0]:
             ray.cancel(done, force=True)  # it must not run at some later time
+
+
+def _trifle() -> None:
+    """Ran where it was wanted."""
 
 
 def _kill(pid: int) -> None:

@@ -83,10 +83,12 @@ class Rebalancer:
             stage = ""
         return {"even": not self.wanted and not change, "stage": stage}
 
-    def _move(self) -> tuple[str, str] | None:
+    def _move(self, nodes: list[Node] | None = None) -> tuple[str, str] | None:
+        """`nodes`: those that may carry brokers; None: all that Ray holds for alive."""
         book = self._supervisor.book
         brokers = {name: book[name].host for name in book.of("BrokerNode")}
-        return uneven(brokers, {node.host for node in self.nodes}) if self.nodes else None
+        hosts = {node.host for node in (self.nodes if nodes is None else nodes)}
+        return uneven(brokers, hosts) if hosts else None
 
     async def _run(self) -> None:
         while True:
@@ -106,7 +108,7 @@ class Rebalancer:
 
     async def _begin(self) -> None:
         supervisor = self._supervisor
-        move, alone = self._move(), self._sequencers_share()
+        move, alone = self._move(), self._sequencers_share(self.nodes)
         if move is None and not alone:
             self._settled_since = None
             self.wanted = False
@@ -120,6 +122,9 @@ class Rebalancer:
         if now - self._settled_since < SETTLED_S and not self.wanted:
             return
         self._settled_since = None
+        # A host that was cut off is alive to Ray for a while, and no better place yet.
+        answering = await supervisor.reach.among(self.nodes)
+        move, alone = self._move(answering), self._sequencers_share(answering)
         if alone:
             leading = leader(status["actors"])
             standby = [name for name in supervisor.book.of("Sequencer") if leading and name != leading["name"]]
@@ -129,10 +134,11 @@ class Rebalancer:
         elif move is not None:
             await self._start(*move)
 
-    def _sequencers_share(self) -> bool:
+    def _sequencers_share(self, nodes: list[Node]) -> bool:
+        """Whether both share a host though there is another."""
         book = self._supervisor.book
         hosts = {book[name].host for name in book.of("Sequencer")}
-        return len(book.of("Sequencer")) > 1 and len(hosts) == 1 and bool({node.host for node in self.nodes} - hosts)
+        return len(book.of("Sequencer")) > 1 and len(hosts) == 1 and bool({node.host for node in nodes} - hosts)
 
     async def _start(self, broker: str, host: str) -> None:
         supervisor = self._supervisor

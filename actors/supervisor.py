@@ -15,6 +15,7 @@ import logging
 import os
 import secrets
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 from ..protocol.effects import OWNERSHIP, SEQUENCER
@@ -34,7 +35,9 @@ from .member import LAST_S
 from .ownership_actor import Ownership
 from .placement import Node, Placement, alive_nodes, broker_nodes, current_place, is_supervisor
 from .ray_handles import CALL_S, ActorGone, Handle, Teller
+from .reach import Reach
 from .rebalancing import Rebalancer
+from .replacing import Replacer
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
 from .shell import Retired
@@ -71,12 +74,15 @@ class Supervisor:
         self.stage_now = "starting"
         self._secret = secrets.token_bytes(32)
         self.starting = asyncio.Lock()
+        self._linking = asyncio.Lock()
         self._running = asyncio.Event()
         self.began = time.time()
         self._version = 0
         self._fenced = fenced
         self.supervision = Supervision(Commission(0, secrets.token_hex(6), name))
+        self.reach = Reach(placement.answering)
         self.healer = Healer(self)
+        self.replacer = Replacer(self)
         self.joiner = Joiner(self)
         self.rebalancer = Rebalancer(self)
         self._bound: asyncio.Task[None] | None = None
@@ -136,7 +142,6 @@ class Supervisor:
         await asyncio.gather(self.start_ownership(), *brokers)
         for broker in members:
             book.change(broker, serving=True)
-        # One after the other: each dials those that listen already, so every two are linked once.
         for name in book.replicas():
             await self.start_replica(name)
 
@@ -208,8 +213,9 @@ class Supervisor:
         )  # fmt: skip
 
     async def start_replica(self, name: str) -> None:
-        peers, inc = self.book.peers_of_replica(name), fresh()
-        await self.start_actor(name, broker_of(name), inc, peers, bool(self.plan.events), inc=inc)
+        async with self._linking:  # each dials those that listen already, so every two are linked once
+            peers, inc = self.book.peers_of_replica(name), fresh()
+            await self.start_actor(name, broker_of(name), inc, peers, bool(self.plan.events), inc=inc)
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:
         """The links of `name` that are not up in time."""
@@ -267,9 +273,12 @@ class Supervisor:
         self._version += 1
         addresses, legacy = self.book.serving(), self._legacy().packed()
         brokers = self.book.of("BrokerNode")
-        calls = [self.order(broker, "members", addresses, timeout_s=STOP_S) for broker in brokers]
+        calls: list[Coroutine[Any, Any, Any]] = []
         for rank, broker in enumerate(brokers):
+            if broker in self.healer.turns:
+                continue  # it is told when it has come back; nobody waits for one that stands still
             deputy = Deputy(self.placement, legacy, rank, tuple(brokers))
+            calls.append(self.order(broker, "members", addresses, timeout_s=STOP_S))
             calls.append(self.order(broker, "remember", deputy, timeout_s=STOP_S))
         await asyncio.gather(*calls, return_exceptions=True)
 

@@ -23,10 +23,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from mantamq.actors.placement import BROKER_RESOURCE
 from mantamq.client import Connection, MantaError, connect
 
 from tests.chaos import history
@@ -63,6 +65,7 @@ class Hosts:
         self._crowd: Crowd | None = None
         self._queues: list[str] = []
         self._round = 0
+        self._bare_head = False
 
     # ---- the hosts
 
@@ -70,13 +73,18 @@ class Hosts:
     def names(self) -> list[str]:
         return list(self.network.hosts)
 
-    def start(self, count: int, brokers: int | None = None, options: tuple[str, ...] = ()) -> None:
+    def start(
+        self, count: int, brokers: int | None = None, options: tuple[str, ...] = (), bare_head: bool = False
+    ) -> None:
         """Make hosts, a Ray node on each, and a cluster over them.
 
         Args:
             brokers: how many; None for one on each host.
             options: further words for `mantamq up`.
+            bare_head: the first host has Ray's control store and nothing of the cluster: the supervisor begins on the
+                second.
         """
+        self._bare_head = bare_head
         hosts = [self.network.add() for _ in range(count)]
         self.start_ray(*hosts)
         self.started_with = self.up(brokers or count, *options)
@@ -112,6 +120,8 @@ class Hosts:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", *words]
         command += [f"--node-ip-address={self.network.address(host)}", f"--temp-dir={self.folder / host}"]
         command += ["--num-cpus=2", f"--object-store-memory={STORE_BYTES}", "--disable-usage-stats"]
+        if self._bare_head and host != "h1":
+            command.append(f"--resources={json.dumps({BROKER_RESOURCE: 1})}")
         output = (self.folder / f"{host}.ray").open("w+")
         return subprocess.Popen(
             [*self.network.inside(host), *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -161,6 +171,10 @@ class Hosts:
     def signal(self, pid: int, which: str) -> None:
         """Send a signal, such as "STOP", to one process on whatever host."""
         os.kill(pid, signal.Signals[f"SIG{which}"])
+
+    def is_on(self, pid: int, host: str) -> bool:
+        """Whether a process runs, and on this host."""
+        return pid in self.network.pids(host)
 
     def host_of(self, address: str) -> str:
         """The host with this address, with or without a port; "" for none of ours."""
@@ -297,6 +311,22 @@ class Hosts:
             assert time.monotonic() - began < limit_s, f"clients were not served for {limit_s:g} s"
             time.sleep(0.1)
         return time.monotonic() - began
+
+    def serve_for(self, seconds: float, gap_s: float = 8.0) -> None:
+        """Let so much time pass, in which clients are served all along: never silent for longer than `gap_s`."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.until_served(gap_s)
+
+    def longest_silence(self) -> float:
+        """The longest time between two completed transfers so far, in seconds."""
+        times = sorted(
+            line["t"]
+            for path in self._journals().glob("s*.jsonl")
+            for line in read_lines(path)
+            if line["op"] == "send" and line["outcome"] == "completed"
+        )
+        return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
     def _journals(self) -> Path:
         return self.folder / f"round-{self._round}"
