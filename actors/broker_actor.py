@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +17,17 @@ from ..protocol.reporting import ReportingBroker
 from .deputy import Deputy
 from .handshake import Credentials
 from .member import Member
+from .moves import Moves
+
+log = logging.getLogger(__name__)
 
 
 class BrokerNode(Member):
     _deputy: Deputy | None = None
+
+    def __init__(self, name: str, fenced: bool = False) -> None:
+        super().__init__(name, fenced)
+        self._moves = Moves()
 
     async def start(
         self,
@@ -68,6 +76,14 @@ class BrokerNode(Member):
         self.addresses = {"peers": await shell.listen_peers(bind), "clients": clients}
         await self.meet(peers)
         return self.addresses
+
+    async def members(self, addresses: dict[str, str]) -> None:
+        for line in self._moves.heard(addresses, time.time()):
+            log.warning("%s", line)
+        await super().members(addresses)
+
+    async def status(self) -> dict[str, Any]:
+        return await super().status() | {"moves": self._moves.report(time.time())}
 
     async def drain(self) -> None:
         """Leave the cluster: clients are sent to other members, and this process ends when it has no say any more."""

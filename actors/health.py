@@ -78,6 +78,26 @@ def closed(plan: Plan, actors: list[Actor], serving: Collection[str]) -> list[st
     return [f"broker {name} takes no clients yet" for name in plan.members if name in ready and name not in serving]
 
 
+def figures(brokers: Collection[str], serving: Collection[str]) -> dict[str, int]:
+    """How many brokers there are.
+
+    Args:
+        brokers: all that are to be there.
+        serving: those that clients are told of.
+    """
+    return {"brokers_in_cluster": len(brokers), "brokers_taking_clients": len(serving)}
+
+
+def office(actors: list[Actor]) -> dict[str, Any]:
+    """The supervisor by what brokers know of it, for when it cannot be asked itself: as "supervisor" in
+    `Supervisor.status`. `actors`: as there."""
+    known = [actor["machine"].get("supervisor", {}) for actor in _of(actors, "BrokerNode")]
+    best = max(known, key=lambda one: one.get("number", 0), default={})
+    return {
+        "pid": 0, "host": "", "name": best.get("name", ""), "number": best.get("number", 0), "confirmed": False,
+    }  # fmt: skip
+
+
 def lost(actors: list[Actor]) -> list[Loss]:
     """What has no majority (`lost.py`). `actors`: as in `Supervisor.status`."""
     leading = leader(actors)

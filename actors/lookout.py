@@ -16,9 +16,10 @@ import ray
 
 from ..protocol.errors import LocalError
 from .book import Plan, is_broker
-from .health import complaints, lost
+from .health import complaints, figures, lost, office
 from .legacy import Legacy
 from .lost import losses
+from .moves import moved
 from .placement import Placement, is_supervisor, number_of_supervisor
 from .ray_handles import Handle
 
@@ -98,7 +99,8 @@ def _report(plan: Plan, actors: list[Report], first: list[str], cluster: str, na
     return {
         "cluster": cluster, "namespace": namespace, "stage": "without its supervisor", "uptime_s": 0.0,
         "brokers": list(plan.members), "members": serving, "change": "", "authenticated": bool(plan.token),
-        "supervisor": {"pid": 0}, "healthy": False, "unhealthy": first + complaints(plan, actors),
+        **figures(plan.members, serving), "supervisor": office(actors), "moved": moved(actors), "healthy": False,
+        "unhealthy": first + complaints(plan, actors),
         "lost": [loss.facts() for loss in lost(actors)], "warnings": [], "actors": actors,
     }  # fmt: skip
 
@@ -152,6 +154,7 @@ def by_ports(members: Mapping[str, str], ask: Callable[[str], Report | str], why
     serving = {name: members[name] for name, state in told.items() if not state["cut_off"] and not state["blank"]}
     return {
         "cluster": "", "namespace": "", "stage": "seen from its clients' side only", "uptime_s": 0.0,
-        "brokers": voters, "members": serving, "change": "", "authenticated": False, "supervisor": {"pid": 0},
+        "brokers": voters, "members": serving, "change": "", "authenticated": False,
+        **figures(voters, serving), "supervisor": office(actors), "moved": [],
         "healthy": False, "unhealthy": wrong, "lost": [loss.facts() for loss in gone], "warnings": [], "actors": actors,
     }  # fmt: skip

@@ -28,10 +28,11 @@ from .broker_actor import BrokerNode
 from .deputy import Deputy
 from .handshake import Credentials
 from .healing import Healer
-from .health import closed, complaints, lost, quorum_critical, sharing_host
+from .health import closed, complaints, figures, lost, quorum_critical, sharing_host
 from .joining import Joiner
 from .legacy import Legacy
 from .member import LAST_S
+from .moves import moved
 from .ownership_actor import Ownership
 from .placement import Node, Placement, alive_nodes, broker_nodes, current_place, is_supervisor
 from .ray_handles import CALL_S, ActorGone, Handle, Teller
@@ -86,6 +87,7 @@ class Supervisor:
         self.joiner = Joiner(self)
         self.rebalancer = Rebalancer(self)
         self._bound: asyncio.Task[None] | None = None
+        self._host = ""
         if fenced:
             ending.fence(os.getppid())
 
@@ -114,6 +116,8 @@ class Supervisor:
         self._begin()
 
     def _begin(self) -> None:
+        here = current_place()["node"]
+        self._host = next((node.host for node in alive_nodes() if node.id == here), "")
         self.healer.begin()
         self.rebalancer.begin()
         if self.plan.program:
@@ -257,6 +261,7 @@ class Supervisor:
         name = f"{broker}.r{self.healer.number(broker)}"
         entry = self.book[broker]
         try:
+            await self.healer.confirmed()
             self.new(QueueReplica, name, Node(entry.node, entry.host, {}))
             await self.verify(name, START_S)
             await self.start_replica(name)
@@ -389,13 +394,15 @@ class Supervisor:
             "uptime_s": round(time.time() - self.began, 1),
             "brokers": list(self.plan.members),
             "members": self.book.serving(),
+            **figures(self.plan.members, self.book.serving()),
             "change": str(self.joiner.change) if self.joiner.change is not None else "",
             "authenticated": bool(self.plan.token),
-            "supervisor": {"pid": os.getpid(), **self.supervision.report()},
+            "supervisor": {"pid": os.getpid(), "host": self._host, **self.supervision.report()},
             "healthy": not wrong,
             "unhealthy": wrong,
             "lost": [loss.facts() for loss in lost(actors)],
             "warnings": self.rebalancer.warnings(actors) + tapping.warnings(self.plan.events, actors),
+            "moved": moved(actors),
             "actors": actors,
         }
 

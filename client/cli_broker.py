@@ -68,7 +68,7 @@ def remove(
     _remember(cluster)
     seconds = time.monotonic() - began
     value = {"broker": name, "removed": True, "seconds": round(seconds, 3)}
-    say(f"{name} has left, in {seconds:.1f} s; members now: {', '.join(cluster.addresses)}", value, as_json)
+    say(f"{name} has left, in {seconds:.1f} s; taking clients now: {', '.join(cluster.addresses)}", value, as_json)
 
 
 def rebalance(timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
@@ -78,7 +78,7 @@ def rebalance(timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = 
     with err.status("looking") as shown:
         cluster.rebalance(timeout, shown.update)
     _remember(cluster)
-    text = f"brokers are spread over the hosts; members now: {', '.join(cluster.addresses)}"
+    text = f"brokers are spread over the hosts; taking clients now: {', '.join(cluster.addresses)}"
     say(text, {"members": cluster.addresses}, as_json)
 
 

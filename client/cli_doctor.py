@@ -102,9 +102,13 @@ def _cluster(broker: str, token: str) -> Iterator[Finding]:
         return
     with connection:
         members = connection.members
-        yield OK, "cluster", f"{len(members)} members, connected to {connection.broker} at {connection.address}"
+        yield (
+            OK,
+            "cluster",
+            f"{len(members)} brokers take clients, connected to {connection.broker} at {connection.address}",
+        )
         if len(members) == 2:
-            yield WARN, "members", "two brokers serve only together: three survive the loss of one"
+            yield WARN, "brokers", "two brokers serve only together: three survive the loss of one"
         yield from _majority(connection, members)
         ballots: dict[str, Any] = {}
         for member, address in members.items():
@@ -150,7 +154,7 @@ def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> I
 
 
 def majority(status: dict[str, Any], serving: Iterable[str]) -> Finding:
-    """Whether anything completes, by what a broker says of itself (`status`) and which members take clients."""
+    """Whether anything completes, by what a broker says of itself (`status`) and which brokers take clients."""
     from ..actors.lost import losses
 
     lost = losses(status.get("waiting", ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import typer
@@ -40,8 +41,10 @@ def view(report: Report) -> list[RenderableType]:
     gap = Text("")
     return [
         _head(report),
+        Text(f"brokers: {_figures(report)}"),
         health(report["unhealthy"]),
         *(Text(f"warning: {line}", SOON) for line in report.get("warnings", ())),
+        *(Text(_moved(move)) for move in report.get("moved", ())),
         _brokers(report, by_name),
         gap,
         _others(report),
@@ -70,6 +73,19 @@ def _head(report: Report) -> Text:
     versions = sorted({actor["version"] for actor in report["actors"] if "version" in actor})
     protocol = f", protocol {' and '.join(versions)}" if versions else ""
     return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}{protocol}")
+
+
+def _figures(report: Report) -> str:
+    """Two different things are counted: who is one of the cluster, and who takes clients now."""
+    there, taking = len(report["brokers"]), len(report["members"])
+    return f"{there} in the cluster, {taking if taking != there else 'all'} of them take clients"
+
+
+def _moved(move: Report) -> str:
+    ago = _span(max(0.0, time.time() - move["at"]))
+    return (
+        f"broker {move['broker']} has moved: clients connect to {move['address']}, it was {move['before']} ({ago} ago)"
+    )
 
 
 def _span(seconds: float) -> str:
@@ -134,10 +150,18 @@ def _others(report: Report) -> Sheet:
         if actor["role"] in ("Sequencer", "Ownership", "EventTap"):
             word, color = _word(actor, leading)
             table.add_row(actor["name"], Text(word, color), str(actor["pid"]), Text(actor["host"]))
-    pid = report["supervisor"]["pid"]
-    state = Text("replaces what dies", GOOD) if pid else Text("out of reach", BAD)
-    table.add_row("supervisor", state, str(pid or "-"), "")
+    one = report["supervisor"]
+    table.add_row(one.get("name") or "supervisor", Text(*_office(one)), str(one["pid"] or "-"), one.get("host") or "")
     return table
+
+
+def _office(supervisor: Report) -> tuple[str, str]:
+    number = f"number {supervisor['number']}, " if supervisor.get("number") else ""
+    if not supervisor["pid"]:
+        return f"{number}out of reach", BAD
+    if not supervisor.get("confirmed", True):
+        return f"{number}confirmed by no majority of the brokers: replaces nothing", BAD
+    return f"{number}confirmed by a majority of the brokers: replaces what dies", GOOD
 
 
 def _word(actor: Report, leading: Report | None) -> tuple[str, str]:

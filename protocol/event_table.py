@@ -84,7 +84,8 @@ class Row(NamedTuple):
             many events are missing here.
         effective: False when it changed nothing: an acquire without the grant, a settle of what was not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
-            definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why.
+            definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
+            "address": "host:port" for clients.
     """
 
     row: int = 0
@@ -120,9 +121,12 @@ LOG_KINDS = (
     "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
     "cluster_flow_on", "cluster_flow_off", "lost",
 )  # fmt: skip
-OBSERVED_KINDS = ("connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped")
+OBSERVED_KINDS = (
+    "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
+)  # fmt: skip
 """What no committed event says: connections, time without credit (on its end), flow control, a message given to a
-consumer again, the consume lock's way from one broker to another (on its end); and what the table itself lacks."""
+consumer again, the consume lock's way from one broker to another (on its end); what the table itself lacks; where
+clients are told that a broker is, which is somewhere else after it has moved."""
 
 
 def check_kinds(kinds: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .broker import BrokerMachine
-from .effects import EVENTS, Effect, Flush, Input, PeerDown, PeerUp, Received, Tick
+from .effects import EVENTS, Effect, Flush, Input, Members, PeerDown, PeerUp, Received, Tick
 from .event_table import fresh_numbers
 from .events import (
     CLUSTER,
@@ -218,6 +218,7 @@ class ReportingBroker(BrokerMachine):
         super().__init__(broker, inc, *arguments, **options)
         self.watcher = _Watcher(broker, broker, inc)
         self._held_since_us = 0
+        self._address = ""
 
     def step(self, input: Input) -> list[Effect]:
         watcher = self.watcher
@@ -230,7 +231,15 @@ class ReportingBroker(BrokerMachine):
             watcher.reporter.flush(self.now_ms)  # what gathers is told at a later flush: there is one every beat
             if watcher.reporter.effects:
                 effects = effects + watcher.reporter.take()
+        elif type(input) is Members:
+            self._placed(input.addresses.get(self.broker, ""))
         return effects
+
+    def _placed(self, address: str) -> None:
+        """Clients are told where this broker is."""
+        if address and address != self._address:
+            self._address = address
+            self.watcher.saw("address", inc=self.inc, detail=address)
 
     def _held(self) -> None:
         """Clients are not read any more, or again: too much is on its way (`sequencer.md` S8)."""

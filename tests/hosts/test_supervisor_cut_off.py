@@ -23,7 +23,9 @@ def test_a_supervisor_that_was_cut_off_ends_nobody_and_another_takes_its_place(h
     # Ray's control store is on the first host and stays in reach; the supervisor begins on the second.
     hosts.start(4, brokers=3, options=("--no-rebalance",), bare_head=True)
     status = hosts.until_healthy()
-    assert set(brokers(hosts, status).values()) == {"h2", "h3", "h4"}
+    placed = {host: broker for broker, host in brokers(hosts, status).items()}
+    assert set(placed) == {"h2", "h3", "h4"}
+    lost = placed["h2"]
     while hosts.host_of(leader(status)["host"]) != "h2":
         status = led_by_another(hosts, leader(status))
     first = status["supervisor"]
@@ -37,8 +39,14 @@ def test_a_supervisor_that_was_cut_off_ends_nobody_and_another_takes_its_place(h
         lambda s: s["supervisor"].get("number", 0) > first["number"] and leader(s)["name"], 30, "another supervisor"
     )
     assert hosts.host_of(leader(during)["host"]) in ("h3", "h4")
-    # What was there is replaced on hosts that answer, though Ray holds this one for alive.
-    before = members(hosts, hosts.until(whole, 60, "whole without the host that is cut off"))
+    # What was there is replaced on hosts that answer, while Ray still holds this one for alive.
+    replaced = hosts.until(whole, 40, "whole without the host that is cut off")
+    assert not any("has ended" in line for line in replaced["warnings"]), replaced["warnings"]
+    # A broker that has moved is named with where it was and where it is.
+    moves = {move["broker"]: (hosts.host_of(move["before"]), move["address"]) for move in replaced["moved"]}
+    assert moves == {lost: ("h2", replaced["members"][lost])}
+    assert replaced["supervisor"]["host"] in map(hosts.network.address, ("h3", "h4"))
+    before = members(hosts, replaced)
     assert "h2" not in before.values()
     hosts.serve_for(began + CUT_S - time.monotonic())
 

@@ -57,6 +57,10 @@ class TappedWorld(World):
             if name in self.brokers or "." in name:
                 self.link(EVENTS, name)
 
+    def link(self, a: str, b: str) -> None:
+        if not (EVENTS in (a, b) and (is_sequencer(a) or is_sequencer(b))):  # the tap has no link to a sequencer
+            super().link(a, b)
+
     def post(self, source: str, target: str, frame: Frame) -> None:
         before = self.posted
         super().post(source, target, frame)

@@ -41,7 +41,7 @@ def test_the_tap_died_and_brokers_saw_things():
         deaths += world.tap_deaths
         kinds |= {row.kind for row in world.order}
     assert deaths > 10
-    assert {"connect", "disconnect", "hand_over", "redelivery", "evict", "rejoin", "credit_stall"} <= kinds
+    assert {"connect", "disconnect", "hand_over", "redelivery", "evict", "rejoin", "credit_stall", "address"} <= kinds
 
 
 # ---- planted bugs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mantamq.actors.book import Plan
-from mantamq.actors.health import complaints, lost
+from mantamq.actors.health import complaints, figures, lost
 
 Actor = dict[str, Any]
 ORDERS = "orders#4"
@@ -102,7 +102,9 @@ def report(found: list[Actor], brokers: int = 3) -> dict[str, Any]:
     }
     return {
         "cluster": "abc123", "namespace": "mantamq", "stage": "running", "uptime_s": 4000.5,
-        "brokers": list(plan(brokers).members), "members": serving, "authenticated": False, "supervisor": {"pid": 99},
+        "brokers": list(plan(brokers).members), "members": serving, "authenticated": False,
+        **figures(plan(brokers).members, serving),
+        "supervisor": {"pid": 99, "host": "10.0.0.1", "name": "supervisor", "number": 1, "confirmed": True},
         "healthy": not wrong, "unhealthy": wrong, "lost": [loss.facts() for loss in lost(found)],
         "actors": found,
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, report, silence, stream
 from mantamq.actors.health import quorum_critical, sharing_host
+from mantamq.actors.moves import moved
 from mantamq.client import cli, cli_check, cli_status
 from mantamq.client.cli_status import REASONS, health, replicas_state, view
 from mantamq.protocol.errors import LocalError
@@ -115,6 +117,45 @@ def test_names_are_never_markup() -> None:
     machine(found, "sequencer2")["streams"]["[/odd]#9"] = stream(["b1"], missing=["b2", "b3"])
     assert "[/odd]" in line_of(printed(view(report(found))), "[/odd]")
     assert "queue [/odd]: no replica at b2, b3" in printed(view(report(found)))
+
+
+def test_who_is_in_the_cluster_and_who_takes_clients_are_two_figures() -> None:
+    found = actors()
+    machine(found, "b3")["blank"] = True
+    known = report(found)
+    assert "brokers: 3 in the cluster, 2 of them take clients" in printed(view(known))
+    assert (known["brokers_in_cluster"], known["brokers_taking_clients"]) == (3, 2)
+    assert "brokers: 3 in the cluster, all of them take clients" in printed(view(report(actors())))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    ("supervisor", "words"),
+    [
+        ({}, ["supervisor2", "number 2, confirmed by a majority of the brokers", "99", "10.0.0.2"]),
+        ({"confirmed": False}, ["supervisor2", "number 2, confirmed by no majority of the brokers: replaces nothing"]),
+        ({"pid": 0, "host": ""}, ["supervisor2", "number 2, out of reach"]),
+    ],
+)
+def test_the_supervisor_is_named_by_its_number_and_by_who_confirms_it(
+    supervisor: dict[str, Any], words: list[str], width: int
+) -> None:
+    one = {"pid": 99, "host": "10.0.0.2", "name": "supervisor2", "number": 2, "confirmed": True} | supervisor
+    text = printed(view(report(actors()) | {"supervisor": one}), width)
+    shown = " ".join(text[text.index("supervisor2") :].split())
+    for word in words if width > 80 else words[:1]:
+        assert word in shown
+    assert "number 2" in shown and max(map(len, text.splitlines())) <= width
+
+
+def test_a_broker_that_has_moved_is_named_with_both_addresses() -> None:
+    found = actors()
+    move = {"before": "10.0.0.9:5001", "address": "10.0.0.0:5001", "at": time.time() - 61}
+    for name in ("b1", "b3"):
+        named(found, name)["moves"] = {"b2": move}
+    text = " ".join(printed(view(report(found) | {"moved": moved(found)})).split())
+    assert text.count("has moved") == 1
+    assert "broker b2 has moved: clients connect to 10.0.0.0:5001, it was 10.0.0.9:5001 (1 min 1 s ago)" in text
 
 
 # ---- the commands

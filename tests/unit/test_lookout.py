@@ -34,6 +34,7 @@ def test_brokers_are_asked_when_ray_is_away_and_not_when_it_asks_for_its_token(
     monkeypatch.setattr(local_ray, "recall", lambda: known)
     monkeypatch.setattr(local_ray, "join", join)
     broker = {"connections": 1, "cut_off": False, "blank": False, "voters": ["b1", "b2"], "waiting": []}
+    broker["supervisor"] = {"name": "supervisor2", "number": 2}
 
     def ask(address: str) -> dict[str, Any] | str:
         return broker if address == "10.0.0.2:2" else "it is silent"
@@ -46,5 +47,7 @@ def test_brokers_are_asked_when_ray_is_away_and_not_when_it_asks_for_its_token(
     assert report["members"] == {"b2": "10.0.0.2:2"} and not report["healthy"]
     assert "Ray cannot be asked" in report["unhealthy"][0]
     assert "broker b1 at 10.0.0.1:2: it is silent" in report["unhealthy"]
+    assert (report["brokers_in_cluster"], report["brokers_taking_clients"]) == (2, 1)
+    assert report["supervisor"] == {"pid": 0, "host": "", "name": "supervisor2", "number": 2, "confirmed": False}
     with pytest.raises(type(error)):
         cluster.look("10.0.0.9:1", ask=ask)  # another Ray: what is written down is not of it

@@ -1,0 +1,56 @@
+"""Which brokers have moved: their clients connect elsewhere than before. Pure.
+
+A broker whose host is gone begins again on another one, under its name and at another address. Clients are told by the
+others; whoever looks for it (a firewall's rules, a list of addresses in somebody's settings) is told here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+KEPT_S = 3600.0
+"""So long `status` names a move; the event table names it for good."""
+
+
+class Moves:
+    """What one broker has heard of all."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._moves: dict[str, tuple[str, str, float]] = {}
+
+    def heard(self, addresses: Mapping[str, str], now_s: float) -> list[str]:
+        """Where clients connect to the brokers now; returns what has changed, in words.
+
+        Args:
+            addresses: broker -> "host:port"; who is not in it takes no clients now.
+            now_s: Unix time, in seconds.
+        """
+        said: list[str] = []
+        for broker, address in addresses.items():
+            before = self._known.get(broker, address)
+            self._known[broker] = address
+            if before != address:
+                self._moves[broker] = (before, address, now_s)
+                said.append(f"broker {broker} has moved: clients connect to {address}, it was {before} before")
+        return said
+
+    def report(self, now_s: float) -> dict[str, dict[str, Any]]:
+        """Broker -> its last move: "before" and "address", and "at", Unix time in seconds; none that is long ago."""
+        return {
+            broker: {"before": before, "address": address, "at": round(at, 3)}
+            for broker, (before, address, at) in self._moves.items()
+            if now_s - at < KEPT_S
+        }
+
+
+def moved(actors: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last move of each broker, by all that brokers report (`Supervisor.status`), the latest first: "broker" and
+    what is in `Moves.report`."""
+    last: dict[str, dict[str, Any]] = {}
+    for actor in actors:
+        for broker, move in actor.get("moves", {}).items():
+            if broker not in last or move["at"] > last[broker]["at"]:
+                last[broker] = {"broker": broker, **move}
+    return sorted(last.values(), key=lambda move: -move["at"])

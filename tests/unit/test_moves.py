@@ -1,0 +1,68 @@
+"""A broker that has moved: in the members' logs, in the event table, in the status."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from mantamq.actors.broker_actor import BrokerNode
+from mantamq.actors.member import Member
+from mantamq.actors.moves import KEPT_S, Moves, moved
+from mantamq.protocol.effects import EVENTS, Flush, Members, PeerUp, Received, Send, Tick
+from mantamq.protocol.reporting import ReportingBroker
+from mantamq.protocol.tap_frames import Offer, Saw, Tell, Told, decode_fact
+
+HERE, THERE = "10.0.0.1:5001", "10.0.0.2:5001"
+
+
+def test_a_move_is_told_once_and_also_when_the_broker_was_away_meanwhile() -> None:
+    moves = Moves()
+    assert moves.heard({"b1": HERE, "b2": "10.0.0.3:5001"}, 0.0) == []
+    assert moves.heard({"b2": "10.0.0.3:5001"}, 1.0) == []
+    said = moves.heard({"b1": THERE, "b2": "10.0.0.3:5001"}, 2.0)
+    assert said == [f"broker b1 has moved: clients connect to {THERE}, it was {HERE} before"]
+    assert moves.heard({"b1": THERE}, 3.0) == []
+    assert moves.report(3.0) == {"b1": {"before": HERE, "address": THERE, "at": 2.0}}
+    assert moves.report(2.0 + KEPT_S) == {}
+
+
+def test_of_what_brokers_tell_the_last_move_counts() -> None:
+    early, late = ({"before": HERE, "address": THERE, "at": at} for at in (1.0, 2.0))
+    found: list[dict[str, Any]] = [{"moves": {"b1": late}}, {}, {"moves": {"b1": early, "b2": early}}]
+    assert moved(found) == [{"broker": "b1", **late}, {"broker": "b2", **early}]
+
+
+async def test_every_broker_logs_it_and_reports_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nothing(self: Member, addresses: dict[str, str]) -> None:
+        pass
+
+    monkeypatch.setattr(Member, "members", nothing)
+    broker = BrokerNode("b2")
+    with caplog.at_level(logging.WARNING):
+        await broker.members({"b1": HERE})
+        await broker.members({"b1": THERE})
+    assert [record.message for record in caplog.records] == [
+        f"broker b1 has moved: clients connect to {THERE}, it was {HERE} before"
+    ]
+    assert (await broker.status())["moves"]["b1"]["address"] == THERE
+
+
+def test_the_event_table_says_where_a_broker_is_whenever_that_changes() -> None:
+    broker = ReportingBroker("b1", 7, ["b1"])
+    broker.step(Tick(1000))
+    broker.step(PeerUp(EVENTS))
+    for addresses in ({}, {"b1": HERE}, {"b1": HERE, "b2": THERE}, {"b1": THERE}):
+        broker.step(Members(addresses))
+    sent = broker.step(Flush())
+    (offer,) = [e.frame for e in sent if isinstance(e, Send) and isinstance(e.frame, Offer)]
+    broker.step(Received(EVENTS, Tell(offer.stream, 0)))
+    broker.step(Tick(2000))
+    told = broker.step(Flush()) + broker.step(Tick(3000)) + broker.step(Flush())
+    facts = [decode_fact(f) for e in told if isinstance(e, Send) and isinstance(e.frame, Told) for f in e.frame.facts]
+    assert [(f.what, f.broker, f.inc, f.detail) for f in facts if isinstance(f, Saw)] == [
+        ("address", "b1", 7, HERE),
+        ("address", "b1", 7, THERE),
+    ]
