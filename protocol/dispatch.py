@@ -110,6 +110,7 @@ class Dispatcher:
         expiring: positions whose `Expire` is not applied yet.
         resuming: subscription id -> what it held elsewhere, and waits for.
         leaving: subscription id that is cancelled -> what it held, until that is back.
+        draining: whether a subscription may be.
     """
 
     def __init__(self, state: QueueState) -> None:
@@ -119,6 +120,7 @@ class Dispatcher:
         self.expiring = RangeSet()
         self.resuming: dict[int, Resumption] = {}
         self.leaving: dict[int, dict[int, RangeSet]] = {}
+        self.draining = False
         self._turn = 0  # whose turn it is, among the subscriptions in order
 
     # ---- subscriptions
@@ -263,9 +265,11 @@ class Dispatcher:
         """
         done: list[Subscription] = []
         unsure: list[Subscription] = []
+        draining = 0
         for subscription in self.subscriptions.values():
             if not subscription.draining:
                 continue
+            draining += 1
             if subscription.credit.messages > 0 and self._fits(subscription):
                 if subscription.waits or self._candidate(subscription, 1) is not None:
                     continue
@@ -277,6 +281,7 @@ class Dispatcher:
             subscription.draining = False
             subscription.credit.stop()
             done.append(subscription)
+        self.draining = draining > len(done)
         return done, unsure
 
     def look(self, unsure: list[Subscription]) -> Looked | None:

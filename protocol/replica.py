@@ -336,7 +336,8 @@ class ReplicaMachine(Follower):
                 if done.lost:
                     lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
                 self.send(self.broker, Settled(id, sub, number, lost))
-            hosted.dispatcher.released(tag.releasing)
+            if tag.releasing:
+                hosted.dispatcher.released(tag.releasing)
             if type(event) is Reject and hosted.state.index in hosted.state.batches:
                 self.burials.bury(hosted, hosted.state.index)
         elif isinstance(tag, Cancel):
@@ -364,6 +365,7 @@ class ReplicaMachine(Follower):
             subscription.credit.grant(frame.messages, frame.bytes)
             if frame.drain:
                 subscription.drain(frame.sure)
+                hosted.dispatcher.draining = True  # type: ignore[union-attr]
             self.dirty[frame.queue] = None
 
     def _cancel(self, frame: Cancel) -> None:
@@ -419,6 +421,14 @@ class ReplicaMachine(Follower):
         applied once a majority holds it, so who asks a sequencer that is deposed waits for the next one's."""
         self._gather(hosted)
         self.submit(hosted, Expire(self.now_ms, []), tag)
+
+    def _drained(self, id: str, hosted: Hosting) -> None:
+        """Who drains and has got all there is hears so, once that is sure."""
+        drained, unsure = hosted.dispatcher.drained(hosted.lock.held)
+        for subscription in drained:
+            self.send(self.broker, Drained(id, subscription.id))
+        if unsure and (looked := hosted.dispatcher.look(unsure)) is not None:
+            self._look(hosted, looked)
 
     # ---- saying it
 
@@ -496,11 +506,8 @@ class ReplicaMachine(Follower):
             more = more or again
             if delivered:
                 self._deliver(hosted, delivered)
-            drained, unsure = dispatcher.drained(lock.held)
-            for subscription in drained:
-                self.send(self.broker, Drained(id, subscription.id))
-            if unsure and (looked := dispatcher.look(unsure)) is not None:
-                self._look(hosted, looked)
+            if dispatcher.draining:
+                self._drained(id, hosted)
         if hosted.settling or hosted.acquires_due(self.now_ms):
             self._gather(hosted)
         elif hosted.acquire_at:

@@ -71,31 +71,42 @@ class Transfers:
         expiry = session.expiry(frame, broker.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
             parts = route_together(broker.wiring, broker.wiring_version, link, frame, expiry)
-            nowhere = [] if parts else [first, last]
+            missing = () if parts else range(len(frame.blobs))
         else:
             parts, missing = route_each(broker.wiring, link, frame, expiry)
-            nowhere = compress([first + index for index in missing]) if missing else []
-        numbers = [first, last]
-        if nowhere and (link.mandatory or link.exchange == ""):
-            numbers, nowhere = self._refuse(session, link, frame, nowhere), []
-        if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
-            self._complete(session, frame.handle, numbers, nowhere)
+        if missing:
+            self._partly(session, link, frame, parts, compress([first + index for index in missing]))
             return
         size = 0
         for _, event in parts:
             size += len(event)
         self.uncommitted_bytes += size
         if size > REQUEST_BYTES and len(parts) > 1:
-            self._split(session, frame.handle, numbers, parts, nowhere)
+            self._split(session, frame.handle, [first, last], parts, [])
             return
 
         def done() -> None:
             self.uncommitted_bytes -= size
             if self.stopped:
                 self.withheld_bytes += size
-            self._done(session, frame.handle, numbers, parts, nowhere)
+            if self.lost or self.held or self.gone:
+                self._done(session, frame.handle, [first, last], parts, [])
+            elif session.peer in broker.sessions:
+                session.complete(frame.handle, first, last)
+                self._telling[session.peer] = session
 
         broker.request(parts, done)
+
+    def _partly(self, session: Session, link: SenderLink, frame: Transfer, parts: Parts, nowhere: list[int]) -> None:
+        """Some numbers of a transfer, or all, go to no queue."""
+        numbers = [frame.first, frame.first + len(frame.blobs) - 1]
+        if link.mandatory or link.exchange == "":
+            numbers, nowhere = self._refuse(session, link, frame, nowhere), []
+        if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
+            self._complete(session, frame.handle, numbers, nowhere)
+            return
+        self.uncommitted_bytes += sum(len(event) for _, event in parts)
+        self._split(session, frame.handle, numbers, parts, nowhere)
 
     def _refuse(self, session: Session, link: SenderLink, frame: Transfer, gone: list[int]) -> list[int]:
         """Some numbers of a transfer go to no queue, and must; returns the others."""
@@ -114,7 +125,7 @@ class Transfers:
         return rest.flat()
 
     def _split(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
-        """A large transfer for several queues: one frame might not carry all of it, so it is asked for in several
+        """A transfer for several queues: one frame might not carry all of a large one, so that is asked for in several
         requests. It is complete when all are."""
         requests = in_requests(parts)
         left = len(requests)
@@ -264,8 +275,11 @@ class Transfers:
 
     def _tell(self, session: Session) -> None:
         completed, session.completed = session.completed, {}
-        nowhere = session.unroutable
-        if nowhere:
-            session.unroutable = {}
+        send, peer = self._broker.send, session.peer
+        if not session.unroutable:
+            for handle, ranges in completed.items():
+                send(peer, Completed(handle, ranges))
+            return
+        nowhere, session.unroutable = session.unroutable, {}
         for handle, ranges in completed.items():
-            self._broker.send(session.peer, Completed(handle, ranges, nowhere.get(handle, []) if nowhere else []))
+            send(peer, Completed(handle, ranges, nowhere.get(handle, [])))

@@ -65,24 +65,13 @@ class Watcher:
         self._digests: dict[tuple[str, int], int] = {}
         self._wirings: dict[int, int] = {}
         self._tables: dict[tuple[str, int], tuple[Any, Any]] = {}  # (stream, index) -> numbers and incs of its keepers
-        self._sent_rules = {Append: self._append, Request: self._request, Results: self._results, Ack: self._says_ack,
-                            Subscribe: self._promises, Beat: self._beat, Deliver: self._owns}  # fmt: skip
-        self._arrival_rules = {Ack: self._ack, Subscribe: self._subscribed, Results: self._answered,
-                               Append: self._given}  # fmt: skip
-        world.taps.append(self._sent)
-        world.arrivals.append(self._arrived)
+        world.watch(
+            sent={Append: self._append, Request: self._request, Results: self._results, Ack: self._says_ack,
+                  Subscribe: self._promises, Beat: self._beat, Deliver: self._owns},
+            arrived={Ack: self._ack, Subscribe: self._subscribed, Results: self._answered, Append: self._given},
+        )  # fmt: skip
         world.steps.append(self._stepped)
         world.deaths.append(self._died)
-
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        rule = self._sent_rules.get(type(frame))
-        if rule is not None:
-            rule(source, target, frame)
-
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        rule = self._arrival_rules.get(type(frame))
-        if rule is not None:
-            rule(source, target, frame)
 
     def model_of(self, name: str) -> ModelQueue | None:
         """The model of the queue that has this name now (None: no such queue, or nothing committed in it yet)."""

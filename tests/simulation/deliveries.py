@@ -76,21 +76,16 @@ class Deliveries:
         self._sub_of: dict[tuple[str, int], Consume] = {}  # (client, handle) -> its subscription
         self._passing: dict[tuple[str, int], deque[Deliver]] = {}  # (broker, sub) -> deliveries on their way through it
         self._granted: dict[tuple[str, int], _Granted] = {}
-        self._sent_rules = {Deliver: self._deliver, Delivery: self._delivery, Completed: self._completed,
-                            Failed: self._failed,
-                            Disposed: self._disposed, Flow: self._flow, Transfer: self._transfer,
-                            AttachSender: self._attach_sender, AttachReceiver: self._attach_receiver,
-                            Consume: self._consume, Attached: self._attached}  # fmt: skip
-        world.taps.append(self._tap)
-        world.arrivals.append(self._arrival)
+        world.watch(
+            sent={Deliver: self._deliver, Delivery: self._delivery, Completed: self._completed, Failed: self._failed,
+                  Disposed: self._disposed, Flow: self._flow, Transfer: self._transfer,
+                  AttachSender: self._attach_sender, AttachReceiver: self._attach_receiver, Consume: self._consume,
+                  Attached: self._attached},
+            arrived={Delivery: self._delivered, FlowDrained: self._drained},
+        )  # fmt: skip
         world.deaths.append(self._died)
         watch.before_commit.append(self._before)
         watch.on_commit.append(self._after)
-
-    def _tap(self, source: str, target: str, frame: Any) -> None:
-        rule = self._sent_rules.get(type(frame))
-        if rule is not None:
-            rule(source, target, frame)
 
     def _died(self, name: str, machine: Any) -> None:
         """A broker that comes back numbers its subscriptions anew."""
@@ -118,19 +113,19 @@ class Deliveries:
         elif granted.bytes is not None:
             granted.bytes += frame.bytes
 
-    def _arrival(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is Delivery:
-            granted = self._granted[target, frame.handle]
-            granted.messages -= len(frame.blobs)
-            if granted.messages < 0:
-                raise Violation(f"I18: {target} gets {-granted.messages} messages beyond its credit on {frame.handle}")
-            if granted.bytes is not None:
-                granted.bytes -= sum(map(len, frame.blobs))
-                if granted.bytes < 0:
-                    raise Violation(f"I18: {target} gets {-granted.bytes} bytes beyond its credit on {frame.handle}")
-        elif type(frame) is FlowDrained:
-            granted = self._granted[target, frame.handle]
-            granted.messages = granted.since_drain
+    def _delivered(self, source: str, target: str, frame: Delivery) -> None:
+        granted = self._granted[target, frame.handle]
+        granted.messages -= len(frame.blobs)
+        if granted.messages < 0:
+            raise Violation(f"I18: {target} gets {-granted.messages} messages beyond its credit on {frame.handle}")
+        if granted.bytes is not None:
+            granted.bytes -= sum(map(len, frame.blobs))
+            if granted.bytes < 0:
+                raise Violation(f"I18: {target} gets {-granted.bytes} bytes beyond its credit on {frame.handle}")
+
+    def _drained(self, source: str, target: str, frame: FlowDrained) -> None:
+        granted = self._granted[target, frame.handle]
+        granted.messages = granted.since_drain
 
     # ---- deliveries
 

@@ -49,8 +49,10 @@ class Drains:
         self._deliveries = deliveries
         self._subs: dict[tuple[str, int], _Asked] = {}  # (replica, number)
         self._asking: dict[str, dict[tuple[str, int], _Asked]] = {}  # queue id -> those that drain now
-        world.arrivals.append(self._arrived)
-        world.taps.append(self._sent)
+        world.watch(
+            sent={Deliver: self._given, Drained: self._answered},
+            arrived={Consume: self._comes, Cancel: self._leaves, Credit: self._allows},
+        )
         world.deaths.append(self._died)
         watch.on_commit.append(self._committed)
 
@@ -63,13 +65,14 @@ class Drains:
         if sub is not None:
             self._asking.get(sub.queue, {}).pop(key, None)
 
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        kind = type(frame)
-        if kind is Consume:
-            self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode == "browse")
-        elif kind is Cancel:
-            self._forget((target, frame.sub))
-        elif kind is Credit and (sub := self._subs.get((target, frame.sub))) is not None:
+    def _comes(self, source: str, target: str, frame: Consume) -> None:
+        self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode == "browse")
+
+    def _leaves(self, source: str, target: str, frame: Cancel) -> None:
+        self._forget((target, frame.sub))
+
+    def _allows(self, source: str, target: str, frame: Credit) -> None:
+        if (sub := self._subs.get((target, frame.sub))) is not None:
             sub.credit += frame.messages
             sub.bounded = sub.bounded or frame.bytes != UNLIMITED
             if frame.drain and frame.sure:
@@ -78,17 +81,17 @@ class Drains:
                 sub.still = set(self._there(frame.queue, sub))
                 self._asking.setdefault(frame.queue, {})[target, frame.sub] = sub
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        kind = type(frame)
-        if kind is Deliver and (sub := self._subs.get((source, frame.sub))) is not None:
+    def _given(self, source: str, target: str, frame: Deliver) -> None:
+        if (sub := self._subs.get((source, frame.sub))) is not None:
             sub.credit -= len(frame.blobs)
             sub.seen = each(frame.ranges)[-1]
             if self._asking.get(frame.queue):
                 self._look(frame.queue)
-        elif kind is Drained and (sub := self._subs.get((source, frame.sub))) is not None:
-            self._answered(source, frame, sub)
 
-    def _answered(self, source: str, frame: Drained, sub: _Asked) -> None:
+    def _answered(self, source: str, target: str, frame: Drained) -> None:
+        sub = self._subs.get((source, frame.sub))
+        if sub is None:
+            return
         self._look(frame.queue)
         if sub.upto is not None and sub.credit > 0 and not sub.bounded and frame.queue not in self.watch.gone:
             self.judged += 1

@@ -36,7 +36,7 @@ class Faults:
         self.lame = ""
         self._doomed = ""  # a sequencer that is to die in the midst of its work
         self._burier = False  # whether the next broker that buries is to die
-        world.taps.append(self._sent)
+        world.watch(sent={Bury: self._buries, Append: self._appends})
         world.spares = self._spares
         world.calm = self._calm
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
@@ -59,11 +59,13 @@ class Faults:
         elif names:
             self._doomed = rng.choice(names)
 
-    def _sent(self, source: str, target: str, frame: object) -> None:
-        if self._burier and isinstance(frame, Bury) and self._may_lose():
+    def _buries(self, source: str, target: str, frame: Bury) -> None:
+        if self._burier and self._may_lose():
             self._burier = False
             self.world.after(self.world.rng.randrange(1, 2_000), lambda: self._crash_if_spared(target))
-        if source == self._doomed and isinstance(frame, Append) and frame.entries and self.world.rng.random() < 0.2:
+
+    def _appends(self, source: str, target: str, frame: Append) -> None:
+        if source == self._doomed and frame.entries and self.world.rng.random() < 0.2:
             self._doomed = ""
             self.world.doomed.add(source)
 

@@ -48,10 +48,13 @@ class Flows:
         self._indexes = [0]  # of the cluster stream, where it changed; and for whom it is on from there
         self._behind: list[frozenset[str]] = [frozenset()]
         self._read = 0
-        self._before: dict[str, int] = {}  # broker -> where it was in the cluster stream when it got its last frame
+        self._known: dict[int, frozenset[str]] = {}  # what `on` has answered
+        # (sequencer, stream) -> what it kept of it: its commit, entries and first index then; bytes and entries committed.
+        self._kept: dict[tuple[str, str], tuple[tuple[int, int, int], int, int]] = {}
+        # Broker -> the last that it got of the cluster stream, and where it was in that stream then.
+        self._before: dict[str, tuple[Append, int]] = {}
         self._ended: set[tuple[str, str]] = set()  # (broker, client): it must hear next that a sender of it has ended
-        world.arrivals.append(self._arrived)
-        world.taps.append(self._sent)
+        world.watch(sent={Beat: self._beats, Completed: self._completes}, arrived={Append: self._appended})
         world.steps.append(self._stepped)
 
     def _advance(self) -> None:
@@ -74,38 +77,57 @@ class Flows:
 
     def on(self, index: int) -> frozenset[str]:
         """For whom flow control is on once the cluster stream is applied up to `index`."""
-        self._advance()
-        return self._behind[bisect_right(self._indexes, index) - 1]
+        behind = self._known.get(index)
+        if behind is None:
+            self._advance()
+            behind = self._behind[bisect_right(self._indexes, index) - 1]
+            if index <= self._read:  # what is committed stays so
+                self._known[index] = behind
+        return behind
 
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        if target in self.world.brokers:
-            appended = type(frame) is Append and frame.stream == events.CLUSTER
-            self._before[target] = self.world.machines[target].keeper.commit if appended else 1 << 60
+    def _appended(self, source: str, target: str, frame: Append) -> None:
+        if target in self.world.brokers and frame.stream == events.CLUSTER:
+            self._before[target] = frame, self.world.machines[target].keeper.commit
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is Beat and frame.ballot >= self._ballot:
+    def _beats(self, source: str, target: str, frame: Beat) -> None:
+        if frame.ballot >= self._ballot:
             self._beaten(source, frame)
-        if type(frame) is Completed and source in self.world.machines:
-            index = self.world.machines[source].keeper.commit
-            if self.on(index):
-                if not self._between(source, index):
-                    raise Violation(
-                        f"I20: {source} completes a transfer of {target}; it has applied {index} of the cluster stream, "
-                        f"and flow control is on for {sorted(self.on(index))}"
-                    )
-                self._ended.add((source, target))
-        elif (source, target) in self._ended:
-            self._ended.discard((source, target))
-            if type(frame) is not Detached or not frame.code:
-                raise Violation(f"I20: {source} completes a transfer of {target} though flow control is on")
+
+    def _completes(self, source: str, target: str, frame: Completed) -> None:
+        if source not in self.world.machines:
+            return
+        index = self.world.machines[source].keeper.commit
+        if not self.on(index):
+            return
+        if not self._between(source, index):
+            raise Violation(
+                f"I20: {source} completes a transfer of {target}; it has applied {index} of the cluster stream, "
+                f"and flow control is on for {sorted(self.on(index))}"
+            )
+        if not self._ended:
+            self.world.taps.append(self._follows)
+        self._ended.add((source, target))
+
+    def _follows(self, source: str, target: str, frame: Any) -> None:
+        """What a broker says next to a client whom it has told that something is complete, with flow control on."""
+        if (source, target) not in self._ended or type(frame) is Completed:
+            return
+        self._ended.discard((source, target))
+        if not self._ended:
+            self.world.taps = [tap for tap in self.world.taps if tap != self._follows]
+        if type(frame) is not Detached or not frame.code:
+            raise Violation(f"I20: {source} completes a transfer of {target} though flow control is on")
 
     def _between(self, broker: str, index: int) -> bool:
         """Whether one `Append` has brought all up to `index`, and among it, in front of the flow control, what ends a
         sender: that is told what is complete when that event is applied, and there flow control is off."""
+        appended, before = self._before.get(broker, (None, 0))
+        if appended is None or self.world.given.get(broker) is not appended:
+            return False
         log = self.watch.logs.get(events.CLUSTER, {})
         return any(
             not self.on(at) and at in log and isinstance(events.decode_event(log[at].event), ENDING)
-            for at in range(self._before.get(broker, index) + 1, index + 1)
+            for at in range(before + 1, index + 1)
         )
 
     def _stepped(self, name: str) -> None:
@@ -127,10 +149,10 @@ class Flows:
         if any(machine.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.flow.on.values()):
             return
         kept = entries = 0
-        for stream in machine.streams.values():
+        for id, stream in machine.streams.items():
             if stream.ready and len(stream.log) > 20:
-                held = [len(entry.event) for index, entry in stream.log.items() if index <= stream.commit]
-                kept, entries = kept + sum(held), entries + len(held)
+                bytes_, count = self._held(name, id, stream)
+                kept, entries = kept + bytes_, entries + count
         self._raised_in_time(name, machine, kept, entries)
         brokers = len(machine.members)
         most_bytes = flow.GIVE_UP * flow.LIMIT_BYTES + brokers * SLACK_BYTES
@@ -141,16 +163,28 @@ class Flows:
                 f"{most_entries}"
             )
 
+    def _held(self, name: str, id: str, stream: Any) -> tuple[int, int]:
+        """Bytes and entries of what is committed in the log of a stream; counted anew only when the log is another."""
+        now = stream.commit, len(stream.log), next(iter(stream.log))
+        then, bytes_, count = self._kept.get((name, id), ((-1, 0, 0), 0, 0))
+        if now != then:
+            held = [len(entry.event) for index, entry in stream.log.items() if index <= stream.commit]
+            bytes_, count = sum(held), len(held)
+            self._kept[name, id] = now, bytes_, count
+        return bytes_, count
+
     def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
         """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and
         it must be on."""
         members = len(machine.members)
         much = kept > members * flow.LIMIT_BYTES or entries > members * flow.LIMIT_ENTRIES
-        joining = any(voter not in machine.members for stream in machine.streams.values() for voter in stream.keepers)
-        if not self.world.standby or not much or joining or machine.flow.on:
+        if not self.world.standby or not much or machine.flow.on or self._joining(machine):
             self._much.pop(name, None)
         elif machine.now_ms - self._much.setdefault(name, machine.now_ms) > RAISED_MS:
             raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
+
+    def _joining(self, machine: Any) -> bool:
+        return any(voter not in machine.members for stream in machine.streams.values() for voter in stream.keepers)
 
     def _beaten(self, source: str, frame: Beat) -> None:
         """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""

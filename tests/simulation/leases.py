@@ -21,19 +21,17 @@ class Leases:
         self.world = world
         self._heard: dict[tuple[str, Ballot, int], int] = {}  # (broker, ballot, beat) -> when
         self._sure: dict[str, int] = {}  # broker -> when it heard the last beat that a majority has answered
-        world.taps.append(self._sent)
-        world.arrivals.append(self._arrived)
+        world.watch(sent={Delivery: self._serves, Completed: self._serves}, arrived={Beat: self._beaten})
         world.deaths.append(self._died)
 
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is Beat:
-            self._heard[target, frame.ballot, frame.number] = self.world.now_us
-            at_us = self._heard.get((target, frame.ballot, frame.sure))
-            if at_us is not None:
-                self._sure[target] = max(at_us, self._sure.get(target, 0))
+    def _beaten(self, source: str, target: str, frame: Beat) -> None:
+        self._heard[target, frame.ballot, frame.number] = self.world.now_us
+        at_us = self._heard.get((target, frame.ballot, frame.sure))
+        if at_us is not None:
+            self._sure[target] = max(at_us, self._sure.get(target, 0))
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) in (Delivery, Completed) and source in self._sure:
+    def _serves(self, source: str, target: str, frame: Delivery | Completed) -> None:
+        if source in self._sure:
             silent_us = self.world.now_us - self._sure[source]
             if silent_us > (LEASE_MS + BEAT_MS) * 1000 + SLACK_US:
                 raise Violation(

@@ -40,7 +40,7 @@ class Keeping:
         self.resets: set[str] = set()  # names of queues that an operator wants given up
         self._seen: set[tuple[int, Ballot]] = set()
         self._heard_us: dict[tuple[str, str], int] = {}  # (queue, process that has some of it) -> when it last stepped
-        world.taps.append(self._sent)
+        world.watch(sent={Append: self._appends})
         world.steps.append(self._stepped)
 
     def _stepped(self, name: str) -> None:
@@ -50,8 +50,8 @@ class Keeping:
             if hosted.keeper.end and hosted.keeper.incs.get(hosted.keeper.voter, 0) <= hosted.keeper.inc:
                 self._heard_us[id, name] = self.world.now_us
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is not Append or frame.stream != CLUSTER:
+    def _appends(self, source: str, target: str, frame: Append) -> None:
+        if frame.stream != CLUSTER:
             return
         for index, entry in enumerate(frame.entries, frame.previous + 1):
             event = events.decode_event(entry.event) if not entry.origin else None

@@ -27,23 +27,21 @@ class Resumes:
         # (replica, queue, acquisition) -> the subscription it is of: a broker that comes back counts from 1 again, so what
         # a consumer held at an earlier incarnation of it has the numbers of what is others' now.
         self._of: dict[tuple[str, str, int], int] = {}
-        world.arrivals.append(self._arrived)
-        world.taps.append(self._sent)
+        world.watch(sent={Deliver: self._given}, arrived={Consume: self._comes, Cancel: self._leaves})
         world.deaths.append(self._died)
 
     def _died(self, name: str, machine: Any) -> None:
         self._came = {key: came for key, came in self._came.items() if key[0] != name}
         self._of = {key: sub for key, sub in self._of.items() if key[0] != name}
 
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is Consume and frame.before and frame.mode == "consume":
+    def _comes(self, source: str, target: str, frame: Consume) -> None:
+        if frame.before and frame.mode == "consume":
             self._came[target, frame.sub] = self.world.now_us, frame
-        elif type(frame) is Cancel:
-            self._of = {key: sub for key, sub in self._of.items() if (key[0], sub) != (target, frame.sub)}
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is not Deliver:
-            return
+    def _leaves(self, source: str, target: str, frame: Cancel) -> None:
+        self._of = {key: sub for key, sub in self._of.items() if (key[0], sub) != (target, frame.sub)}
+
+    def _given(self, source: str, target: str, frame: Deliver) -> None:
         self._of[source, frame.queue, frame.acquisition] = frame.sub
         if (source, frame.sub) not in self._came:
             return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mantamq.protocol.frames import AttachSender, Completed, Transfer
 
 from .model import Violation, each
@@ -22,20 +20,21 @@ class Routes:
         self.gone = 0
         self._exchanges: dict[tuple[str, int], str] = {}  # (client, handle) -> exchange
         self._lost: dict[tuple[str, int], set[int]] = {}  # the same -> numbers that found their exchange gone
-        world.taps.append(self._sent)
-        world.arrivals.append(self._arrived)
+        world.watch(
+            sent={AttachSender: self._attaches, Completed: self._completed}, arrived={Transfer: self._transferred}
+        )
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is AttachSender:
-            self._exchanges[source, frame.handle] = frame.exchange
-        elif type(frame) is Completed:
-            lost = self._lost.get((target, frame.handle), set()).intersection(each(frame.ranges))
-            if lost:
-                exchange = self._exchanges[target, frame.handle]
-                raise Violation(f"{target} hears that {sorted(lost)} are complete; exchange {exchange} was deleted")
+    def _attaches(self, source: str, target: str, frame: AttachSender) -> None:
+        self._exchanges[source, frame.handle] = frame.exchange
 
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is Transfer and target in self.world.brokers:
+    def _completed(self, source: str, target: str, frame: Completed) -> None:
+        lost = self._lost.get((target, frame.handle), set()).intersection(each(frame.ranges))
+        if lost:
+            exchange = self._exchanges[target, frame.handle]
+            raise Violation(f"{target} hears that {sorted(lost)} are complete; exchange {exchange} was deleted")
+
+    def _transferred(self, source: str, target: str, frame: Transfer) -> None:
+        if target in self.world.brokers:
             exchange = self._exchanges[source, frame.handle]
             if exchange and self.world.machines[target].wiring.exchange(exchange) is None:
                 self.gone += len(frame.blobs)

@@ -35,21 +35,21 @@ class Singles:
         self._ever: set[int] = set()
         self._newest = ""  # the line by which the consumer was attached last
         self._astray: set[tuple[str, int, int]] = set()  # (broker, acquisition, position) given to a line it had left
-        world.taps.append(self._said)
-        world.arrivals.append(self._arrived)
+        world.watch(sent={AttachReceiver: self._attaches, Delivery: self._goes_out}, arrived={Delivery: self._arrived})
 
-    def _said(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is AttachReceiver and frame.queue == QUEUE and frame.mode == "consume":
-            if isinstance(self.world.clients.get(source), Line):
-                self._newest = source
-        elif type(frame) is Delivery and frame.acquisition and target != self._newest:
+    def _attaches(self, source: str, target: str, frame: AttachReceiver) -> None:
+        if frame.queue == QUEUE and frame.mode == "consume" and isinstance(self.world.clients.get(source), Line):
+            self._newest = source
+
+    def _goes_out(self, source: str, target: str, frame: Delivery) -> None:
+        if frame.acquisition and target != self._newest:
             line = self.world.clients.get(target)
             link = line.links.get(frame.handle) if isinstance(line, Line) else None
             if link is None or link.target == QUEUE:
                 self._astray |= {(source, frame.acquisition, position) for position in each(frame.ranges)}
 
-    def _arrived(self, source: str, target: str, frame: Any) -> None:
-        if type(frame) is not Delivery or not frame.acquisition:
+    def _arrived(self, source: str, target: str, frame: Delivery) -> None:
+        if not frame.acquisition:
             return
         line = self.world.clients.get(target)
         link = line.links.get(frame.handle) if isinstance(line, Line) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import traceback
 from collections.abc import Callable
@@ -101,6 +102,8 @@ class Story:
         self.operations = 0
         self.clients: list[Client] = []
         self.users: list[User] = []
+        self._lined: list[Client] = []  # clients for whom nobody else has come yet
+        self._unended: list[User] = []  # and such users
         self.share = rng.choice(USERS)
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -128,6 +131,7 @@ class Story:
     def client(self, broker: str | None = None) -> Client:
         client = Client(self.world, f"c{len(self.clients) + 1}", broker or self.rng.choice(self.serving()))
         self.clients.append(client)
+        self._lined.append(client)
         return client
 
     def user(self, reconnects: bool | None = None) -> User:
@@ -138,6 +142,7 @@ class Story:
             rng.random() < 0.9 if reconnects is None else reconnects,
         )  # fmt: skip
         self.users.append(user)
+        self._unended.append(user)
         return user
 
     def serving(self) -> list[str]:
@@ -282,32 +287,34 @@ class Story:
 
     def _replace_the_cut_off(self) -> None:
         """For each client that lost its broker another comes, at another member; not without end while none serves."""
-        for client in self.clients:
-            if not client.replaced and not client.alive and len(self.clients) < CLIENTS:
+        for client in self._lined:
+            if not client.alive and len(self.clients) < CLIENTS:
                 client.replaced = True
                 senders = any(not link.mode for link in client.links.values())
                 (self._new_sender if senders else self._new_receivers)()
-        for user in self.users:
-            if not user.replaced and user.over and len(self.users) < CLIENTS:
+        for user in self._unended:
+            if user.over and len(self.users) < CLIENTS:
                 user.replaced = True
                 (self._new_sender if user.outboxes else self._new_receivers)()
+        self._lined = [client for client in self._lined if not client.replaced]
+        self._unended = [user for user in self._unended if not user.replaced]
 
     def _cut_users(self) -> None:
         """Lines of users break, and some users leave."""
         rng = self.rng
         if rng.random() < 0.05:
-            lined = [user for user in self.users if user.line is not None]
+            lined = [user for user in self._unended if user.line is not None]
             for user in rng.sample(lined, min(len(lined), rng.choice([1, 1, 2, len(lined)]))):
                 user.cut()
         elif rng.random() < 0.01:
-            live = [user for user in self.users if user.alive and user is not self.single]
+            live = [user for user in self._unended if user.alive and user is not self.single]
             if live:
                 rng.choice(live).leave()
 
     def _act(self, batch: int) -> None:
         rng = self.rng
-        live = [client for client in self.clients if client.opened and client.alive]
-        users = [user for user in self.users if user.alive and user.opened]
+        live = [client for client in self._lined if client.opened and client.alive]
+        users = [user for user in self._unended if user.alive and user.opened]
         if rng.random() < 0.05 and (live or users):
             self.operations += 1
             self._manage(rng.choice([*live, *users]))
@@ -651,12 +658,15 @@ def play(
     if watch is not None:
         story.world.taps.append(lambda source, target, frame: watch(_line(story.world.now_us, source, target, frame)))
     wrong = ""
+    gc.disable()  # a story keeps nearly all that it makes: looking for garbage again and again is a fifth of its time
     try:
         story.run()
     except Violation as violation:
         wrong = str(violation)
     except Exception:
         wrong = traceback.format_exc()
+    finally:
+        gc.enable()
     tail = [_line(*sent) for sent in list(story.world.trace)[-TAIL:]] if wrong else []
     return Played(seed, story.operations, wrong, tail, story.world.digest)
 

@@ -50,8 +50,11 @@ START_US = 1_000_000_000
 TRACE_KEPT = 400
 SLUGGISH_INPUTS = 8
 """What a slow process takes at a time."""
+HEARTBEATS = frozenset((Beat, Beating, Ping, Pong))
 Machines = dict[str, Callable[..., Any]]
 Pair = tuple[str, str]
+Rules = dict[type, Callable[[str, str, Any], None]]
+"""Kind of frame -> what is called with (source, target, frame)."""
 
 
 class World:
@@ -69,8 +72,9 @@ class World:
         machines: classes to build, by role; mutants put their own here.
 
     Attributes:
-        taps: called with (source, target, frame) when a frame is sent.
-        arrivals: called with (source, target, frame) when a machine or client is given a frame.
+        taps: called with (source, target, frame) when any frame is sent, before those who watch for its kind (`watch`).
+        arrivals: called with (source, target, frame) when a machine or client is given any frame, before those.
+        given: machine -> the last frame it was given.
         steps: called with the machine's name after each batch.
         trace: the last frames sent, as (time, source, target, frame); `digest` covers all of them.
         posted: how many frames were sent, heartbeats apart.
@@ -95,6 +99,7 @@ class World:
         standby: bool = False,
     ) -> None:
         self.rng = rng
+        self._bits = rng.getrandbits
         self.brokers = brokers
         self.standby = standby
         self.crashes = 0
@@ -112,6 +117,9 @@ class World:
         self.now_us = START_US
         self.taps: list[Callable[[str, str, Frame], None]] = []
         self.arrivals: list[Callable[[str, str, Frame], None]] = []
+        self._on_sent: dict[type, list[Callable[[str, str, Any], None]]] = {}
+        self._on_arrived: dict[type, list[Callable[[str, str, Any], None]]] = {}
+        self.given: dict[str, Frame] = {}
         self.steps: list[Callable[[str], None]] = []
         self.clients: dict[str, Any] = {}
         self.noticed_us = 0
@@ -130,7 +138,7 @@ class World:
             "sequencer": SequencerMachine, "ownership": OwnershipMachine, "broker": BrokerMachine,
             "replica": ReplicaMachine,
         } | (machines or {})  # fmt: skip
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
         self._last: dict[Pair, int] = {}  # direction -> when its last frame arrives
         self._slow: dict[Pair, int] = {}  # direction -> its largest usual delay
@@ -444,19 +452,20 @@ class World:
 
     # ---- time
 
-    def at(self, when_us: int, what: Callable[[], None]) -> None:
-        self._order += 1
-        heapq.heappush(self._heap, (max(when_us, self.now_us), self._order, what))
+    def at(self, when_us: int, what: Callable[..., None], *arguments: Any) -> None:
+        self._order = order = self._order + 1
+        now_us = self.now_us
+        heapq.heappush(self._heap, (when_us if when_us > now_us else now_us, order, what, arguments))
 
-    def after(self, delay_us: int, what: Callable[[], None]) -> None:
-        self.at(self.now_us + delay_us, what)
+    def after(self, delay_us: int, what: Callable[..., None], *arguments: Any) -> None:
+        self.at(self.now_us + delay_us, what, *arguments)
 
     def run(self, until_us: int) -> None:
         """Let time pass."""
         heap = self._heap
         while heap and heap[0][0] <= until_us:
-            self.now_us, _, what = heapq.heappop(heap)
-            what()
+            self.now_us, _, what, arguments = heapq.heappop(heap)
+            what(*arguments)
         self.now_us = max(self.now_us, until_us)
 
     def run_for(self, duration_us: int) -> None:
@@ -464,23 +473,35 @@ class World:
 
     # ---- frames
 
+    def watch(self, sent: Rules | None = None, arrived: Rules | None = None) -> None:
+        """Have rules called for every frame of their kinds that is sent, or given to a machine or client."""
+        for rules, named in ((self._on_sent, sent), (self._on_arrived, arrived)):
+            for kind, rule in (named or {}).items():
+                rules.setdefault(kind, []).append(rule)
+
     def post(self, source: str, target: str, frame: Frame) -> None:
-        if type(frame) not in (Beat, Beating, Ping, Pong):
+        kind = frame.__class__
+        if kind not in HEARTBEATS:
             self.posted += 1
-        self.trace.append((self.now_us, source, target, frame))
+        now_us = self.now_us
+        self.trace.append((now_us, source, target, frame))
         data = encode_frame(frame)
-        self.digest = zlib.crc32(f"{self.now_us} {source} {target} ".encode() + data, self.digest)
+        self.digest = zlib.crc32(data, zlib.crc32(f"{now_us} {source} {target} ".encode(), self.digest))
         for tap in self.taps:
             tap(source, target, frame)
+        for rule in self._on_sent.get(kind, ()):
+            rule(source, target, frame)
         pair = (source, target)
         if pair in self._down:
             return  # dropped, as a shell drops what has no link
         if self._codec:
             (frame,) = FrameBuffer().feed(data)
-        arrival = max(self._last.get(pair, 0), self.now_us + self._delay(pair))
+        arrival = self.now_us + self._delay(pair)
+        last = self._last.get(pair, 0)
+        if last > arrival:
+            arrival = last
         self._last[pair] = arrival
-        epoch = self._epoch.get(pair, 0)
-        self.at(arrival, lambda: self._arrive(source, target, frame, epoch))
+        self.at(arrival, self._arrive, source, target, frame, self._epoch.get(pair, 0))
 
     def _delay(self, pair: Pair) -> int:
         if self._fixed:
@@ -488,17 +509,24 @@ class World:
         slow = self._slow.get(pair)
         if slow is None:
             slow = self._slow[pair] = self.rng.choice([50, 200, 200, 1000, 5000])
-        delay = self.rng.randrange(10, slow + 11)
+        delay = 10 + self._below(slow + 1)
         if self.rng.random() < 0.01:
-            delay += self.rng.randrange(30_000)
+            delay += self._below(30_000)
         return delay
+
+    def _below(self, limit: int) -> int:
+        """As `rng.randrange(limit)`, which checks its arguments each time."""
+        bits = limit.bit_length()
+        number = self._bits(bits)
+        while number >= limit:
+            number = self._bits(bits)
+        return number
 
     def _arrive(self, source: str, target: str, frame: Frame, epoch: int) -> None:
         if epoch != self._epoch.get((source, target), 0):
             return
         if target in self.clients:
-            for tap in self.arrivals:
-                tap(source, target, frame)
+            self._tell_arrived(source, target, frame)
             self.clients[target].receive(frame)
         elif target in self.machines:
             if type(frame) is not Ping:
@@ -506,48 +534,66 @@ class World:
             elif target not in self._frozen:  # the shell answers
                 self.post(target, source, Pong())
 
+    def _tell_arrived(self, source: str, target: str, frame: Frame) -> None:
+        for tap in self.arrivals:
+            tap(source, target, frame)
+        for rule in self._on_arrived.get(frame.__class__, ()):
+            rule(source, target, frame)
+
     def give(self, name: str, input: Any) -> None:
         if name not in self.machines:
             return
-        if type(input) in (Received, PeerDown) and input.peer in self._guests and self._held(name, input.peer):
+        if (
+            (self._paused or self._unread)
+            and type(input) in (Received, PeerDown)
+            and input.peer in self._guests
+            and self._held(name, input.peer)
+        ):
             self._waiting.setdefault(name, []).append(input)
             return
-        self._inbox.setdefault(name, deque()).append(input)
-        self._wake(name, 0 if self._fixed else self.rng.choice([0, 10, 300]))
+        inbox = self._inbox.get(name)
+        if inbox is None:
+            inbox = self._inbox[name] = deque()
+        inbox.append(input)
+        self._wake(name, 0 if self._fixed else (0, 10, 300)[self._below(3)])
 
     def _wake(self, name: str, delay_us: int) -> None:
         if name not in self._due:
             self._due.add(name)
-            self.after(delay_us, lambda: self._process(name))
+            self.at(self.now_us + delay_us, self._process, name)
 
     def _process(self, name: str) -> None:
         self._due.discard(name)
-        if name not in self.machines or name in self._frozen:
+        machine = self.machines.get(name)
+        if machine is None or name in self._frozen:
             return
-        inbox = self._inbox.setdefault(name, deque())
-        whole = self._fixed or self.rng.random() < 0.7
-        count = len(inbox) if whole else self.rng.randrange(len(inbox) + 1)
+        inbox = self._inbox.get(name) or ()
+        count = len(inbox)
+        if not self._fixed and self.rng.random() >= 0.7:
+            count = self._below(count + 1)
         until_us, batch_us = self._sluggish.get(name, (0, 0))
         if self.now_us < until_us:
             count = min(count, SLUGGISH_INPUTS)
             self.pause(name, batch_us)
-        machine = self.machines[name]
-        self._carry_out(name, machine.step(Tick(self.now_us // 1000)))
+        if effects := machine.step(Tick(self.now_us // 1000)):
+            self._carry_out(name, effects)
         for _ in range(count):
             if self.machines.get(name) is not machine:
                 return  # it has retired
-            input = inbox.popleft()
+            input = inbox.popleft()  # type: ignore[union-attr]
             if type(input) is Received:
-                for tap in self.arrivals:
-                    tap(input.peer, name, input.frame)
+                self.given[name] = input.frame
+                self._tell_arrived(input.peer, name, input.frame)
             elif type(input) is PeerUp:
                 self._down.discard((name, input.peer))
-            self._carry_out(name, machine.step(input))
+            if effects := machine.step(input):
+                self._carry_out(name, effects)
         if self.machines.get(name) is not machine:
             return
-        self._carry_out(name, machine.step(Flush()))
-        if self.machines.get(name) is not machine:
-            return
+        if effects := machine.step(Flush()):
+            self._carry_out(name, effects)
+            if self.machines.get(name) is not machine:
+                return
         for seen in self.steps:
             seen(name)
         if inbox:
@@ -622,10 +668,9 @@ class World:
 
     def _set_timer(self, name: str, at_us: int) -> None:
         self._timers[name] = at_us
+        self.at(at_us, self._timer_due, name, at_us)
 
-        def due() -> None:
-            if self._timers.get(name) == at_us:
-                del self._timers[name]
-                self._wake(name, 0)
-
-        self.at(at_us, due)
+    def _timer_due(self, name: str, at_us: int) -> None:
+        if self._timers.get(name) == at_us:
+            del self._timers[name]
+            self._wake(name, 0)
