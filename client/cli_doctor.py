@@ -20,7 +20,7 @@ from rich.markup import escape
 from ..protocol.errors import LocalError
 from . import console
 from .addresses import split_host
-from .console import Broker, Json, Token, addresses, out
+from .console import Broker, Json, Token, addresses, out, seen
 from .errors import MantaError, Unauthorized
 from .sync import Connection, connect
 
@@ -39,7 +39,9 @@ def doctor(broker: Broker = "", token: Token = "", as_json: Json = False) -> Non
     """Check this machine and the cluster; exit code 1 when something fails."""
     worst = OK
     found: list[dict[str, str]] = []
-    for level, what, text in chain(_machine(), _cluster(broker, token)):  # each as soon as it is known
+    for level, what, text in chain(
+        _machine(), _cluster(broker, token), () if broker else _warned(token)
+    ):  # each as soon as it is known
         worst = FAIL if FAIL in (worst, level) else WARN if WARN in (worst, level) else OK
         found.append({"level": level, "what": what, "text": text})
         if not as_json:
@@ -119,6 +121,20 @@ def _cluster(broker: str, token: str) -> Iterator[Finding]:
         yield clocks(list(members.values()))
 
 
+def _warned(token: str) -> Iterator[Finding]:
+    """What the cluster warns of, which Ray must be asked for: a host that may not fail, one where Ray has ended."""
+    from ..actors import local_ray
+
+    if not local_ray.recall().get("address"):
+        return
+    try:
+        report = seen("", "", token)
+    except LocalError as error:
+        yield WARN, "hosts", f"what the cluster warns of cannot be asked for: {error}"
+        return
+    yield from hosts(report)
+
+
 def _majority(connection: Connection, members: dict[str, str]) -> Iterator[Finding]:
     try:
         yield majority(connection.status(), members)
@@ -166,6 +182,19 @@ def majority(status: dict[str, Any], serving: Iterable[str]) -> Finding:
         text = f"only {', '.join(there) or 'nobody'} of {', '.join(voters)} takes clients: nothing completes"
         return FAIL, "majority", f"{text}; `mantamq status` says why"
     return OK, "majority", f"{len(there)} of {len(voters)} brokers take clients"
+
+
+def hosts(report: dict[str, Any]) -> Iterator[Finding]:
+    """What a `Cluster.status()` warns of, and whether whoever replaces what dies is there."""
+    for line in report.get("warnings", ()):
+        yield WARN, "hosts", line
+    supervisor = report["supervisor"]
+    if not supervisor["pid"]:
+        yield WARN, "supervisor", "out of reach: what dies is not replaced until the brokers have started another"
+    elif not supervisor.get("confirmed", True):
+        yield WARN, "supervisor", "no majority of the brokers confirms it: what dies is not replaced until one does"
+    elif not report.get("warnings"):
+        yield OK, "hosts", "the cluster warns of nothing"
 
 
 def dashboard(processes: Iterable[Any]) -> Finding:

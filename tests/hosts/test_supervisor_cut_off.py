@@ -36,7 +36,9 @@ def test_a_supervisor_that_was_cut_off_ends_nobody_and_another_takes_its_place(h
     began = time.monotonic()
     hosts.until_served(SILENT_S)
     during = hosts.until(
-        lambda s: s["supervisor"].get("number", 0) > first["number"] and leader(s)["name"], 30, "another supervisor"
+        lambda s: s["supervisor"]["confirmed"] and s["supervisor"]["number"] > first["number"] and leader(s)["name"],
+        30,
+        "another supervisor",
     )
     assert hosts.host_of(leader(during)["host"]) in ("h3", "h4")
     # What was there is replaced on hosts that answer, while Ray still holds this one for alive.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -463,6 +464,27 @@ def test_doctor_looks_at_each_broker_and_the_token(run: Run, broker: FakeBroker)
     found = {finding["what"]: finding for finding in ran.json}
     assert {"python", "ray", "memory", "dashboard", "niceness", "cluster", "token", "clocks"} <= set(found)
     assert found["cluster"]["level"] == "ok" and found["token"]["level"] != "fail"
+
+
+def test_doctor_says_what_the_cluster_warns_of(
+    run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone = "Ray's node on 10.0.0.2 has ended, and nothing runs there until it is started again: `ray start`"
+    report = {"warnings": [gone], "supervisor": {"pid": 0}}
+    monkeypatch.setattr(cli_doctor, "seen", lambda address, namespace, token: report)
+    known = {"address": "10.0.0.1:6379", "members": {"b1": broker.address}}
+    (tmp_path / "state.json").write_text(json.dumps(known))
+    found = {finding["what"]: finding for finding in run("doctor", "--json").json}
+    assert found["hosts"] == {"level": "warn", "what": "hosts", "text": gone}
+    assert found["supervisor"]["level"] == "warn" and "out of reach" in found["supervisor"]["text"]
+
+    def nobody(*_: object) -> None:
+        raise LocalError("Ray is away")
+
+    monkeypatch.setattr(cli_doctor, "seen", nobody)
+    found = {finding["what"]: finding for finding in run("doctor", "--json").json}
+    assert found["hosts"]["level"] == "warn" and "Ray is away" in found["hosts"]["text"]
+    assert "hosts" not in {finding["what"] for finding in run("doctor", "-b", broker.address, "--json").json}
 
 
 def test_doctor_without_a_broker_fails(run: Run) -> None:
