@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check hosts hosts-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
+.PHONY: help setup demo test check compat hosts hosts-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ hosts-tools:
 	  { apt-get install -y -qq iproute2 nftables || { apt-get update -qq && apt-get install -y -qq iproute2 nftables; }; } \
 	    >/dev/null 2>&1 || echo "iproute2 and nftables could not be installed: no stories on several hosts"; fi
 
+compat: $(STAMP) ## The tests that touch Ray, on the oldest and newest that the pin allows, or on RAYS='2.54.1 2.60.0'
+	$(BIN)/python -m tests.compat $(RAYS)
+
 bench: $(STAMP) ## Ours and the installed peers in one run, with ratios
 	$(BIN)/python -m mantamq.benchmarks
 
@@ -82,4 +85,4 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## Remove what was made
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .compat build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -75,7 +75,7 @@ def rebalance(timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = 
     """Spread the brokers over the hosts, so that one may fail: one by one they join elsewhere, and then leave."""
     cluster = running(address, namespace)
     meant(cluster, address, "This would move the brokers of a cluster")
-    with err.status("looking") as shown:
+    with _goes_on(), err.status("looking") as shown:
         cluster.rebalance(timeout, shown.update)
     _remember(cluster)
     text = f"brokers are spread over the hosts; taking clients now: {', '.join(cluster.addresses)}"
@@ -152,6 +152,17 @@ def _shown(what: str) -> Generator[Told]:
             seen = True
 
     try:
-        yield told
+        with _goes_on():
+            yield told
     finally:
         bar.stop()
+
+
+@contextmanager
+def _goes_on() -> Generator[None]:
+    """Ctrl-C ends the command, not what it has begun."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print("what was begun goes on: see `mantamq broker list`", markup=False, highlight=False, soft_wrap=True)
+        raise

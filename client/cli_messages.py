@@ -15,6 +15,8 @@ from typing import Annotated, Any, BinaryIO
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..protocol.errors import LocalError
+from ..protocol.limits import MESSAGE_BYTES
 from .cli_wiring import pairs
 from .console import Broker, Json, Token, connection, err, say
 from .errors import Empty
@@ -38,7 +40,14 @@ def register(app: typer.Typer) -> None:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    for line in stream:
+    """Raises:
+    LocalError: a line is longer than any message may be; no more than that is read of it.
+    """
+    number, most = 0, MESSAGE_BYTES[1]
+    while line := stream.readline(most + 2):
+        number += 1
+        if len(line) > most and not line.endswith(b"\n"):
+            raise LocalError(f"line {number:,} is longer than {most:,} bytes, and no message may be: send it in pieces")
         yield line.rstrip(b"\r\n")
 
 

@@ -302,6 +302,12 @@ def test_lines_become_messages_and_come_out_as_lines(at: Run, broker: FakeBroker
     assert left(broker) == 0
 
 
+def test_a_line_without_an_end_is_not_read_for_ever(at: Run, broker: FakeBroker) -> None:
+    ran = at("send", "q", "--file", "/dev/zero")
+    assert ran.code == 1 and "line 1 is longer than 25,165,824 bytes" in ran.err and ran.err.count("\n") == 1
+    assert left(broker) == 0
+
+
 def test_what_goes_to_no_queue_is_said_and_fails_where_it_is_mandatory(at: Run, broker: FakeBroker) -> None:
     ran = at("send", "amq.topic/none", stdin=b"1\n2\n")
     assert ran.code == 0 and "2 messages sent" in ran.out and "2 of them went to no queue: bind one" in ran.out

@@ -94,6 +94,20 @@ def test_a_refusal_is_one_line_and_code_1(run: Run) -> None:
     assert run("remove")[0] == 2
 
 
+@pytest.mark.parametrize("words", [["add"], ["remove", "b2", "--yes"]], ids=" ".join)
+def test_ctrl_c_says_that_what_was_begun_goes_on(
+    run: Run, cluster: MadeUp, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def pressed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, f"{words[0]}_broker", pressed)
+    code, out, err = run(*words)
+    assert (code, out) == (130, "") and err.splitlines() == [
+        "what was begun goes on: see `mantamq broker list`", "mantamq: interrupted",
+    ]  # fmt: skip
+
+
 def test_fewer_than_three_only_after_a_yes(run: Run, cluster: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = run("remove", "b2")
     assert code == 1 and "two brokers would be left" in err and "--yes" in err and err.count("\n") == 1
