@@ -371,10 +371,7 @@ class NotThere(LocalError):
 
 def _remembered_namespace() -> str:
     known = local_ray.recall()
-    host, _, port = str(known.get("address", "")).rpartition(":")
-    here, _, mine = ray.get_runtime_context().gcs_address.rpartition(":")
-    # Ray calls itself by its node's address, also where it was started on loopback.
-    same = port == mine and host in (here, "127.0.0.1", "localhost")
+    same = local_ray.same_ray(known.get("address"), ray.get_runtime_context().gcs_address)
     return known.get("namespace") or NAMESPACE if same else NAMESPACE
 
 

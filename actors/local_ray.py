@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
     for name, value in (_ENVIRONMENT | java_on_path(dict(os.environ))).items():
         os.environ.setdefault(name, value)
     _leave_on_sigterm()
+    _no_tips()
     lasting.call(
         ray.init,
         address="local",
@@ -60,6 +62,11 @@ def _leave_on_sigterm() -> None:
     that has its own way to be asked keeps it."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
+def _no_tips() -> None:
+    """Ray before 2.60 tells whoever joins it, as a warning, how accelerators are going to be shared out."""
+    warnings.filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)
 
 
 def java_on_path(environment: dict[str, str]) -> dict[str, str]:
@@ -85,6 +92,7 @@ def join(address: str, namespace: str) -> None:
     if address == known.get("address") and known.get("auth_mode") and door.MODE not in os.environ:
         door.present_token(known["auth_mode"])
     address = door.knock(address)
+    _no_tips()
     try:
         ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
@@ -116,6 +124,14 @@ def recall() -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
+
+
+def same_ray(remembered: str | None, address: str) -> bool:
+    """Whether an address that was written down is that of a Ray that calls itself `address`: its node's address, also
+    where it was started on loopback."""
+    host, _, port = (remembered or "").rpartition(":")
+    here, _, its = address.rpartition(":")
+    return port == its and host in (here, "127.0.0.1", "localhost")
 
 
 def forget() -> None:

@@ -26,6 +26,8 @@ def split_host(address: str) -> tuple[str, int]:
     Raises:
         Invalid: it is not of that form.
     """
+    if not isinstance(address, str):
+        raise Invalid(f'a broker\'s address is "host:port", not {address!r}')
     host, colon, port = address.strip().rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise Invalid(f'a broker\'s address is "host:port", not {address!r}; use None for the running cluster')
@@ -49,7 +51,12 @@ def resolve(address: str | Iterable[str] | None, token: str, brokers: int) -> tu
     if address == "local":
         cluster = embedded(brokers)
         return list(cluster.addresses.values()), token or cluster.token
-    several = address.split(",") if isinstance(address, str) else list(address)
+    several = address.split(",") if isinstance(address, str) else address
+    if not isinstance(several, Iterable):
+        raise Invalid(f'a broker\'s address is "host:port", or several of these, not {address!r}')
+    several = list(several)
+    if not several:
+        raise Invalid("no address is given: name at least one broker's host:port, or None for the running cluster")
     for one in several:
         split_host(one)
     return [one.strip() for one in several], token

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
 from .addresses import resolve
@@ -54,6 +54,16 @@ class connect_async:
 
     def __await__(self) -> Generator[Any, None, AsyncConnection]:
         return self._connect().__await__()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(AsyncConnection, name) and not name.startswith("__"):
+                raise AttributeError(
+                    f"connect_async(...) is no connection, and has no {name!r}, before it is awaited: `connection = "
+                    "await connect_async(...)`, or `async with connect_async(...) as connection`"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     async def __aenter__(self) -> AsyncConnection:
         self._connection = await self._connect()
@@ -235,7 +245,9 @@ class AsyncSession:
         self.connection._conversation.check()
 
     async def close(self) -> None:
-        """Sync, then close all senders and receivers."""
+        """Sync, then close all senders and receivers. Where the connection was closed there is nothing to do."""
+        if self.connection._conversation.closed:
+            return
         await self.sync(self.connection.timeout)
         for link in (*self._senders, *self._receivers):
             await link.close()
@@ -251,6 +263,8 @@ async def _attached(connection: AsyncConnection, handle: int) -> None:
 
 
 def _receiver_of(message: Message) -> ReceiverCore:
+    if not isinstance(message, Message):
+        raise Invalid(f"what is settled is a message as it was received, not {type(message).__name__}")
     if message._receiver is None:
         raise Invalid("only a received message can be settled")
     return message._receiver

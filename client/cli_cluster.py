@@ -82,9 +82,14 @@ def up(
                 _leave_ray()
                 local_ray.stop_ray_head()
             raise
-    if address == "auto":  # what that is may be another Ray tomorrow
+    known = local_ray.recall()
+    # One more cluster in a Ray of ours leaves it ours: the last `down` stops it.
+    ours = own or bool(known.get("ray_is_ours") and local_ray.same_ray(known.get("address"), cluster.ray_address))
+    if ours:
+        address = known["address"]
+    elif address == "auto":  # what that is may be another Ray tomorrow
         address = cluster.ray_address
-    local_ray.remember(address=address, namespace=namespace, ray_is_ours=own, members=cluster.addresses)
+    local_ray.remember(address=address, namespace=namespace, ray_is_ours=ours, members=cluster.addresses)
     warnings = [*cluster.status()["warnings"], *([] if events else _per_host(cluster, table))]
     if as_json:
         members = {"address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings}

@@ -55,8 +55,8 @@ class ReceiverCore:
         self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None],
         browse: bool = False, limit_s: float | None = None, window: str = "unfetched",
     ) -> None:  # fmt: skip
-        if capacity < 0:
-            raise Invalid(f"a receiver's capacity is 0 or more, not {capacity}")
+        if type(capacity) is not int or capacity < 0:
+            raise Invalid(f"a receiver's capacity is a number of messages, 0 or more, not {capacity!r}")
         if window not in WINDOWS:
             raise Invalid(f"a receiver's window is {' or '.join(map(repr, WINDOWS))}, not {window!r}")
         if window == "unaccepted" and not settles:

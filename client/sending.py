@@ -84,8 +84,8 @@ class SenderCore:
         self, handle: int, address: str, keyed: bool, headers: bool, capacity: int, message_bytes: int,
         write: Callable[[Frame], None], next: int = 1, limit_s: float | None = None,
     ) -> None:  # fmt: skip
-        if capacity < 1:
-            raise Invalid(f"a sender's capacity is at least 1, not {capacity}")
+        if type(capacity) is not int or capacity < 1:
+            raise Invalid(f"a sender's capacity is a number of messages, at least 1, not {capacity!r}")
         self.handle = handle
         self.address = address
         self.capacity = capacity

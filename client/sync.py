@@ -218,7 +218,9 @@ class Session:
             connection._conversation.check()
 
     def close(self) -> None:
-        """Sync, then close all senders and receivers."""
+        """Sync, then close all senders and receivers. Where the connection was closed there is nothing to do."""
+        if self.connection._conversation.closed:
+            return
         self.sync(self.connection.timeout)
         for link in (*self._senders, *self._receivers):
             link.close()

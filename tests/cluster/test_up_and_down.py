@@ -41,6 +41,11 @@ def pids(run: Run) -> list[int]:
     return [actor["pid"] for actor in status["actors"]]
 
 
+def head(run: Run) -> list[int]:
+    """The parents of the actors: programs of the Ray they are in."""
+    return sorted({psutil.Process(pid).ppid() for pid in pids(run)})
+
+
 @pytest.mark.timeout(240)
 def test_nothing_is_stopped_by_mistake(run: Run) -> None:
     up = run("up", "--brokers", "1", "--spares", "1", "--namespace", "shop", "--events", "off")
@@ -75,6 +80,7 @@ def test_nothing_is_stopped_by_mistake(run: Run) -> None:
 def test_an_empty_cluster_goes_without_a_question_and_leaves_others(run: Run) -> None:
     first = run("up", "--brokers", "1", "--spares", "1", "--events", "off", "--json")
     address = json.loads(first.stdout)["address"]
+    ray = head(run)
     up = run("up", "--brokers", "1", "--spares", "1", "--events", "off", "--namespace", "two", "--address", address)
     assert up.returncode == 0, up.stderr
 
@@ -84,5 +90,5 @@ def test_an_empty_cluster_goes_without_a_question_and_leaves_others(run: Run) ->
     status = json.loads(run("status", "--namespace", "mantamq", "--address", address, "--json").stdout)
     assert status["members"]
     last = run("down")
-    assert (last.returncode, last.stdout.strip()) == (0, "stopped")
-    assert wait_gone([actor["pid"] for actor in status["actors"]], 10) == []
+    assert (last.returncode, last.stdout.strip()) == (0, "stopped"), last.stderr
+    assert wait_gone([*(actor["pid"] for actor in status["actors"]), *ray], 10) == []  # that Ray is still ours

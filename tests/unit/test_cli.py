@@ -18,6 +18,7 @@ import mantamq.client
 import pytest
 import typer
 from fake_broker import FakeBroker
+from mantamq.actors import local_ray
 from mantamq.client import cli, cli_doctor, connect
 from mantamq.client.cli_wiring import _rates, pairs
 from mantamq.protocol.errors import LocalError
@@ -496,3 +497,21 @@ def test_doctor_says_what_the_cluster_warns_of(
 def test_doctor_without_a_broker_fails(run: Run) -> None:
     ran = run("doctor", "-b", "127.0.0.1:1")
     assert ran.code == 1 and "fail cluster" in ran.out
+
+
+# ---- one more cluster in a Ray of ours
+
+
+@pytest.mark.parametrize(("address", "ours"), [("127.0.0.1:6379", True), ("auto", True), ("10.0.0.9:1", False)])
+def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, address: str, ours: bool
+) -> None:
+    there = "10.0.0.9:1" if not ours else "10.0.0.9:6379"
+    cluster = SimpleNamespace(addresses={"b1": "10.0.0.9:5"}, ray_address=there, status=lambda: {"warnings": []})
+    monkeypatch.setattr("mantamq.actors.cluster.start_cluster", lambda **_: cluster)
+    local_ray.remember(address="127.0.0.1:6379", session="session_1", namespace="mantamq", ray_is_ours=True)
+    ran = run("up", "--address", address, "--namespace", "two", "--events", "off", "--json")
+    assert ran.code == 0, ran.err
+    known = local_ray.recall()
+    assert (known["ray_is_ours"], known["namespace"]) == (ours, "two")
+    assert known["address"] == ("127.0.0.1:6379" if ours else address)

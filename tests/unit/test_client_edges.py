@@ -398,3 +398,52 @@ def test_what_came_before_a_breach_counts():
     with pytest.raises(PeerError):
         conversation.feed(encode_frame(Opened("b1", {}, 100, 100, 100)) + b"nonsense")
     assert conversation.opened is not None
+
+
+@pytest.mark.parametrize("address", [[], "", 5, ["h:1", 5], b"h:1", [""], ("h",)], ids=repr)
+async def test_what_is_no_address_is_invalid_and_said(address):
+    with pytest.raises(Invalid, match="host:port"):
+        connect(address)
+    with pytest.raises(Invalid, match="host:port"):
+        await connect_async(address)
+
+
+@pytest.mark.parametrize("capacity", ["5", 1.5, None, -1, True])
+def test_what_is_no_capacity_is_invalid_and_leaves_nothing_attached(broker, session, capacity):
+    for attach in (session.receiver, session.sender):
+        with pytest.raises(Invalid, match="capacity is a number of messages"):
+            attach("q", capacity=capacity)
+    session.connection.delete_queue("q", if_unused=True)
+
+
+async def test_only_messages_can_be_settled(broker, session):
+    for settle in (session.acknowledge, session.release, session.reject):
+        for wrong in (b"body", 1):
+            with pytest.raises(Invalid, match="as it was received, not"):
+                settle(wrong)
+    async with connect_async(broker.address) as connection:
+        with pytest.raises(Invalid, match="as it was received, not bytes"):
+            await connection.session().reject(b"body")
+
+
+async def test_closing_again_what_ended_with_its_connection_is_no_error(broker, session):
+    links = session.sender("q"), session.receiver("q")
+    session.connection.close()
+    for one in (*links, session, session.connection):
+        one.close()
+    connection = await connect_async(broker.address)
+    twin = connection.session()
+    twins = await twin.sender("q"), await twin.receiver("q")
+    await connection.close()
+    for one in (*twins, twin, connection):
+        await one.close()
+    with pytest.raises(ConnectionLost, match="was closed: connect again"):
+        await twin.sync()
+
+
+def test_connect_async_that_is_not_awaited_says_so():
+    connection = connect_async("127.0.0.1:1")
+    with pytest.raises(AttributeError, match="before it is awaited: `connection = await connect_async"):
+        connection.declare_queue("q")
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = connection.nonsense
