@@ -20,7 +20,8 @@ from .model import ModelQueue, Violation, each
 from .world import World
 
 if TYPE_CHECKING:
-    from .users import Inbox, Line, Outbox
+    from .boxes import Inbox, Outbox
+    from .lines import Line
 
 FIELDS = ("body", "subject", "properties", "ttl", "priority", "correlation_id", "reply_to", "durable", "content_type",
           "message_id")  # fmt: skip

@@ -229,7 +229,8 @@ def vanished_client_keeps(patch: Patch) -> None:
 
     def end(self: Any, session: Session, code: str = "", text: str = "") -> None:
         for link in session.receivers.values():
-            del self._subs[link.sub]
+            del self.subs[link.sub]
+            self.using.end(link)
         session.receivers.clear()
         ended(self, session, code, text)
 

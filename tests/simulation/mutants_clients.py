@@ -55,20 +55,33 @@ def accepts_on_their_way_are_done(patch: Patch) -> None:
     """An accept that was on its way when the broker was lost is not called lost."""
     interrupted = ReceiverCore.interrupted
 
-    def hopeful(self: Any) -> None:
+    def hopeful(self: Any, broker: str = "") -> None:
         before = len(self.lost)
-        interrupted(self)
+        interrupted(self, broker)
         del self.lost[before:]
 
     patch.setattr(ReceiverCore, "interrupted", hopeful)
+
+
+def settlements_on_their_way_are_not_waited_for(patch: Patch) -> None:
+    """The next broker is told what was not settled, and not what was settled and may come again."""
+    note = ReceiverCore._note_before
+
+    def hopeful(self: Any, broker: str) -> None:
+        disposing, gathered = self._disposing, self._gathered
+        self._disposing, self._gathered = {}, {}
+        note(self, broker)
+        self._disposing, self._gathered = disposing, gathered
+
+    patch.setattr(ReceiverCore, "_note_before", hopeful)
 
 
 def browsing_begins_anew(patch: Patch) -> None:
     """A browser sees again, at the next broker, what it has seen."""
     interrupted = ReceiverCore.interrupted
 
-    def fresh(self: Any) -> None:
-        interrupted(self)
+    def fresh(self: Any, broker: str = "") -> None:
+        interrupted(self, broker)
         self._resumed_after = 0
 
     patch.setattr(ReceiverCore, "interrupted", fresh)
@@ -144,7 +157,7 @@ ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
         empty_ttl_is_shared, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
-        browsing_begins_anew, window_is_opened_twice, window_stays_shut, fetching_makes_room,
+        settlements_on_their_way_are_not_waited_for, browsing_begins_anew, window_is_opened_twice, window_stays_shut, fetching_makes_room,
         room_is_said_before_what_makes_it, what_gathers_is_released, next_broker_is_not_told_what_was_held,
         only_the_last_broker_is_named,
     )

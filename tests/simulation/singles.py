@@ -12,8 +12,8 @@ from typing import Any
 from mantamq.protocol.frames import AttachReceiver, Delivery
 
 from .checkers import Watcher
+from .lines import Line
 from .model import Violation, each
-from .users import Line
 from .world import World
 
 QUEUE = "single"

@@ -13,6 +13,7 @@ from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
 from mantamq.protocol.limits import DEFAULT, Limits
 
 from . import sizes
+from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
 from .clients import Client, Item, Link
 from .conditions import Conditions
@@ -28,7 +29,7 @@ from .resumes import Resumes
 from .routes import Routes
 from .singles import QUEUE as SINGLE
 from .singles import Singles
-from .users import HEADERS, Inbox, Outbox, User
+from .users import User
 from .world import BROKERS, START_US, Machines, World
 
 OPERATIONS = 500

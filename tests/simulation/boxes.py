@@ -1,0 +1,233 @@
+"""What a user has on its conversation: senders and receivers, and what it does with them."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from mantamq.client import Message
+from mantamq.client.receiving import ReceiverCore
+from mantamq.client.sending import SenderCore
+from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE
+
+from .model import Violation
+
+if TYPE_CHECKING:
+    from .users import User
+
+TTL_S = (None, None, None, None, 0, 0.02, 0.2, 3, 600, 86_400)
+PRIORITIES = (None, None, None, 0, 4, 9)
+PROPERTIES = (None, None, {}, {"c": 1}, {"c": 1, "d": "x"}, {"d": "y"})
+HEADERS = "amq.match"
+"""The exchange that routes by properties."""
+KEYS = ("x", "x.y", "x.y.z", "y")
+
+
+class Outbox:
+    """A sender of a user.
+
+    Attributes:
+        core: its books, None until it is attached. number: of the last message put.
+        closing: its user has closed it. code: why it could not be attached.
+        failed: ranges of numbers that were refused.
+    """
+
+    def __init__(self, user: User, handle: int, exchange: str, target: str | None, capacity: int) -> None:
+        self.user, self.handle, self.exchange, self.target = user, handle, exchange, target
+        self.capacity = capacity
+        self.core: SenderCore | None = None
+        self.number = 0
+        self.keyed = target is None
+        self.headers = exchange == HEADERS
+        self.closing = False
+        self.code = ""
+        self.failed: list[tuple[list[int], str]] = []
+        self.key = (user.name, handle)
+
+    @property
+    def open(self) -> bool:
+        return self.core is not None and self.core.failure is None and not self.closing
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.code) or (self.core is not None and self.core.failure is not None)
+
+    def act(self, rng: random.Random, batch: int) -> None:
+        core = self.core
+        assert core is not None
+        while core.failures:
+            ranges, error = core.failures.pop(0)
+            self.failed.append((ranges, error.code))
+        chance = rng.random()
+        if chance < 0.02:
+            self.user.start(self.user.close_sender(self, rng.random() < 0.5))
+        elif chance < 0.08 or not self.user.conversation.online:
+            core.flush()  # a sender that must wait says what has gathered
+        else:
+            plain = rng.random() < 0.3
+            for _ in range(rng.choice([1, 2, batch])):
+                if core.full():
+                    core.flush()
+                    break
+                self._put(rng, plain)
+
+    def _put(self, rng: random.Random, plain: bool) -> None:
+        core = self.core
+        assert core is not None
+        number = self.number + 1
+        body = f"{self.user.name}/{self.handle}:{number}".encode()
+        if rng.random() < 0.1:
+            body += bytes(rng.choice(self.user.ledger.padding))
+        message: Message | bytes = body
+        if not plain or self.keyed or self.headers:
+            message = Message(
+                body, rng.choice(KEYS) if self.keyed else None, rng.choice(PROPERTIES), rng.choice(TTL_S),
+                rng.choice(PRIORITIES), durable=rng.random() < 0.1, message_id=rng.choice([None, None, "m"]),
+            )  # fmt: skip
+        # In the ledger first: it may leave at once.
+        self.number = number
+        self.user.ledger.put(self, number, message if isinstance(message, Message) else Message(message))
+        core.put(message)
+
+
+class Inbox:
+    """A receiver of a user.
+
+    Attributes:
+        core: its books, None until it is attached.
+        hands: messages fetched and not settled, in the order of fetching.
+        accepted: positions accepted since all settlements were last complete.
+        other: positions that were ever settled otherwise.
+        positions: of a browser, all it has seen.
+        single: it is its queue's only consumer.
+        window: what its capacity bounds.
+    """
+
+    def __init__(
+        self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool, window: str = "unfetched"
+    ) -> None:
+        self.user, self.handle, self.queue, self.capacity = user, handle, queue, capacity
+        self.browse = mode == "browse"
+        self.settles = accept and not self.browse
+        self.window = window
+        self.core: ReceiverCore | None = None
+        self.closing = False
+        self.code = ""
+        self.calls = 0
+        self.hands: list[Message] = []
+        self.accepted: list[int] = []
+        self.other: set[int] = set()
+        self.lost = 0
+        self.positions: list[int] = []
+        self.single = False
+
+    @property
+    def open(self) -> bool:
+        return self.core is not None and self.core.failure is None and not self.closing
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.code) or (self.core is not None and self.core.failure is not None)
+
+    def act(self, rng: random.Random) -> None:
+        core, user = self.core, self.user
+        assert core is not None
+        chance = rng.random()
+        if self.single:
+            self._act_alone(rng, chance)
+            return
+        if chance < 0.4:
+            for _ in range(rng.choice([1, 3, 20, 100])):
+                if not self.take():
+                    break
+        if self.calls < 3 and chance < (0.5 if not self.capacity else 0.06):
+            if rng.random() < 0.5:
+                user.start(user.fetch(self, rng.choice([0, 5_000, 200_000, 3_000_000])))
+            else:
+                user.start(user.get(self, rng.choice([1, 1, 5, 50])))
+        elif chance < 0.9:
+            self._settle(rng)
+        elif chance < 0.95:
+            core.flush()
+        elif chance < 0.98:
+            user.start(user.close_receiver(self))
+
+    def _act_alone(self, rng: random.Random, chance: float) -> None:
+        """Its queue's only consumer: it accepts, early or late, and often stands still with a full window."""
+        if chance < 0.05:  # then it has all but settled everything, and perhaps nobody hears of that
+            while self.take():
+                pass
+            self._accept(len(self.hands))
+            if rng.random() < 0.3:
+                self.user.cut()
+        elif chance < 0.2:
+            while rng.random() < 0.9 and self.take():
+                pass
+        elif chance < 0.4 and self.hands:
+            self._accept(rng.randrange(1, len(self.hands) + 1))
+
+    def _accept(self, count: int) -> None:
+        for message in self.hands[:count]:
+            self.settle(ACCEPT, message)
+        del self.hands[:count]
+
+    def take(self) -> bool:
+        """Fetch one that is here."""
+        core = self.core
+        assert core is not None
+        message = core.fetch()
+        if message is None:
+            return False
+        self.user.ledger.got(self, message)
+        if self.settles:
+            self.hands.append(message)
+        elif self.browse:
+            if self.positions and message.position <= self.positions[-1]:
+                raise Violation(
+                    f"{self.user.name} browses {self.queue} and sees {message.position} after {self.positions[-1]}"
+                )
+            self.positions.append(message.position)
+        return True
+
+    def _settle(self, rng: random.Random) -> None:
+        if not self.hands:
+            return
+        count = rng.randrange(1, len(self.hands) + 1)
+        if rng.random() < 0.3:
+            rng.shuffle(self.hands)
+        kinds = rng.choice(
+            [[ACCEPT], [ACCEPT], [ACCEPT], [RELEASE], [REJECT], [ACCEPT, ACCEPT, ACCEPT, RELEASE, REJECT]]
+        )
+        for message in self.hands[:count]:
+            self.settle(rng.choice(kinds), message)
+        del self.hands[:count]
+
+    def settle(self, kind: int, message: Message) -> None:
+        core = self.core
+        assert core is not None
+        if core.failure is not None:
+            return
+        if kind == ACCEPT:
+            self.accepted.append(message.position)
+        else:
+            self.other.add(message.position)
+        core.settle(kind, message)
+
+    def settled(self) -> None:
+        """All settlements are complete: what was accepted and is not lost is so in the log."""
+        core = self.core
+        assert core is not None
+        accepted, self.accepted = self.accepted, []
+        lost = core.lost[self.lost :]
+        self.lost = len(core.lost)
+        model = self.user.ledger.watch.model_of(self.queue)
+        if core.failure is not None or model is None:
+            return
+        self.user.ledger.count("settlements complete")
+        for position in dict.fromkeys(accepted):
+            if accepted.count(position) > lost.count(position) and position not in self.other:
+                if model.place.get(position) != "accepted":
+                    raise Violation(
+                        f"{self.user.name} has accepted {position} of {model.id}, it is not lost, and it is "
+                        f"{model.place.get(position)}"
+                    )

@@ -1,0 +1,70 @@
+"""One connection of a user: what its books say goes on it as frames, and what comes on it goes to the books."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mantamq.protocol.frames import AttachReceiver, Completed, Delivery, Dispose, Failed, Flow, Frame, Open, Transfer
+from mantamq.protocol.framing import FrameBuffer
+
+from .clients import Client
+from .model import Violation, each_run
+
+if TYPE_CHECKING:
+    from .users import User
+
+
+class Line(Client):
+    """One connection of a user; the next broker gets another one."""
+
+    def __init__(self, user: User, name: str, broker: str) -> None:
+        self.user = user
+        user.ledger.lines[name] = broker
+        self._held: dict[int, int] = {}  # handle -> messages delivered and not settled on this line
+        super().__init__(user.world, name, broker, greets=False)
+
+    def outlives(self) -> bool:
+        return True
+
+    def hung_up(self, reason: str) -> None:
+        self.user.gone(self, reason)
+
+    def write(self, data: bytes) -> None:
+        """What the books say, as bytes: so nothing of theirs is shared with whoever reads it."""
+        for frame in FrameBuffer().feed(data):
+            if type(frame) is Open:
+                self.world.post(self.name, self.broker, frame)
+                continue
+            if type(frame) is Transfer:
+                self.user.ledger.said(self, frame, self.user.outboxes[frame.handle])
+            elif type(frame) is AttachReceiver and frame.handle in self.links:
+                raise Violation(f"{self.name}: handle {frame.handle} is attached twice")
+            self.send(frame)
+            if type(frame) is Dispose:
+                self._held[frame.handle] -= len(each_run(frame.runs))
+            if type(frame) is Flow and frame.handle in self.user.inboxes:
+                self.user.granted(self, frame)
+
+    def bounded(self, handle: int, credit: int) -> None:
+        """What is delivered and not settled, with what may still come, never exceeds a capacity that bounds it."""
+        inbox = self.user.inboxes.get(handle)
+        if inbox is None or inbox.window != "unaccepted":
+            return
+        held = self._held.get(handle, 0)
+        if held + credit > inbox.capacity:
+            raise Violation(
+                f"{self.name} holds {held} messages of {inbox.queue} that are not settled, and has {credit} of credit: "
+                f"its window is {inbox.capacity}"
+            )
+        if held:
+            self.user.ledger.count("unaccepted windows" if held < inbox.capacity else "unaccepted windows full")
+
+    def receive(self, frame: Frame) -> None:
+        if frame.__class__ is Delivery:
+            assert isinstance(frame, Delivery)
+            self._held[frame.handle] = self._held.get(frame.handle, 0) + len(frame.blobs)
+            self.bounded(frame.handle, 0)
+        if frame.__class__ is Completed or frame.__class__ is Failed:
+            self.user.ledger.told(self.user.name, frame)  # type: ignore[arg-type]
+        super().receive(frame)
+        self.user.heard(self, frame)
