@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from .journal import (
@@ -347,6 +348,30 @@ def _in_order_to_one(facts: _Facts) -> None:
                 highest[key] = delivery
 
 
+def _in_order_to_the_only_one(facts: _Facts) -> None:
+    """Whoever is a queue's only consumer, and gives nothing back, gets what it holds in the queue's order, also where
+    another broker has taken over: what it held at the last one comes first (`Link.resumed`).
+
+    A client that connects anew by itself is a second consumer as long as its old connection is not known to be over:
+    so what the first broker of a connection gives is not looked at. Nor is the last delivery of a link: another broker
+    may have taken over while it was fetched, and then it is that one's first.
+    """
+    say = facts.say
+    links: dict[str, list[Delivery]] = defaultdict(list)
+    for delivery in facts.history.deliveries:
+        if delivery.link.alone and delivery.link.resumed:
+            links[delivery.link.id].append(delivery)
+    for link, deliveries in links.items():
+        deliveries.sort(key=lambda d: d.order)
+        for before, delivery in pairwise(deliveries[:-1]):
+            say.counts["only consumer checks"] += 1
+            if delivery.position <= before.position:
+                say.found(
+                    "order",
+                    f"{link} is the only consumer of {delivery.queue}, and gets {delivery.position} after {before.position}",
+                )
+
+
 def _ordered(facts: _Facts, lower: Delivery, higher: Delivery) -> bool:
     """Whether the one with the lower number had to be first in the queue."""
     first = facts.transfer((lower.queue, lower.producer, lower.number))
@@ -384,4 +409,5 @@ def _name(message: Message) -> str:
 
 RULES: tuple[Callable[[_Facts], None], ...] = (
     _log, _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
+    _in_order_to_the_only_one,
 )  # fmt: skip

@@ -64,6 +64,8 @@ class Link:
     opened: float
     closed: float = NEVER
     broken: bool = False
+    alone: bool = False
+    resumed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +193,10 @@ class _Reader:
         if line["link"] in self.history.links:
             self.wrong(line, "this link is open already")
         opened = min(t, line.get("at", t))
-        self.history.links[line["link"]] = Link(line["link"], line["client"], line["queue"], line["role"], opened)
+        self.history.links[line["link"]] = Link(
+            line["link"], line["client"], line["queue"], line["role"], opened,
+            alone=bool(line.get("alone")), resumed=bool(line.get("resumed")),
+        )  # fmt: skip
 
     def close(self, line: dict[str, Any], t: float) -> None:
         link = self.history.links[line["link"]]

@@ -47,7 +47,7 @@ class Task:
     """What a client is to do.
 
     Attributes:
-        client: its name. role: "sender" or "receiver".
+        client: its name. role: "sender", "receiver", or "alone": the only receiver of its queues.
         journal: file of its own.
         addresses: file with the brokers' addresses, a JSON map; read again before every connection.
         prefer: which of them it tries first.
@@ -300,7 +300,28 @@ class Receiving(Client):
             hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
 
 
-ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving}
+class Alone(Receiving):
+    """The only consumer of its queue: it accepts in order, early or late, and often stands still with a full window."""
+
+    def _hand(self, connection: Connection, queue: str) -> Hand:
+        capacity = self.random.choice((1, 10, 100))
+        return Hand(self.journal, self.name_link, self._ids, connection, queue, capacity, alone=True)
+
+    def _turn(self, hand: Hand, timeout_s: float) -> None:
+        for _ in range(self.random.choice((1, 5, 50))):
+            if not hand.fetch(timeout_s):
+                break
+            timeout_s = 0.0
+        if not self.draining.is_set() and self.random.random() < 0.2:
+            self.stopping.wait(self.random.choice((0.1, 0.5, 1.5)))  # longer than a broker keeps the lock for nothing
+        ids = list(hand.held)
+        count = len(ids) if self.draining.is_set() else self.random.randrange(len(ids) + 1)
+        hand.settle("accept", ids[:count])
+        if self.draining.is_set() or self.random.random() < 0.5:
+            hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
+
+
+ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving, "alone": Alone}
 
 
 def drain(connection: Connection, journal: Journal, queues: list[str], until: float) -> list[str]:

@@ -44,13 +44,15 @@ class Hand:
         name_link: gives each link its name.
         ids: gives each delivery its number.
         capacity: of the receiver.
+        alone: nobody else receives from this queue.
     """
 
     def __init__(
         self, journal: Journal, name_link: Callable[[], str], ids: Iterator[int], connection: Connection, queue: str,
-        capacity: int,
+        capacity: int, alone: bool = False,
     ) -> None:  # fmt: skip
         self.journal = journal
+        self.alone = alone
         self.queue = queue
         self.held: dict[int, Held] = {}
         self._name_link = name_link
@@ -74,9 +76,11 @@ class Hand:
     def _interruptions(self) -> int:
         return getattr(self._connection, "interruptions", 0)
 
-    def _open(self) -> None:
+    def _open(self, resumed: bool = False) -> None:
         self.link = self._name_link()
         values = {"queue": self.queue, "role": "receiver", "broker": self._connection.broker}
+        if self.alone:
+            values |= {"alone": True, "resumed": resumed}
         self.journal.write("open", link=self.link, at=self._checked, **values)
         self._since = self._checked
 
@@ -86,7 +90,7 @@ class Hand:
         if generation != self._generation:
             self.journal.write("close", link=self.link, broken=True)
             self._generation = generation
-            self._open()
+            self._open(True)
         self._checked = moment
 
     def fetch(self, timeout_s: float) -> bool:

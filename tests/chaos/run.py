@@ -30,6 +30,7 @@ BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
 PROGRESS_S = 5.0
+RECEIVERS = "receiver", "alone"
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ class Round:
         self._say = say
         self._chance = random.Random(settings.seed * 1000 + number)
         self._queues = [f"chaos-{number}-{index}" for index in range(settings.queues)]
+        self._alone = f"chaos-{number}-alone"  # has one consumer
+        self._every = [*self._queues, self._alone]
         self._addresses = folder / "addresses.json"
         self._progress_due = 0.0
 
@@ -167,7 +170,7 @@ class Round:
 
     def _declare(self) -> None:
         with self._world.connect(self._chance) as connection:
-            for queue in self._queues:
+            for queue in self._every:
                 connection.declare_queue(queue + DEAD)
                 connection.declare_exchange(queue + DEAD, "fanout")
                 connection.bind(queue + DEAD, queue + DEAD)
@@ -175,7 +178,7 @@ class Round:
 
     def _delete(self) -> None:
         with self._world.connect(self._chance) as connection:
-            for queue in self._queues:
+            for queue in self._every:
                 connection.delete_queue(queue)
                 connection.delete_queue(queue + DEAD)
                 connection.delete_exchange(queue + DEAD)
@@ -192,10 +195,11 @@ class Round:
         settings, queues = self._settings, self._queues
         tasks: list[Task] = []
         for index in range(settings.senders):
-            tasks.append(self._task("sender", index, queues, settings.rate / settings.senders))
+            tasks.append(self._task("sender", index, [*queues, self._alone], settings.rate / settings.senders))
         for index in range(settings.receivers):
             mine = [queues[(index + step) % len(queues)] for step in range(min(2, len(queues)))]
             tasks.append(self._task("receiver", index, mine, 0.0))
+        tasks.append(self._task("alone", 0, [self._alone], 0.0))
         for task in tasks:
             crowd.start(task)
         until = time.monotonic() + BEGIN_S
@@ -273,21 +277,23 @@ class Round:
         """All that is sent is sent; the receivers get what is there; then one drains what they left."""
         self._say(f"round {self._number}: draining")
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
-        crowd.tell("receiver", "drain")
+        for role in RECEIVERS:
+            crowd.tell(role, "drain")
         until = time.monotonic() + DRAIN_S
         with self._world.connect(self._chance) as connection:
             while time.monotonic() < until:
-                if not any(connection.queue(queue)["messages"] for queue in self._queues):
+                if not any(connection.queue(queue)["messages"] for queue in self._every):
                     break
                 time.sleep(0.2)
-        stuck += crowd.finish("receiver", 3 * PATIENCE_S)
+        for role in RECEIVERS:
+            stuck += crowd.finish(role, 3 * PATIENCE_S)
         for text in stuck:
             self._found("stuck", text)
         for text in crowd.failed():
             self._found("client", text)
         journal = Journal(self._folder / "drain.jsonl", "drain")
         with self._world.connect(self._chance) as connection:
-            drain(connection, journal, self._queues, until + DRAIN_S)
+            drain(connection, journal, self._every, until + DRAIN_S)
         journal.write("done")
         journal.close()
 

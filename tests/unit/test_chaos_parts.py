@@ -288,6 +288,14 @@ def test_another_broker_is_another_link_opened_before_it_was_noticed(holding):
     assert links["r1/2"].opened <= checked
 
 
+def test_the_only_consumer_says_that_it_goes_on_at_another_broker(holding):
+    holding.hand.alone = True
+    holding.connection.reconnects += 1
+    holding.get(1)
+    links = read([holding.path]).links
+    assert not links["r1/1"].alone and links["r1/2"].alone and links["r1/2"].resumed
+
+
 def test_a_lost_connection_leaves_settlements_unknown(holding):
     holding.get(1)
     holding.hand.settle("reject", [1])

@@ -31,10 +31,11 @@ class Story:
         self.t += 1.0
         self.lines.append({"op": op, "t": self.t, "client": client, **values})
 
-    def open(self, client: str, queue: str = "q") -> str:
+    def open(self, client: str, queue: str = "q", **values: Any) -> str:
         self.links[client] = self.links.get(client, 0) + 1
         link = f"{client}/{self.links[client]}"
-        self.line("open", client, link=link, queue=queue, role="sender" if client[0] == "s" else "receiver", broker="b")
+        role = "sender" if client[0] == "s" else "receiver"
+        self.line("open", client, link=link, queue=queue, role=role, broker="b", **values)
         return link
 
     def sent(self, link: str, count: int = 1, queue: str = "q") -> range:
@@ -502,6 +503,35 @@ def test_out_of_order_to_one_consumer_across_senders_links(story):
     for number in (2, 1):
         story.consume(r, number)
     assert story.rules() == {"order"}
+
+
+@pytest.mark.parametrize(("resumed", "rules"), [(True, {"order"}), (False, set[str]())])
+def test_the_only_consumer_gets_what_it_held_behind_what_was_behind_it(story, resumed, rules):
+    """Its connection has found another broker; or it has connected anew, and its old connection may hold them still."""
+    story.send(story.open("s1"), 5)
+    first = story.open("r1", alone=True, resumed=False)
+    held = [story.take(first, number) for number in (1, 2)]
+    story.close(first, broken=True)
+    for id in held:
+        story.settle(first, id, "lost")
+    second = story.open("r1", alone=True, resumed=resumed)
+    for number, count in ((3, 0), (4, 0), (1, 1), (2, 1), (5, 0)):
+        story.consume(second, number, count)
+    assert story.rules() == rules
+
+
+def test_the_only_consumer_gets_what_it_held_first(story):
+    story.send(story.open("s1"), 5)
+    first = story.open("r1", alone=True, resumed=False)
+    held = [story.take(first, number) for number in (1, 2)]
+    story.close(first, broken=True)
+    for id in held:
+        story.settle(first, id, "lost")
+    second = story.open("r1", alone=True, resumed=True)
+    for number, count in ((1, 1), (2, 1), (3, 0), (4, 0), (5, 0)):
+        story.consume(second, number, count)
+    verdict = history.check(story.end())
+    assert verdict.violations == [] and verdict.counts["only consumer checks"] == 3
 
 
 def test_out_of_order_in_the_queue(story):
