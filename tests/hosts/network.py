@@ -16,6 +16,7 @@ import time
 
 PREFIX = "mantah"
 BRIDGE = "mantahosts0"
+LINK = "mantahv"
 NETWORK = "10.78.0"
 OUTSIDE = f"{NETWORK}.254"
 """This process's own address on the bridge: it is a host that is never cut."""
@@ -68,8 +69,8 @@ class Network:
         host, space = f"h{number}", f"{PREFIX}{number}"
         self.hosts.append(host)
         _run(f"ip netns add {space}")
-        _run(f"ip link add mantahv{number} type veth peer name eth0 netns {space}")
-        _run(f"ip link set mantahv{number} master {BRIDGE} up")
+        _run(f"ip link add {LINK}{number} type veth peer name eth0 netns {space}")
+        _run(f"ip link set {LINK}{number} master {BRIDGE} up")
         _run(f"ip -n {space} addr add {self.address(host)}/24 dev eth0")
         _run(f"ip -n {space} link set eth0 up")
         _run(f"ip -n {space} link set lo up")
@@ -148,7 +149,11 @@ def clear() -> None:
     for space in spaces:
         _end(space)
         subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
-    subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True, check=False)
+    # A namespace goes when its last process has gone, and its end of a pair with it: some time later.
+    listed = subprocess.run(["ip", "-o", "link", "show"], capture_output=True, text=True, check=False).stdout
+    names = [line.split()[1].partition("@")[0].rstrip(":") for line in listed.splitlines()]
+    for link in [name for name in names if name.startswith(LINK)] + [BRIDGE]:
+        subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
 
 
 def _end(space: str) -> None:
