@@ -5,7 +5,7 @@ Pure functions of what `Supervisor.status` has gathered.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ..protocol.events import CLUSTER
@@ -14,6 +14,9 @@ from .lost import Loss, called, losses, waiting
 from .tapping import is_tap
 
 Actor = dict[str, Any]
+
+DECIDING_MS = 1000
+"""Whether a queue may be deleted is mostly decided within some milliseconds."""
 
 
 def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
@@ -58,6 +61,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
             wrong.append(f"broker {name} has no queue replica that is connected")
         if machine["homeless"]:
             wrong.append(f"broker {name} has no replica for {_count(len(machine['homeless']), 'queue')}")
+    wrong += _condemned(brokers.values())
     if leading is None:
         wrong.append("no sequencer leads: nothing completes until one does")
     if not any(actor["machine"]["standing"] == "standby" for actor in _of(actors, "Sequencer")):
@@ -184,6 +188,30 @@ def _streams(machine: dict[str, Any], gone: list[Loss]) -> list[str]:
         if stream["missing"]:
             found.setdefault(f"no replica at {', '.join(sorted(stream['missing']))}", []).append(name)
     return wrong + [f"{called(names)}: {what}" for what, names in found.items()]
+
+
+def _condemned(brokers: Iterable[dict[str, Any]]) -> list[str]:
+    """Queues of which it is being decided for long whether they may be deleted, by what brokers say of themselves."""
+    longest: dict[tuple[str, str], dict[str, Any]] = {}
+    for machine in brokers:
+        for one in machine.get("condemned", ()):
+            known = longest.setdefault((one["queue"], one["by"]), one)
+            if one["for_ms"] > known["for_ms"]:
+                longest[one["queue"], one["by"]] = one
+    wrong: list[str] = []
+    for one in longest.values():
+        if one["for_ms"] >= DECIDING_MS:
+            name, conditions = one["queue"], [condition for condition in _WAITING if one[condition]]
+            waits = " and ".join(_WAITING[condition] for condition in conditions)
+            wrong.append(
+                f"queue {name!r} is to be deleted {' and '.join(conditions)}, which broker {one['by']} has not decided "
+                f"yet (for {one['for_ms'] / 1000:.1f} s): {waits} meanwhile; it stays when that takes too long, and "
+                f"`mantamq queue delete {name} --force` decides at once"
+            )
+    return wrong
+
+
+_WAITING = {"if_unused": "new consumers wait", "if_empty": "what is sent to it completes nowhere"}
 
 
 def _not_serving(plan: Plan, actors: list[Actor]) -> set[str]:

@@ -384,6 +384,7 @@ class BrokerMachine(Follower):
             self.using.applied(event, outcome.code != "")
         elif type(event) is Condemn and not outcome.code:
             self.transfers.hold()
+            self.commands.deleting.condemned()
         elif self._condemned or self.transfers.held:
             self._resolved()
         self._condemned = len(self.wiring.uses.condemned)
@@ -558,7 +559,7 @@ class BrokerMachine(Follower):
             "unconfirmed_ms": self.lease.over_ms(self.now_ms),
         }
         found |= self.told.report(self.now_ms) | self.following.silence(self.now_ms)
-        found |= self.office.report() | self.wiring.flow.report()
+        found |= self.office.report() | self.wiring.flow.report() | self.commands.deleting.report()
         return found | self.following.report() | self.hosts.report()
 
 

@@ -30,7 +30,7 @@ Asked = Callable[[dict[str, Any]], None]
 WAITED_MS = 2000
 """Whoever asks about a queue waits so long, where it is known that the queue has no majority."""
 LISTED_MS = 5000
-"""A list waits so long for one of its queues, whatever the reason."""
+"""A list waits so long for one of its queues, and a deletion on a condition for its queue, whatever the reason."""
 STAT = "stat"
 
 
@@ -106,7 +106,7 @@ class Commands:
 
     def __init__(self, broker: BrokerMachine) -> None:
         self._broker = broker
-        self.deleting = Deleting(broker, lambda queue, asked: self._ask(queue, STAT, 0, asked))
+        self.deleting = Deleting(broker, lambda queue, asked: self._ask(queue, STAT, 0, asked, LISTED_MS))
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Answer = Callable[..., Any]
 Asked = Callable[[dict[str, Any]], None]
 Look = Callable[[QueueDefinition, Asked], None]
-"""Ask the queue's replica for its report, in order. Raises PeerError: there is none."""
+"""Ask the queue's replica for its report, in order; an "error" is in its place when it does not answer in time.
+Raises PeerError: there is none."""
+WAY_OUT = "the queue stays: ask again, or delete it without if_unused and if_empty"
 
 
 class Deleting:
@@ -33,6 +35,7 @@ class Deleting:
         self._look = look
         self._numbers = count(1)
         self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> what waits for another's deletion of it
+        self._since_ms: dict[str, int] = {}  # queue id that is condemned, by whomever -> when this broker heard of it
 
     def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
         broker = self._broker
@@ -57,9 +60,9 @@ class Deleting:
             if broker.wiring.by_id(queue.id) is None:
                 answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
             elif "error" in report:
-                keep(report.get("code", UNAVAILABLE), report["error"])
+                keep(report.get("code", UNAVAILABLE), f"{report['error']}; {WAY_OUT}")
             elif "messages" not in report:
-                keep(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more: ask again")
+                keep(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more; {WAY_OUT}")
             elif report["messages"] or report["dying"]:
                 keep(NOT_EMPTY, f"queue {queue.name!r} has messages: purge it or delete without if_empty")
             else:
@@ -82,8 +85,30 @@ class Deleting:
         self._later.setdefault(queue.id, []).append(ask)
         self.resolved()  # perhaps it has been decided meanwhile
 
+    def condemned(self) -> None:
+        """Something is."""
+        ids, now_ms = self._broker.wiring.uses.condemned, self._broker.now_ms
+        self._since_ms = {id: self._since_ms.get(id, now_ms) for id in ids}
+
     def resolved(self) -> None:
         """What was condemned may not be any more."""
+        self.condemned()
         for id in [id for id in self._later if id not in self._broker.wiring.uses.condemned]:
             for ask in self._later.pop(id):
                 ask()
+
+    def report(self) -> dict[str, Any]:
+        """`condemned`: what waits for a decision, by whom it is asked for, on which conditions, and for how long."""
+        found = self._broker.wiring.uses.condemned
+        return {
+            "condemned": [
+                {
+                    "queue": id.rpartition("#")[0],
+                    "by": stands.broker,
+                    "if_unused": stands.if_unused,
+                    "if_empty": stands.if_empty,
+                    "for_ms": self._broker.now_ms - self._since_ms.get(id, self._broker.now_ms),
+                }
+                for id, stands in found.items()
+            ]
+        }

@@ -63,6 +63,7 @@ class Standing:
             keeper.blank, self.returned = False, True
         machine.wiring = Wiring.restore(frame.state)
         machine.transfers.hold()
+        machine.commands.deleting.condemned()
         machine.investiture.ordered()
         machine.members = list(frame.voters)
         machine.wiring_version += 1

@@ -263,6 +263,40 @@ def test_a_deletion_counts_only_while_its_condition_stands():
     assert older.queue("q") and not older.uses.condemned
 
 
+def test_a_look_that_is_not_answered_ends_and_the_queue_stays():
+    cluster = MortalCluster()
+    admin = declared(cluster)
+    client = sender(cluster, "b2")
+    cluster.hold(QueueCommand)
+    start_deleting(admin, if_unused=True, if_empty=True)
+    client.send(Transfer(1, 1, [b"x"]))
+    waits = consumer(cluster, "b3")
+    cluster.pass_time(3000)
+    for broker in cluster.members:
+        (said,) = cluster.machines[broker].report()["condemned"]
+        assert 3000 <= said.pop("for_ms") < 3500
+        assert said == {"queue": "q", "by": "b1", "if_unused": True, "if_empty": True}
+    assert not client.take(Completed) and not waits.take(Attached)
+    cluster.pass_time(3000)
+    (reply,) = admin.take(Reply)
+    assert reply.code == "unavailable" and "has not answered for 5 s" in reply.text and "ask again" in reply.text
+    assert client.take(Completed) and waits.take(Attached)
+    assert all(not cluster.machines[broker].report()["condemned"] for broker in cluster.members)
+
+
+def test_a_look_that_takes_long_ends_when_the_queue_is_deleted_all_the_same():
+    cluster = MortalCluster()
+    admin = declared(cluster)
+    held = cluster.hold(QueueCommand)
+    start_deleting(admin, **IF_EMPTY)
+    cluster.pass_time(1000)
+    assert delete(cluster.client("b2")) == ""
+    cluster.let_go(held)
+    cluster.pass_time(6000)
+    assert codes(admin) == ["not-found"]
+    assert all(not cluster.machines[broker].report()["condemned"] for broker in cluster.members)
+
+
 @pytest.mark.timeout(20)
 def test_as_a_program_sees_it():
     with FakeBroker(2) as cluster, connect(cluster.address) as connection:

@@ -39,6 +39,8 @@ def mute(found: list[Actor]) -> None:
     named(found, "b2.r0")["error"] = "it has no shell"
 
 
+DECIDING = {"queue": "q", "by": "b1", "if_unused": False, "if_empty": True}
+DECIDED = DECIDING | {"queue": "r", "for_ms": 3}
 HARMS: list[tuple[Harm, list[str]]] = [
     (lambda found: silence(found, "b2.r1"), ["b2.r1 does not answer"]),
     (lambda found: silence(found, "b2"), ["b2 does not answer"]),
@@ -55,6 +57,16 @@ HARMS: list[tuple[Harm, list[str]]] = [
     (remove("b2"), ["broker b2 is not there"]),
     (change("b2", blank=True), ["broker b2 is joining: it has no wiring yet"]),
     (change("b2", cut_off=True), ["broker b2 is cut off from the majority and serves nobody"]),
+    (
+        lambda found: [
+            change(b, condemned=[DECIDED, DECIDING | {"for_ms": ms}])(found) for b, ms in (("b1", 2000), ("b2", 2100))
+        ],
+        [
+            "queue 'q' is to be deleted if_empty, which broker b1 has not decided yet (for 2.1 s): what is sent to it "
+            "completes nowhere meanwhile; it stays when that takes too long, and `mantamq queue delete q --force` decides "
+            "at once"
+        ],
+    ),
     (change("b2", attached=False), ["broker b2 has no sequencer to ask"]),
     (change("b2", replicas={}), ["broker b2 has no queue replica that is connected"]),
     (
