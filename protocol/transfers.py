@@ -219,6 +219,7 @@ class Transfers:
             self.bury(peer, frame)  # it did not count; those who got it know that they have
         else:
             self._broker.send(peer, answer)
+        self.settled()
 
     def _complete(self, session: Session, handle: int, numbers: list[int], nowhere: list[int]) -> None:
         """Those numbers are complete; of them, those in `nowhere` went to no queue."""

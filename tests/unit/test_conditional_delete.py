@@ -10,14 +10,19 @@ from fake_broker import FakeBroker
 from mantamq.client import InUse, NotEmpty, NotFound, connect
 from mantamq.protocol import events
 from mantamq.protocol.frames import (
+    REJECT,
     Attached,
     AttachReceiver,
     AttachSender,
     Command,
     Completed,
+    Delivery,
     Detach,
     Detached,
+    Dispose,
     Failed,
+    Flow,
+    Interred,
     QueueCommand,
     QueueReply,
     Reply,
@@ -261,6 +266,70 @@ def test_a_deletion_counts_only_while_its_condition_stands():
     assert restored.apply(events.DeleteQueue("q", "b1", 5, 1), 5).changed
     older = Wiring.restore(wiring.snapshot()[:5])
     assert older.queue("q") and not older.uses.condemned
+
+
+def rejecting(cluster: MemoryCluster) -> tuple[Client, Client, Delivery]:
+    """What is rejected at `source` goes to `q` and `other`; who asks, and a consumer of one message there."""
+    admin = declared(cluster)
+    admin.command("declare_queue", name="other")
+    for queue in ("q", "other"):
+        admin.command("bind", exchange="amq.fanout", queue=queue)
+    admin.command("declare_queue", name="source", alternate="amq.fanout")
+    sender(cluster, "b1", key="source").send(Transfer(1, 1, [b"bad"]))
+    client = cluster.client("b2")
+    client.send(AttachReceiver(1, "source"), Flow(1, 10))
+    (delivery,) = client.take(Delivery)
+    return admin, client, delivery
+
+
+def reject(client: Client, delivery: Delivery) -> None:
+    client.send(Dispose(1, 1, REJECT, [delivery.acquisition, *delivery.ranges]))
+
+
+def messages(client: Client, queue: str) -> tuple[int, int]:
+    """In a queue, and of them rejected and on their way to the alternate exchange."""
+    found = client.command("queue", name=queue).value
+    return found["messages"], found["dying"]
+
+
+def test_what_is_rejected_behind_the_look_goes_where_queues_are_left():
+    cluster = MemoryCluster()
+    admin, client, delivery = rejecting(cluster)
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    reject(client, delivery)
+    assert not [frame for _, _, frame in cluster.traffic if isinstance(frame, Interred)]
+    admin.command("declare_queue", name="late")
+    admin.command("bind", exchange="amq.fanout", queue="late")
+    cluster.let_go(held)
+    assert codes(admin) == [""]
+    assert [messages(admin, queue) for queue in ("source", "other", "late")] == [(0, 0), (1, 0), (1, 0)]
+    assert all(not cluster.machines[broker].transfers.gone for broker in cluster.members)
+
+
+def test_what_is_rejected_meanwhile_is_in_the_queue_when_it_stays():
+    cluster = MemoryCluster()
+    admin, client, delivery = rejecting(cluster)
+    sender(cluster, "b3").send(Transfer(1, 1, [b"there"]))
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    reject(client, delivery)
+    assert not [frame for _, _, frame in cluster.traffic if isinstance(frame, Interred)]
+    cluster.let_go(held)
+    assert codes(admin) == ["not-empty"]
+    assert messages(admin, "source") == (0, 0) and messages(admin, "q") == (2, 0)
+
+
+def test_what_is_rejected_and_not_elsewhere_yet_is_in_its_queue():
+    cluster = MemoryCluster()
+    admin, client, delivery = rejecting(cluster)
+    held = cluster.hold(Interred)
+    reject(client, delivery)
+    client.send(Detach(1))
+    reply = admin.command("delete_queue", name="source", if_empty=True)
+    assert held and reply.code == "not-empty"
+    cluster.let_go(held)
+    assert admin.command("delete_queue", name="source", if_unused=True, if_empty=True).code == ""
 
 
 def test_a_look_that_is_not_answered_ends_and_the_queue_stays():
