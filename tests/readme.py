@@ -16,6 +16,7 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/test_protocol_machines.py::test_how_many_make_a_majority",
     ],
     "A queue is deleted if_unused or if_empty only where that is so at every broker": [
+        "tests/cluster/test_promises.py::test_a_queue_in_use_or_with_messages_is_not_deleted_on_that_condition",
         "tests/unit/test_conditional_delete.py::test_a_consumer_without_credit_is_seen_from_every_broker",
         "tests/unit/test_conditional_delete.py::test_what_is_sent_behind_the_look_does_not_complete",
         "tests/unit/test_conditional_delete.py::test_the_broker_that_asks_dies_and_the_queue_is_of_use_again",
