@@ -42,6 +42,7 @@ from .events import (
     Evict,
     InUse,
     Lost,
+    Recount,
     decode_event,
     encode_event,
 )
@@ -161,7 +162,6 @@ class BrokerMachine(Follower):
         self._outcomes: dict[int, Outcome] = {}  # my wiring requests that have applied here
         self.subs: dict[int, tuple[Session, ReceiverLink]] = {}
         self._timer = 0
-        self._condemned = 0  # queues that were, before the event that is applied
         self.needs_ack = False
 
     # ---- the door
@@ -274,6 +274,7 @@ class BrokerMachine(Follower):
         super().beat(peer, frame)
         if peer == self.following.leader and frame.ballot == self.following.promised:
             self.lease.heard(frame.number, frame.sure, self.now_ms)
+            self.commands.deleting.heard(peer, frame)
             self.send(peer, Beating(frame.ballot, frame.number, self.broker, self.inc, MINOR))
 
     def _watch(self) -> None:
@@ -382,20 +383,14 @@ class BrokerMachine(Follower):
         """Follow up on an applied event of the cluster stream."""
         if type(event) is InUse and (event.broker, event.inc) == (self.broker, self.inc):
             self.using.applied(event, outcome.code != "")
+        elif type(event) is Recount:
+            self.using.recount()
         elif type(event) is Condemn and not outcome.code:
-            self.transfers.hold()
             self.commands.deleting.condemned()
-        elif self._condemned or self.transfers.held:
-            self._resolved()
-        self._condemned = len(self.wiring.uses.condemned)
+        elif self.commands.deleting.since_ms:
+            self.commands.deleting.resolved()
         if entry.origin == self.broker and entry.inc == self.inc:
             self._outcomes[entry.number] = outcome
-
-    def _resolved(self) -> None:
-        """Something was condemned; who waits for what comes of it may go on."""
-        self.transfers.resolved()
-        self.using.resumed()
-        self.commands.deleting.resolved()
 
     def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         if type(event) is DeleteExchange:

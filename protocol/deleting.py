@@ -13,7 +13,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from .errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
-from .events import CLUSTER, Condemn, DeleteQueue, Lift, encode_event
+from .events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
+from .frames import Beat
 from .wiring import Outcome, QueueDefinition
 
 if TYPE_CHECKING:
@@ -28,18 +29,36 @@ WAY_OUT = "the queue stays: ask again, or delete it without if_unused and if_emp
 
 
 class Deleting:
-    """Of one broker."""
+    """Of one broker.
+
+    Attributes:
+        since_ms: id of a queue that is condemned, by whomever -> when this broker heard of it.
+    """
 
     def __init__(self, broker: BrokerMachine, look: Look) -> None:
         self._broker = broker
         self._look = look
         self._numbers = count(1)
         self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> what waits for another's deletion of it
-        self._since_ms: dict[str, int] = {}  # queue id that is condemned, by whomever -> when this broker heard of it
+        self._older: list[str] = []  # members that speak an older minor version
+        self.since_ms: dict[str, int] = {}
 
     def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
         broker = self._broker
         number = next(self._numbers)
+        if self._older:
+            answer(None, UNAVAILABLE, self._upgrade(queue))
+            return
+        if not broker.wiring.uses.whole:
+            broker.wiring_request(
+                Recount(),
+                lambda outcome: (
+                    answer(None, outcome.code, outcome.text)
+                    if outcome.code
+                    else self.ask(queue, if_unused, if_empty, answer)
+                ),
+            )
+            return
 
         def condemned(outcome: Outcome) -> None:
             if outcome.code == BUSY:
@@ -69,6 +88,9 @@ class Deleting:
                 delete()
 
         def delete() -> None:
+            if self._older:  # one has come since
+                keep(UNAVAILABLE, self._upgrade(queue))
+                return
             event = DeleteQueue(queue.name, broker.broker, broker.inc, number)
             broker.wiring_request(
                 event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text)
@@ -81,18 +103,49 @@ class Deleting:
 
         broker.wiring_request(Condemn(queue.id, broker.broker, broker.inc, number, if_unused, if_empty), condemned)
 
+    # ---- members of an older version
+
+    def heard(self, leader: str, beat: Beat) -> None:
+        """Who does not know what is ordered here. The first beat of a term comes before it is answered."""
+        if beat.older is None:
+            self._older = [leader]
+        elif beat.older or beat.number > 1:
+            self._older = beat.older
+
+    def _upgrade(self, queue: QueueDefinition) -> str:
+        return (
+            f"{', '.join(self._older)} must be upgraded first: it does not know of conditions that hold at every "
+            f"member; queue {queue.name!r} stays, delete it without if_unused and if_empty"
+        )
+
+    # ---- what waits
+
     def _again(self, queue: QueueDefinition, ask: Callable[[], None]) -> None:
         self._later.setdefault(queue.id, []).append(ask)
-        self.resolved()  # perhaps it has been decided meanwhile
+        self._go_on()  # perhaps it has been decided meanwhile
 
     def condemned(self) -> None:
         """Something is."""
-        ids, now_ms = self._broker.wiring.uses.condemned, self._broker.now_ms
-        self._since_ms = {id: self._since_ms.get(id, now_ms) for id in ids}
+        self._note()
+        self._broker.transfers.hold()
+
+    def restored(self) -> None:
+        """The wiring is another, in which other queues may be condemned."""
+        self.condemned()
+        self.resolved()
 
     def resolved(self) -> None:
-        """What was condemned may not be any more."""
-        self.condemned()
+        """What was condemned may not be any more; who waits for what comes of it may go on."""
+        self._note()
+        self._broker.transfers.resolved()
+        self._broker.using.resumed()
+        self._go_on()
+
+    def _note(self) -> None:
+        ids, now_ms = self._broker.wiring.uses.condemned, self._broker.now_ms
+        self.since_ms = {id: self.since_ms.get(id, now_ms) for id in ids}
+
+    def _go_on(self) -> None:
         for id in [id for id in self._later if id not in self._broker.wiring.uses.condemned]:
             for ask in self._later.pop(id):
                 ask()
@@ -107,7 +160,7 @@ class Deleting:
                     "by": stands.broker,
                     "if_unused": stands.if_unused,
                     "if_empty": stands.if_empty,
-                    "for_ms": self._broker.now_ms - self._since_ms.get(id, self._broker.now_ms),
+                    "for_ms": self._broker.now_ms - self.since_ms.get(id, self._broker.now_ms),
                 }
                 for id, stands in found.items()
             ]

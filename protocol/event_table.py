@@ -38,6 +38,7 @@ from .events import (
     Member,
     Own,
     Purge,
+    Recount,
     Reject,
     Rejoin,
     Release,
@@ -370,6 +371,10 @@ def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:
     yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, value=event.number)
 
 
+def _recount(base: Row, event: Recount, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="recount")
+
+
 def _supervise(base: Row, event: Supervise, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="supervise", inc=event.number, detail=event.name)
 
@@ -384,4 +389,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn,
+    Recount: _recount,
 }  # fmt: skip

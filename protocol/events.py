@@ -254,6 +254,10 @@ class Lift(Event, tag=50):
     number: int
 
 
+class Recount(Event, tag=60):
+    """Brokers order `InUse` again: one of them has its wiring from a program that does not know of that."""
+
+
 class Supervise(Event, tag=54):
     """`name` supervises the cluster from here on, under `number`, if that is above the one before: orders of lower
     numbers have no effect at any member (`office.py`)."""
@@ -288,6 +292,7 @@ AnyEvent = (
     | InUse
     | Condemn
     | Lift
+    | Recount
     | Supervise
 )
 

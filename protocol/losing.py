@@ -86,7 +86,7 @@ class Losing:
     def order(self, name: str, asked: bool) -> None:
         """The queue is lost."""
         cluster = self._leads()
-        if cluster is not None and not self._older():
+        if cluster is not None and not self.older():
             self.machine.append(cluster, encode_event(Lost(name, asked)))
             self.ordered[name] = cluster.end
 
@@ -99,7 +99,7 @@ class Losing:
     def _judge(self, peer: str, frame: Reset, since_ms: int) -> None:
         """Order it, or say why not; of what may change at once, a little later."""
         machine, name = self.machine, frame.queue
-        stream, older = machine.streams.get(name), self._older()
+        stream, older = machine.streams.get(name), self.older()
         code, text = UNAVAILABLE, ""
         if name in machine.dropped:
             code = ""
@@ -134,8 +134,8 @@ class Losing:
         voting = sum(keeper.voting and v in cluster.voters for v, keeper in cluster.keepers.items())
         return cluster if voting >= majority(cluster.voters) else None
 
-    def _older(self) -> list[str]:
-        """Members whose program would skip the event, and keep the queue."""
+    def older(self) -> list[str]:
+        """Members whose program skips events that the others apply: `Lost`, and a queue would be kept."""
         return [m for m in self.machine.members if self.minors.get(m, KNOWN_SINCE) < KNOWN_SINCE]
 
     def _shown(self) -> int:

@@ -190,11 +190,17 @@ class Fetched(Frame):
 
 class Beat(Frame):
     """The sequencer of `ballot` leads and lives. `sure`: the last beat that a majority of the brokers has answered,
-    which renews the lease of whoever got that one (B4)."""
+    which renews the lease of whoever got that one (B4).
+
+    Attributes:
+        older: brokers that speak a minor version before 2, as far as they have answered; None: told by a sequencer that
+            does so itself.
+    """
 
     ballot: Ballot
     number: int
     sure: int
+    older: list[str] | None = None
 
 
 class Beating(Frame):

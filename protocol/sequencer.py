@@ -181,7 +181,7 @@ class SequencerMachine:
         if self.reign.role == LEADING:
             if is_broker(peer):
                 self.pulse.up(peer, self.now_ms)
-            self.send(peer, Beat(self.ballot, self.pulse.number, self.pulse.sure))
+            self.send(peer, self.last_beat())
             self.wake(max(self.pulse.due_ms, self.now_ms))
         elif self.reign.role == PREPARING:
             self.send(peer, Prepare(self.ballot))
@@ -218,8 +218,11 @@ class SequencerMachine:
         self.membership.remind()
         self.watch.tell()
         self.losing.look()
-        beat = Beat(self.ballot, self.pulse.beat(self.now_ms), self.pulse.sure)
-        self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], beat))
+        self.pulse.beat(self.now_ms)
+        self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], self.last_beat()))
+
+    def last_beat(self) -> Beat:
+        return Beat(self.ballot, self.pulse.number, self.pulse.sure, self.losing.older())
 
     def _orphaned(self, peer: str, frame: Orphaned) -> None:
         if self.reign.role == LEADING:

@@ -62,8 +62,7 @@ class Standing:
         if keeper.incs.get(machine.broker) == machine.inc:  # we are back, and had not heard
             keeper.blank, self.returned = False, True
         machine.wiring = Wiring.restore(frame.state)
-        machine.transfers.hold()
-        machine.commands.deleting.condemned()
+        machine.commands.deleting.restored()
         machine.investiture.ordered()
         machine.members = list(frame.voters)
         machine.wiring_version += 1

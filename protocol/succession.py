@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from .effects import Retire, is_broker
 from .events import CLUSTER, Ballot, Evict, Start, encode_event
-from .frames import Beat, Fetched, Nack, Prepare, Promised, Subscribe, Suspect
+from .frames import Fetched, Nack, Prepare, Promised, Subscribe, Suspect
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARING, STANDBY, adopt
 from .streams import StreamView
@@ -124,7 +124,7 @@ class Succession:
             for peer in self.machine.linked:
                 if is_broker(peer):
                     self.machine.pulse.up(peer, self.machine.now_ms)
-                self.machine.send(peer, Beat(self.machine.ballot, 0, 0))
+                self.machine.send(peer, self.machine.last_beat())
             self.machine.wake(self.machine.now_ms)
             self.recover_all()
         self.machine.drop_if_gone(stream)

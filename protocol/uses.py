@@ -29,11 +29,14 @@ class Uses:
     """Attributes:
     users: queue id -> broker -> its incarnation.
     condemned: queue id -> by whom.
+    whole: every use that was ordered is known. Not so where the wiring was told by a program that does not know of
+        uses, until `Recount`: such a broker takes a queue for unused that others know is used, and decides nothing.
     """
 
     def __init__(self) -> None:
         self.users: dict[str, dict[str, int]] = {}
         self.condemned: dict[str, Condemned] = {}
+        self.whole = True
         self._out: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts any more
 
     def order(self, event: InUse | Condemn | Lift, known: Container[str]) -> tuple[str, str]:
@@ -53,7 +56,7 @@ class Uses:
         assert type(event) is Condemn
         if stands is not None:
             return BUSY, f"queue {name!r} is being deleted by another: ask again"
-        if event.if_unused and self.users.get(id):
+        if event.if_unused and self.whole and self.users.get(id):
             at = ", ".join(sorted(self.users[id]))
             return IN_USE, f"queue {name!r} has consumers (at {at}): cancel them or delete without if_unused"
         self.condemned[id] = Condemned(event.broker, event.inc, event.number, event.if_unused, event.if_empty)
@@ -102,6 +105,9 @@ class Uses:
                 del self.condemned[id]
 
     def snapshot(self) -> list[Any]:
+        """Empty where not all is known."""
+        if not self.whole:
+            return []
         users = [[id, broker, inc] for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]
         condemned = [[id, *self.condemned[id]] for id in sorted(self.condemned)]
         return [users, condemned, [list(item) for item in sorted(self._out.items())]]
@@ -109,6 +115,9 @@ class Uses:
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Uses:
         uses = cls()
+        uses.whole = bool(snapshot)
+        if not snapshot:
+            return uses
         users, condemned, out = snapshot[:3]
         for id, broker, inc in users:
             uses.users.setdefault(id, {})[broker] = inc

@@ -157,8 +157,14 @@ class Using:
     def resumed(self) -> None:
         """A queue may not be about to go any more."""
         for id, use in list(self._uses.items()):
-            if use.waiting and not use.wanted:
+            if use.links and not use.wanted:
                 self._resume(id, use)
+
+    def recount(self) -> None:
+        """A broker may not know of what was ordered before."""
+        for id, use in self._uses.items():
+            if use.wanted:
+                self._ask(id, use, True, [])
 
     def undeclared(self, id: str) -> None:
         """The queue is gone: who waits finds none."""

@@ -16,7 +16,9 @@ MINOR = 2
 2: the decisions that are ordered since the first trial from outside, each named where it is:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: who supervises the cluster,
 by a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.sure`,
-`AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, with who asks in `DeleteQueue`: conditions of a deletion."""
+`AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, `Recount`, with who asks in `DeleteQueue`: conditions of a
+deletion. A member before 2 tells of no consumers and holds no completions, so as long as one is there (`Beat.older`) a
+deletion on a condition is refused; what a broker missed in a wiring told by one, `Recount` has ordered again."""
 
 
 def spoken(minor: int = MINOR) -> str:

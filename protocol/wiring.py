@@ -27,6 +27,7 @@ from .events import (
     InUse,
     Lift,
     Lost,
+    Recount,
     Supervise,
     Unbind,
 )
@@ -147,6 +148,9 @@ class Wiring:
                     return Outcome()
                 case InUse() | Condemn() | Lift():
                     return Outcome(*self.uses.order(event, self._by_id))
+                case Recount():
+                    self.uses.whole = True
+                    return Outcome()
                 case _:
                     self.flow.apply(event)
                     self.uses.ends(event)
@@ -373,8 +377,7 @@ class Wiring:
                 wiring.flow = FlowState.restore(more[0])
             if len(more) > 1:
                 wiring.supervisor = Commission(*more[1])
-            if len(more) > 2:
-                wiring.uses = Uses.restore(more[2])
+            wiring.uses = Uses.restore(more[2] if len(more) > 2 else [])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise LocalError(
                 f"a wiring snapshot is [queues, exchanges, bindings, flow], as `snapshot` gives it: {error!r}"

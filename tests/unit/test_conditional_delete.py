@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from cluster_in_memory import Client, MemoryCluster
 from fake_broker import FakeBroker
@@ -14,6 +15,8 @@ from mantamq.protocol.frames import (
     Attached,
     AttachReceiver,
     AttachSender,
+    Beat,
+    Beating,
     Command,
     Completed,
     Delivery,
@@ -29,6 +32,7 @@ from mantamq.protocol.frames import (
     Request,
     Results,
     Transfer,
+    UpdateStart,
 )
 from mantamq.protocol.wiring import Wiring
 from mortal_cluster import MortalCluster
@@ -364,6 +368,78 @@ def test_a_look_that_takes_long_ends_when_the_queue_is_deleted_all_the_same():
     cluster.pass_time(6000)
     assert codes(admin) == ["not-found"]
     assert all(not cluster.machines[broker].report()["condemned"] for broker in cluster.members)
+
+
+class Mixed(MortalCluster):
+    """Some programs are of an older minor version: brokers `older`, the leader too if so said.
+
+    Attributes:
+        forgets: what a broker tells of the wiring is what an older one would.
+    """
+
+    def __init__(self, older: tuple[str, ...] = (), leader: bool = False) -> None:
+        self.older, self.leader_is_older, self.forgets = older, leader, False
+        super().__init__()
+
+    def post(self, source: str, target: str, frame: Any) -> None:
+        if isinstance(frame, Beating) and source in self.older:
+            frame = msgspec.structs.replace(frame, minor=1)
+        if isinstance(frame, Beat) and self.leader_is_older:
+            frame = msgspec.structs.replace(frame, older=None)
+        if isinstance(frame, UpdateStart) and frame.stream == events.CLUSTER and self.forgets:
+            frame = msgspec.structs.replace(frame, state=frame.state[:5])
+        super().post(source, target, frame)
+
+
+@pytest.mark.parametrize(("older", "leader", "named"), [(("b3",), False, "b3"), ((), True, "sequencer")])
+def test_where_a_member_is_older_it_is_refused_and_who_is_upgraded_first(older, leader, named):
+    cluster = Mixed(older, leader)
+    admin = declared(cluster)
+    cluster.pass_time(1000)
+    ordered = cluster.machines["b1"].keeper.commit
+    for condition in (IF_UNUSED, IF_EMPTY):
+        reply = admin.command("delete_queue", name="q", **condition)
+        assert reply.code == "unavailable" and reply.text.startswith(f"{named} must be upgraded first")
+    assert admin.command("queue", name="q").code == "" and cluster.machines["b1"].keeper.commit == ordered
+    cluster.older, cluster.leader_is_older = (), False
+    cluster.pass_time(1000)
+    assert delete(admin, **IF_UNUSED) == ""
+
+
+def test_one_that_comes_while_it_is_decided_ends_it():
+    cluster = Mixed()
+    admin = declared(cluster)
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    cluster.older = ("b3",)
+    cluster.pass_time(1000)
+    cluster.let_go(held)
+    assert codes(admin) == ["unavailable"] and admin.command("queue", name="q").code == ""
+
+
+@pytest.mark.parametrize("broker", ["b1", "b3"])
+def test_who_has_the_wiring_from_an_older_one_learns_who_uses_what(broker):
+    cluster = Mixed()
+    declared(cluster)
+    held = consumer(cluster, "b2")
+    cluster.kill("b3")
+    cluster.pass_time(5000)
+    cluster.forgets = True
+    cluster.add_broker("b3")
+    cluster.pass_time(5000)
+    assert not cluster.machines["b3"].wiring.uses.whole
+    admin = cluster.client(broker)
+    assert delete(admin, **IF_UNUSED) == "in-use"
+    assert cluster.machines["b3"].wiring.queue("q")
+    another = consumer(cluster, "b2")
+    held.vanish()
+    assert another.take(Attached) and delete(cluster.client("b3"), **IF_UNUSED) == "in-use"
+    assert cluster.machines["b3"].wiring.uses.whole
+    another.vanish()
+    assert delete(admin, **IF_UNUSED) == ""
+    assert {machine.wiring.queue("q") for name, machine in cluster.machines.items() if name in cluster.members} == {
+        None
+    }
 
 
 @pytest.mark.timeout(20)
