@@ -356,7 +356,7 @@ class Conversation:
         self, handle: int, queue: str, capacity: int, settles: bool, browse: bool = False, window: str = "unfetched"
     ) -> ReceiverCore:
         """The receiver whose attach was answered."""
-        self._attachment(handle)
+        answer = self._attachment(handle)
         assert self.opened is not None
         try:
             core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s, window)
@@ -366,6 +366,7 @@ class Conversation:
             self._give_up(handle)
             raise
         self._receivers[handle] = core
+        core.attached(answer.queue)
         core.open()
         return core
 
@@ -445,6 +446,8 @@ class Conversation:
 
     def _on_attached(self, frame: Attached) -> None:
         self._reattaching.discard(frame.handle)
+        if (receiver := self._receivers.get(frame.handle)) is not None:
+            receiver.attached(frame.queue)
         if frame.handle in self._attaching:
             self._attaching[frame.handle] = frame
         elif frame.handle not in self._frames:  # nobody waited for it any more

@@ -90,6 +90,7 @@ class ReceiverCore:
         self._browse = browse
         self._seen = 0  # a browser's last position
         self._resumed_after = 0  # where a browser had come to when its broker was lost
+        self._queue_id = ""  # which queue of that name it is, as far as brokers say
         self._write = write
         self._batches: deque[Delivery] = deque()
         self._current: Iterator[tuple[int, bytes]] = iter(())
@@ -415,6 +416,12 @@ class ReceiverCore:
         earlier = [] if self._acquired else self.before  # what has come since came behind all that
         self.before = [*earlier, (broker, last, known)]
         self._acquired = 0
+
+    def attached(self, queue_id: str) -> None:
+        """A broker says which queue it is: one that was declared anew meanwhile is seen from its beginning."""
+        if queue_id and self._queue_id and queue_id != self._queue_id:
+            self._seen = self._resumed_after = 0
+        self._queue_id = queue_id or self._queue_id
 
     def resume(self) -> None:
         """Attached at another broker: ask for what is wanted."""

@@ -379,11 +379,13 @@ class AttachReceiver(Frame):
 
 class Attached(Frame):
     """`headers`: the exchange routes by properties, so transfers must carry them in `headers`. `next`: the least number
-    a sender's next transfer may have."""
+    a sender's next transfer may have. `queue`: the id of a receiver's queue, by which one that was declared anew under
+    the same name is told from the last; "": the broker does not say."""
 
     handle: int
     headers: bool = False
     next: int = 1
+    queue: str = ""
 
 
 class Detach(Frame):

@@ -80,7 +80,7 @@ class Using:
             self.begin(session, link, consume)
         else:
             self._broker.send(host, consume)
-            self._broker.send(session.peer, Attached(frame.handle))
+            self._broker.send(session.peer, Attached(frame.handle, queue=definition.id))
 
     def cancelled(self, frame: Cancelled) -> None:
         session, link = self._broker.subs.pop(frame.sub, (None, None))
@@ -197,6 +197,6 @@ class Using:
         if link.closing:
             return  # its `Cancel` is on its way
         broker.send(link.replica, consume)
-        broker.send(session.peer, Attached(link.handle))
+        broker.send(session.peer, Attached(link.handle, queue=link.queue))
         for credit in waits or ():
             broker.send(link.replica, credit)

@@ -18,7 +18,8 @@ MINOR = 2
 by a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.sure`,
 `AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, `Recount`, with who asks in `DeleteQueue`: conditions of a
 deletion. A member before 2 tells of no consumers and holds no completions, so as long as one is there (`Beat.older`) a
-deletion on a condition is refused; what a broker missed in a wiring told by one, `Recount` has ordered again."""
+deletion on a condition is refused; what a broker missed in a wiring told by one, `Recount` has ordered again.
+`Attached.queue`: which queue of a name it is."""
 
 
 def spoken(minor: int = MINOR) -> str:

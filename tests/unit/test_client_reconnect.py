@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import ConnectionLost, Empty, LinkClosed, NotAllowed, connect
-from mantamq.client.message import decode
+from mantamq.client.message import Message, decode, encode
 from mantamq.client.reconnect import FIRST_WAIT_S, FLAPS, LONGEST_WAIT_S, SETTLED_S, Reconnecting, Search
 from mantamq.protocol.frames import (
     AttachReceiver,
@@ -267,6 +267,25 @@ def test_a_browser_goes_on_where_it_was(cluster, connection, session):
     assert [browser.fetch(5).body for _ in range(2)] == [b"2", b"3"]
     with pytest.raises(Empty):
         browser.get()
+
+
+def test_a_browser_sees_a_queue_that_was_declared_anew_from_its_beginning(cluster, connection, session):
+    """While it is cut off, the queue is deleted and another one of that name declared."""
+    sent(session, b"1", b"2", b"3")
+    browser = session.receiver("q", mode="browse", capacity=5)
+    assert [browser.fetch(5).body for _ in range(3)] == [b"1", b"2", b"3"]
+
+    def swap() -> None:
+        for end in list(cluster._ends):
+            end.transport.abort()
+        client = cluster.cluster.client("b2")
+        assert client.command("delete_queue", name="q").code == ""
+        assert client.command("declare_queue", name="q").code == ""
+        client.send(AttachSender(1, "", "q"))
+        client.send(Transfer(1, 1, [encode(Message(body)) for body in (b"4", b"5", b"6", b"7")]))
+
+    cluster.call(swap)
+    assert [browser.fetch(5).body for _ in range(4)] == [b"4", b"5", b"6", b"7"]
 
 
 def test_what_need_not_be_settled_is_kept(cluster, connection, session):
