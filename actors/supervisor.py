@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 START_S = 90.0
 STOP_S = 5.0
+SPARE_S = 30.0
+"""Nothing is replaced while a warm queue replica starts, so it is not waited for longer when its host falls silent."""
 RECALL_S = 2.0
 NAMES_S = 10.0
 """Killed actors keep their names for a moment."""
@@ -263,7 +265,7 @@ class Supervisor:
         try:
             await self.healer.confirmed()
             self.new(QueueReplica, name, Node(entry.node, entry.host, {}))
-            await self.verify(name, START_S)
+            await self.verify(name, SPARE_S)
             await self.start_replica(name)
         except Exception:
             log.exception("no queue replica %s for broker %s", name, broker)

@@ -11,6 +11,7 @@ import pytest
 from tests.hosts.hosts import Hosts, Status
 
 CUT_S = 28.0
+READY_S = 12.0
 AFTER_S = 25.0
 """Whatever waited for the network has arrived by then."""
 SILENT_S = 15.0
@@ -32,6 +33,8 @@ def test_a_supervisor_that_was_cut_off_ends_nobody_and_another_takes_its_place(h
     assert hosts.is_on(first["pid"], "h2") and first["confirmed"]
 
     hosts.load()
+    # The first queues ask for warm replicas, and a supervisor that waits for one replaces nobody: it is to be free.
+    hosts.serve_for(READY_S)
     hosts.cut("h2")
     began = time.monotonic()
     hosts.until_served(SILENT_S)
