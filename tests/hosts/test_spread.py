@@ -50,8 +50,9 @@ def test_a_host_dies_and_comes_back(hosts: Hosts) -> None:
     hosts.start(3)
     hosts.load()
     hosts.kill("h3")
-    # Ray needs a minute to hold a host for dead that nobody answers for.
     status = hosts.until(lambda s: s.get("healthy") and set(brokers_on(hosts, s)) == {"h1", "h2"}, 150, "healed")
+    # Ray needs a minute to hold a host for dead that nobody answers for; what it carried does not wait for that.
+    status = hosts.until(lambda s: s.get("healthy") and any("again" in w for w in s["warnings"]), 150, "told of")
     assert any("may not fail now" in line for line in status["warnings"]), status["warnings"]
     assert any("start it again" in line or "started again" in line for line in status["warnings"]), status["warnings"]
     hosts.until_served()
