@@ -30,7 +30,7 @@ class connect_async:
         address: None (this Ray cluster's nearest broker), "local" (an embedded cluster), "host:port", or several.
         token: what the cluster asks its clients for.
         timeout: seconds to wait for the connection and for each answer (while there is a broker).
-        brokers: size of an embedded cluster.
+        brokers: size of the embedded cluster, where this starts it: a program has one.
         reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
         heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
         send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends

@@ -36,7 +36,7 @@ def connect(
             "host:port" (no Ray needed), or several of these, tried in turn.
         token: what the cluster asks its clients for.
         timeout: seconds to wait for the connection and for each answer (while there is a broker).
-        brokers: size of an embedded cluster.
+        brokers: size of the embedded cluster, where this starts it: a program has one.
         reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
         heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
         send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
