@@ -148,8 +148,12 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
         LocalError: it did not start, or one that we remember still runs.
     """
     known = recall()
-    if known.get("session") and _processes(known["session"], known["address"]):
-        raise LocalError(f"a Ray head of ours runs at {known.get('address')}: use it, or stop it with `mantamq down`")
+    if _ours(known):
+        address = known["address"]
+        raise LocalError(
+            f"a Ray head of ours runs at {address}: use it (`mantamq up --address {address}`), or stop it with "
+            "`mantamq down`"
+        )
     environment = _ENVIRONMENT | {"RAY_AUTH_MODE": "token"} | dict(os.environ)
     environment |= java_on_path(environment)
     if environment["RAY_AUTH_MODE"] == "token":
@@ -163,29 +167,44 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     command += [f"--dashboard-port={_free_port('127.0.0.1')}"]
     if num_cpus is not None:
         command.append(f"--num-cpus={num_cpus}")
-    done = _ray(*command, environment=environment)
     address = f"{host}:{port}"
-    session = _session_of(port)
-    if done.returncode != 0 or not session:
-        if session:
-            _end(_processes(session, address))
-        raise LocalError(f"Ray did not start: {(done.stderr or done.stdout).strip()[-800:]}")
-    remember(address=address, session=session, auth_mode=environment["RAY_AUTH_MODE"])
+    # Written down before anything runs: whoever is killed now leaves nothing that `down` could not stop.
+    forget()
+    remember(address=address, auth_mode=environment["RAY_AUTH_MODE"], ray_is_ours=True)
+    try:
+        done = _ray(*command, environment=environment)
+        session = _session_of(port)
+        if done.returncode != 0 or not session:
+            raise LocalError(f"Ray did not start: {(done.stderr or done.stdout).strip()[-800:]}")
+    except BaseException:
+        _end(_ours(recall()))
+        forget()
+        if known:
+            remember(**known)
+        raise
+    remember(session=session)
     return address
 
 
+def _ours(known: dict[str, Any]) -> list[psutil.Process]:
+    """What runs of the Ray that we have started, by what is remembered of it: its session has a name once it runs."""
+    address = str(known.get("address", ""))
+    port = address.rpartition(":")[2]
+    session = known.get("session") or (_session_of(int(port)) if known.get("ray_is_ours") and port.isdigit() else "")
+    return _processes(session, address) if session else []
+
+
 def head_processes() -> list[int]:
-    """Process ids of the remembered Ray session that are alive."""
-    known = recall()
-    return [p.pid for p in _processes(known["session"], known["address"])] if known.get("session") else []
+    """Process ids of the Ray that we have started, and remember, that are alive."""
+    return [process.pid for process in _ours(recall())]
 
 
 def stop_ray_head() -> int:
     """Stop the remembered Ray session and no other; returns how many processes were ended."""
     known = recall()
-    if not known.get("session"):
+    if not known.get("session") and not known.get("ray_is_ours"):
         return 0
-    processes = _processes(known["session"], known["address"])
+    processes = _ours(known)
     _end(processes)
     forget()
     return len(processes)

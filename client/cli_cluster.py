@@ -70,6 +70,7 @@ def up(
         if own:
             progress.update("starting Ray")
             address = start_ray_head()
+            local_ray.remember(namespace=namespace)
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,

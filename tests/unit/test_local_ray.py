@@ -1,0 +1,96 @@
+"""What is written down of a Ray head that we start, whoever is killed meanwhile. No Ray is started."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mantamq.actors import local_ray
+from mantamq.protocol.errors import LocalError
+
+
+class Machine:
+    """The programs of a Ray head: none before `ray start`, which can be interrupted in the middle."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.session, self.port = "", 0
+        self.meanwhile: Any = lambda: None
+        self.code = 0
+        monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+        monkeypatch.setattr(local_ray, "_ray", self.ray)
+        monkeypatch.setattr(local_ray, "_session_of", lambda port: self.session if port == self.port else "")
+        monkeypatch.setattr(
+            local_ray, "_processes",
+            lambda session, address: [SimpleNamespace(pid=7)] if session and session == self.session else [],
+        )  # fmt: skip
+        monkeypatch.setattr(local_ray, "_end", self.end)
+
+    def ray(self, *words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        self.port = next(int(word.partition("=")[2]) for word in words if word.startswith("--port="))
+        self.session = "session_1"
+        self.meanwhile()
+        return subprocess.CompletedProcess(words, self.code, "", "no space left")
+
+    def end(self, processes: list[Any]) -> None:
+        if processes:
+            self.session = ""
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Machine:
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    return Machine(monkeypatch)
+
+
+def raised(error: BaseException) -> Any:
+    def throw() -> None:
+        raise error
+
+    return throw
+
+
+def test_a_head_whose_starter_was_killed_can_be_stopped(
+    machine: Machine, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    machine.meanwhile = lambda: written.append((tmp_path / "state.json").read_text())
+    address = local_ray.start_ray_head()
+    (tmp_path / "state.json").write_text(written[0])  # as if it had been killed then
+    assert local_ray.recall()["address"] == address and "session" not in local_ray.recall()
+    assert local_ray.head_processes() == [7]
+    with pytest.raises(LocalError, match=r"runs at .*mantamq down"):
+        local_ray.start_ray_head()
+    assert local_ray.stop_ray_head() == 1
+    assert machine.session == "" and local_ray.recall() == {}
+    local_ray.start_ray_head()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)], ids=repr)
+def test_a_start_that_is_interrupted_leaves_nothing(machine: Machine, error: BaseException) -> None:
+    before = {"address": "10.0.0.9:6379", "namespace": "theirs", "members": {"b1": "10.0.0.9:1"}, "ray_is_ours": False}
+    local_ray.remember(**before)
+    machine.meanwhile = raised(error)
+    with pytest.raises(type(error)):
+        local_ray.start_ray_head()
+    assert machine.session == "" and local_ray.recall() == before
+    machine.meanwhile, machine.code = (lambda: None), 1
+    with pytest.raises(LocalError, match="no space left"):
+        local_ray.start_ray_head()
+    assert machine.session == "" and local_ray.recall() == before
+
+
+def test_what_was_remembered_of_another_ray_is_not_mixed_with_ours(machine: Machine) -> None:
+    local_ray.remember(address="10.0.0.9:6379", namespace="theirs", members={"b1": "10.0.0.9:1"})
+    address = local_ray.start_ray_head()
+    known = local_ray.recall()
+    assert (known["address"], known["session"], known["ray_is_ours"]) == (address, "session_1", True)
+    assert "members" not in known and "namespace" not in known
+
+
+def test_a_ray_is_the_same_by_its_port_on_loopback_or_its_own_address() -> None:
+    same = local_ray.same_ray
+    assert same("127.0.0.1:6379", "10.0.0.9:6379") and same("10.0.0.9:6379", "10.0.0.9:6379")
+    assert not same("127.0.0.1:6380", "10.0.0.9:6379") and not same("10.0.0.8:6379", "10.0.0.9:6379")
+    assert not same(None, "10.0.0.9:6379") and not same("", "10.0.0.9:6379")
