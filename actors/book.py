@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..protocol.effects import EVENTS, OWNERSHIP, is_sequencer
+from ..protocol.effects import EVENTS, is_sequencer
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT, MESSAGE_BYTES
 from .ray_handles import Handle
@@ -135,10 +135,10 @@ class Book(dict[str, Entry]):
         return [name for name in self if broker_of(name) == broker]
 
     def peers_of_replica(self, name: str) -> dict[str, str]:
-        """Whom a new replica dials: the sequencers, Ownership, the tap, its broker, replicas of other brokers."""
+        """Whom a new replica dials: the sequencers, both Ownerships, the tap, its broker, replicas of other brokers."""
         broker = broker_of(name)
         found = self.sequencers()
-        for other in (OWNERSHIP, EVENTS, broker):
+        for other in (*self.of("Ownership"), EVENTS, broker):
             if other in self and self[other].peers:
                 found[other] = self[other].peers
         for other in self.replicas():

@@ -15,7 +15,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import EVENTS, OWNERSHIP, Tick, is_sequencer
+from ..protocol.effects import EVENTS, Tick, is_ownership, is_sequencer
 from ..protocol.errors import LocalError
 from ..protocol.office import Commission
 from ..protocol.supervision import (
@@ -351,8 +351,8 @@ class Healer:
             return
         if is_sequencer(name):
             await replacer.sequencer(name)
-        elif name == OWNERSHIP:
-            await replacer.ownership()
+        elif is_ownership(name):
+            await replacer.ownership(name)
         elif name == EVENTS:
             await replacer.events()
         elif name not in supervisor.book:

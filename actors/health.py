@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from ..protocol.effects import OWNERSHIP
 from ..protocol.events import CLUSTER
 from .book import Plan, broker_of
 from .lost import Loss, called, losses, waiting
 from .tapping import is_tap
 
 Actor = dict[str, Any]
+SILENT_MS = 3000
+"""An Ownership that has not answered the leading sequencer for so long, and is still on duty, is the only one."""
 
 DECIDING_MS = 1000
 """Whether a queue may be deleted is mostly decided within some milliseconds."""
@@ -66,8 +69,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
         wrong.append("no sequencer leads: nothing completes until one does")
     if not any(actor["machine"]["standing"] == "standby" for actor in _of(actors, "Sequencer")):
         wrong.append("no standby sequencer: the death of the one that leads would take longer to heal")
-    if not _of(actors, "Ownership"):
-        wrong.append("no Ownership: consume locks do not move")
+    wrong += _ownership([actor["name"] for actor in _of(actors, "Ownership")], leading)
     return wrong + (_streams(leading["machine"], gone) if leading is not None else [])
 
 
@@ -114,6 +116,12 @@ def leader(actors: list[Actor]) -> Actor | None:
     return max(leading, key=lambda actor: actor["machine"]["ballot"], default=None)
 
 
+def on_duty(leading: Actor | None) -> str:
+    """The Ownership that passes consume locks on, by the sequencer that leads."""
+    machine = leading["machine"] if leading is not None else {}
+    return machine.get("duty", {}).get("name", OWNERSHIP)
+
+
 def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]:
     """Why stopping these brokers now, with their queue replicas, would stop something; none when they may be stopped.
 
@@ -157,6 +165,22 @@ def sharing_host(actors: list[Actor], broker: str) -> list[str]:
 def _of(actors: list[Actor], role: str) -> list[Actor]:
     """Those of a role that answer and say how they are."""
     return [actor for actor in actors if actor["role"] == role and actor.get("alive") and "machine" in actor]
+
+
+def _ownership(there: list[str], leading: Actor | None) -> list[str]:
+    """What is wrong with those who pass consume locks on. `there`: who answers."""
+    if not there:
+        return ["no Ownership: consume locks do not move"]
+    found: list[str] = []
+    duty = leading["machine"].get("duty") if leading is not None else None
+    if duty is not None and duty["silent_ms"] > SILENT_MS:
+        found.append(
+            f"consume locks do not move: {duty['name']} is on duty and has not answered the sequencer for "
+            f"{duty['silent_ms'] / 1000:.0f} s, and no other Ownership answers it"
+        )
+    if len(there) == 1:
+        found.append(f"no second Ownership: the end of {there[0]} would hold consume locks up until another is started")
+    return found
 
 
 def _silent(actors: list[Actor]) -> list[str]:

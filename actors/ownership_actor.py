@@ -1,4 +1,4 @@
-"""Ownership: one per cluster; dials the sequencer, and is dialled by every queue replica."""
+"""Ownership: two per cluster, one on duty; dials the sequencers, and is dialled by every queue replica."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ class Ownership(Member):
         self, own: Credentials, bind: str, inc: int, members: list[str], slice_ms: int, sequencers: dict[str, str]
     ) -> dict[str, str]:
         """Start listening and dial the sequencers (name to "host:port"); returns the addresses."""
-        shell = self._run(OwnershipMachine(inc, members, slice_ms), own, admits=lambda name: ".r" in name)
+        machine = OwnershipMachine(inc, members, slice_ms, self.name)
+        shell = self._run(machine, own, admits=lambda name: ".r" in name)
         self.addresses = {"peers": await shell.listen_peers(bind)}
         await self.meet(sequencers)
         return self.addresses

@@ -4,7 +4,8 @@
 
 So nothing has fewer copies at any time, and one member changes at a time. What is under way is in the plan, of which
 every broker has a copy: the next Supervisor goes on with it. A standby sequencer that shares the host of the one that
-leads is replaced elsewhere. Nothing is moved while anything is missing.
+leads is replaced elsewhere, and so is the Ownership that stands by on the host of the one on duty. Nothing is moved
+while anything is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
-from .health import leader
+from .health import leader, on_duty
 from .placement import Node, alive_nodes, broker_nodes, ended_hosts
 from .spreading import emptiest, frail, uneven
 
@@ -108,8 +109,8 @@ class Rebalancer:
 
     async def _begin(self) -> None:
         supervisor = self._supervisor
-        move, alone = self._move(), self._sequencers_share(self.nodes)
-        if move is None and not alone:
+        move, alone, beside = self._look_at(self.nodes)
+        if move is None and not alone and not beside:
             self._settled_since = None
             self.wanted = False
             return
@@ -124,21 +125,30 @@ class Rebalancer:
         self._settled_since = None
         # A host that was cut off is alive to Ray for a while, and no better place yet.
         answering = await supervisor.reach.among(self.nodes)
-        move, alone = self._move(answering), self._sequencers_share(answering)
+        move, alone, beside = self._look_at(answering)
         if alone:
             leading = leader(status["actors"])
             standby = [name for name in supervisor.book.of("Sequencer") if leading and name != leading["name"]]
             if standby:
                 log.warning("%s shares the host of the sequencer that leads: it is replaced elsewhere", standby[0])
                 supervisor.healer.dead(standby[0])
+        elif beside:
+            duty = on_duty(leader(status["actors"]))
+            for name in [name for name in supervisor.book.of("Ownership") if name != duty][:1]:
+                log.warning("%s shares the host of %s, which is on duty: it is replaced elsewhere", name, duty)
+                supervisor.healer.dead(name)
         elif move is not None:
             await self._start(*move)
 
-    def _sequencers_share(self, nodes: list[Node]) -> bool:
-        """Whether both share a host though there is another."""
+    def _look_at(self, nodes: list[Node]) -> tuple[tuple[str, str] | None, bool, bool]:
+        """What is not spread over these nodes: a broker, the sequencers, the Ownerships."""
+        return self._move(nodes), self._share("Sequencer", nodes), self._share("Ownership", nodes)
+
+    def _share(self, role: str, nodes: list[Node]) -> bool:
+        """Whether both of a role share a host though there is another."""
         book = self._supervisor.book
-        hosts = {book[name].host for name in book.of("Sequencer")}
-        return len(book.of("Sequencer")) > 1 and len(hosts) == 1 and bool({node.host for node in nodes} - hosts)
+        hosts = {book[name].host for name in book.of(role)}
+        return len(book.of(role)) > 1 and len(hosts) == 1 and bool({node.host for node in nodes} - hosts)
 
     async def _start(self, broker: str, host: str) -> None:
         supervisor = self._supervisor

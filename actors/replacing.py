@@ -1,7 +1,8 @@
 """What comes in the place of what has gone: the Supervisor's part that starts it, on a host that answers.
 
 sequencer   a new standby, on another host than the one that leads
-Ownership   the tap                     where they were, if that node answers
+the tap     where it was, if that node answers
+Ownership   there too, but not on the host of the other one
 a broker    its replicas end with it; all begin again, blank, and are told of when they have the wiring
 a replica   nothing, if others are enough
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, is_sequencer
+from ..protocol.effects import EVENTS, SEQUENCER, is_sequencer
 from . import tapping
 from .book import broker_of
 from .broker_actor import BrokerNode
@@ -55,15 +56,18 @@ class Replacer:
         await self._tell([n for n in book if not is_sequencer(n)], "part", [dead])
         await supervisor.tell_members()
 
-    async def ownership(self) -> None:
+    async def ownership(self, name: str) -> None:
+        """Where it was, or, if that node does not answer or the other one is there too, on another host than that."""
         supervisor, book = self._supervisor, self._supervisor.book
-        await self._healer.end(OWNERSHIP)
-        node = await self._node_for(book[OWNERSHIP].node)
-        supervisor.new(Ownership, OWNERSHIP, node)
-        await supervisor.verify(OWNERSHIP, VERIFY_S)
-        await supervisor.start_ownership()
-        self._healer.mind(OWNERSHIP)
-        await self._tell(book.replicas(), "meet", {OWNERSHIP: book[OWNERSHIP].peers})
+        await self._healer.end(name)
+        others = [book[other].host for other in book.of("Ownership") if other != name]
+        nodes = by_turns(await self.answering())
+        same = [node for node in nodes if node.id == book[name].node and node.host not in others]
+        supervisor.new(Ownership, name, same[0] if same else best(nodes, others))
+        await supervisor.verify(name, VERIFY_S)
+        await supervisor.start_ownership(name)
+        self._healer.mind(name)
+        await self._tell(book.replicas(), "meet", {name: book[name].peers})
         await supervisor.tell_members()
 
     async def events(self) -> None:

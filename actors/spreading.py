@@ -2,7 +2,8 @@
 
 brokers             one host after the other; a host with two is said, and put right when there is a better place
 sequencers          the two on different hosts, and none beside the supervisor if there are three
-Ownership           beside neither the supervisor nor the sequencer that leads, as far as there are hosts
+Ownership           beside neither the supervisor nor the sequencer that leads, as far as there are hosts; the second on
+                    another host than the first, and not beside that sequencer either
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ class Layout:
 
     Attributes:
         brokers: broker -> its node, and its replicas'.
-        sequencer, standby, ownership: their nodes.
+        sequencer, standby, ownership, ownership2: their nodes.
     """
 
     brokers: dict[str, Node]
     sequencer: Node
     standby: Node
     ownership: Node
+    ownership2: Node
 
 
 def by_turns(nodes: Iterable[Node]) -> list[Node]:
@@ -55,7 +57,8 @@ def layout(members: Sequence[str], nodes: Sequence[Node], supervisor: str = "") 
     brokers = {broker: turns[index % len(turns)] for index, broker in enumerate(members)}
     sequencer = best(turns, [supervisor])
     standby = best(turns, [sequencer.host], [supervisor])
-    return Layout(brokers, sequencer, standby, best(turns, [supervisor, sequencer.host]))
+    ownership = best(turns, [supervisor, sequencer.host])
+    return Layout(brokers, sequencer, standby, ownership, best(turns, [ownership.host], [sequencer.host]))
 
 
 def best(nodes: Sequence[Node], *shunned: Sequence[str]) -> Node:

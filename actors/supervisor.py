@@ -18,7 +18,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from ..protocol.effects import OWNERSHIP, SEQUENCER
+from ..protocol.effects import OWNERSHIP, OWNERSHIP2, SEQUENCER
 from ..protocol.errors import LocalError
 from ..protocol.office import Commission
 from ..protocol.supervision import Supervision
@@ -145,7 +145,7 @@ class Supervisor:
         await self.start_sequencer(STANDBY, False)
         await tapping.start(self)
         brokers = (self.start_broker(broker, plan.port(broker), False, book.peers_of_broker()) for broker in members)
-        await asyncio.gather(self.start_ownership(), *brokers)
+        await asyncio.gather(self.start_ownership(OWNERSHIP), self.start_ownership(OWNERSHIP2), *brokers)
         for broker in members:
             book.change(broker, serving=True)
         for name in book.replicas():
@@ -167,6 +167,7 @@ class Supervisor:
         self.new(Sequencer, SEQUENCER, where.sequencer)
         self.new(Sequencer, STANDBY, where.standby)
         self.new(Ownership, OWNERSHIP, where.ownership)
+        self.new(Ownership, OWNERSHIP2, where.ownership2)
         tapping.launch(self, where.brokers[members[0]])
         for broker in members:
             self.new(BrokerNode, broker, where.brokers[broker])
@@ -206,9 +207,9 @@ class Supervisor:
         uid = fresh()
         await self.start_actor(name, uid, list(self.plan.members), leading, inc=uid)
 
-    async def start_ownership(self) -> None:
+    async def start_ownership(self, name: str) -> None:
         plan, inc = self.plan, fresh()
-        await self.start_actor(OWNERSHIP, inc, list(plan.members), plan.slice_ms, self.book.sequencers(), inc=inc)
+        await self.start_actor(name, inc, list(plan.members), plan.slice_ms, self.book.sequencers(), inc=inc)
 
     async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
         want_spare = Teller(self.placement, "want_spare")
@@ -237,7 +238,7 @@ class Supervisor:
         role = self.book[name].role
         if role == "QueueReplica":
             fellows = [other for other in self.book.replicas() if broker_of(other) != broker_of(name)]
-            return [*sequencers, OWNERSHIP, broker_of(name), *fellows]
+            return [*sequencers, *self.book.of("Ownership"), broker_of(name), *fellows]
         if role == "BrokerNode":
             return [*sequencers, *self.book.replicas(name)]
         return sequencers if role == "Ownership" else []

@@ -1,6 +1,6 @@
 """Who waits to be replaced, and who may be replaced at the same time. Pure.
 
-What shares a fate takes turns: a broker and its replicas, the sequencers, Ownership. Everything else goes at once:
+What shares a fate takes turns: a broker and its replicas, the sequencers, the Ownerships. Everything else goes at once:
 after the death of a host its sequencer does not wait until its broker has come back.
 """
 

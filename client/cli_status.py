@@ -171,7 +171,7 @@ def _word(actor: Report, leading: Report | None) -> tuple[str, str]:
     if machine is None:
         return "starting", SOON
     if actor["role"] == "Ownership":
-        return "moves the consume locks", GOOD
+        return ("moves the consume locks", GOOD) if actor["name"] == _on_duty(leading) else ("stands by", GOOD)
     if actor["role"] == "EventTap":
         return f"{machine['events']:,} events in {machine['rows']:,} rows", SOON if machine["dropped"] else GOOD
     standing = machine["standing"]
@@ -194,11 +194,18 @@ def _leader(report: Report) -> Report | None:
     return max(leading, key=lambda machine: machine["ballot"], default=None)
 
 
+def _on_duty(leading: Report | None) -> str:
+    """The Ownership that the leading sequencer has named; of one that knows of no other it is the first."""
+    return (leading or {}).get("duty", {}).get("name", "ownership")
+
+
 def _queues(report: Report) -> Sheet:
     leading = _leader(report)
     streams = leading["streams"] if leading else {}
     held = held_queues(report["actors"])
-    interest = next((a.get("machine", {}) for a in report["actors"] if a["role"] == "Ownership"), {})
+    duty = _on_duty(leading)
+    ownerships = {a["name"]: a["machine"] for a in report["actors"] if a["role"] == "Ownership" and "machine" in a}
+    interest = ownerships.get(duty) or next(iter(ownerships.values()), {})
     columns = ["queue", "messages", "owner", "interested", "uncommitted", "replicas"]
     table = table_of("queues (and the wiring)", columns, ("messages", "uncommitted"))
     for id in sorted({*streams, *held}, key=lambda id: ("#" in id, id)):

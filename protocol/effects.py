@@ -5,8 +5,8 @@ the effects in the order given. After every batch of inputs that arrived togethe
 gather what they have to say per stream and say it then, so batches grow by themselves under load and nobody waits on
 a timer when idle.
 
-Peers are named: ``sequencer``, ``ownership``, a broker ``b1``, a broker's queue replica ``b1.r0``, a client connection
-``c17``. Links deliver frames in order or break; a break is `PeerDown`.
+Peers are named: ``sequencer``, ``ownership``, ``ownership2``, a broker ``b1``, a broker's queue replica ``b1.r0``, a
+client connection ``c17``. Links deliver frames in order or break; a break is `PeerDown`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from .frames import Frame
 SEQUENCER = "sequencer"
 """The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""
 OWNERSHIP = "ownership"
+OWNERSHIP2 = "ownership2"
+"""Two pass consume locks on: one is on duty, the other stands by (`duty.py`)."""
 EVENTS = "events"
 """The tap, which keeps the event table."""
 

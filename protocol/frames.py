@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .events import Ballot
+from .events import ZERO, Ballot
 from .order_frames import (
     Ack,
     Append,
@@ -128,12 +128,19 @@ class Void(Frame):
 
 
 class Contended(Frame):
-    """To the holder of `grant`: when your slice has run and you have used it, hand over to `next` ("": keep it)."""
+    """To the holder of `grant`: when your slice has run and you have used it, hand over to `next` ("": keep it).
+
+    Attributes:
+        ballot, turn: by which the sender is on duty (`duty.py`): of an older day it has no effect. (0, 0) is said by an
+            Ownership older than that.
+    """
 
     queue: str
     grant: int
     next: str
     slice_ms: int
+    ballot: Ballot = ZERO
+    turn: int = 0
 
 
 class Forget(Frame):

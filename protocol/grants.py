@@ -3,11 +3,12 @@ its locks when its broker leaves."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .effects import OWNERSHIP
-from .events import AnyEvent, Evict, Member, Own, Rejoin
-from .frames import Held, Void, Yielded
+from .effects import Send
+from .events import ZERO, AnyEvent, Ballot, Evict, Member, Own, Rejoin
+from .frames import Contended, Forget, Frame, Held, Interest, Void, Yielded
 from .hosting import Hosting
 from .queue import Applied
 
@@ -23,11 +24,44 @@ class Grants:
 
     Attributes:
         yielding: the broker leaves, and has not been told that all is given up.
+        day: ballot and turn by which the Ownership was on duty that was heard last (`duty.py`).
     """
 
     def __init__(self, machine: ReplicaMachine) -> None:
         self.machine = machine
         self.yielding = False
+        self.day: tuple[Ballot, int] = (ZERO, 0)
+        self._ownerships: dict[str, None] = {}
+
+    # ---- Ownership
+
+    def up(self, peer: str, unhosted: Iterable[str]) -> None:
+        """A link to an Ownership is open: tell it all it must know. `unhosted`: deleted queues."""
+        machine = self.machine
+        self._ownerships[peer] = None
+        machine.effects += (Send(peer, Forget(id)) for id in unhosted)
+        for id, hosted in machine.queues.items():
+            if hosted.interested:
+                machine.send(peer, Interest(id, machine.broker, True))
+            if hosted.state.grant:  # whoever it is: what was said of the last grants may have been lost
+                machine.send(peer, hosted.held())
+
+    def down(self, peer: str) -> None:
+        self._ownerships.pop(peer, None)
+
+    def say(self, frame: Frame) -> None:
+        """To every Ownership: whoever stands by knows as much as the one on duty."""
+        for peer in self._ownerships:
+            self.machine.send(peer, frame)
+
+    def contended(self, hosted: Hosting, frame: Contended) -> None:
+        """Who is next; not by the word of one that is off duty and has not heard it."""
+        day = frame.ballot, frame.turn
+        if day[0] != ZERO:
+            if day < self.day:
+                return
+            self.day = day
+        hosted.lock.contended(frame.grant, frame.next, frame.slice_ms)
 
     def expelled(self, hosted: Hosting, event: AnyEvent, done: Applied) -> None:
         """A broker is out: what it held is back, and what it began to bury is finished by whoever is left (Q3)."""
@@ -39,7 +73,7 @@ class Grants:
             if state.grant > hosted.lock.grant:
                 hosted.lock.passed(state.grant)
             # Who has just given the lock up may have died before it said so.
-            machine.send(OWNERSHIP, hosted.held())
+            self.say(hosted.held())
             for index in done.orphans:
                 machine.burials.bury(hosted, index)
         if self._is_us(hosted, event):
@@ -47,7 +81,7 @@ class Grants:
             hosted.interested = False  # what was said of it may have gone with a void grant: it is said again
             if state.owner == machine.broker:  # granted since the older ones are out
                 hosted.lock.granted(state.grant, machine.now_ms)
-                machine.send(OWNERSHIP, hosted.held())
+                self.say(hosted.held())
 
     def _is_us(self, hosted: Hosting, event: AnyEvent) -> bool:
         """Whether this incarnation comes back, or joins."""
@@ -62,18 +96,18 @@ class Grants:
             if mine and state.owner == machine.broker:
                 hosted.lock.refused()
             if event.grant == state.grant + 1:
-                machine.send(OWNERSHIP, Void(state.id, event.broker, event.grant))
+                self.say(Void(state.id, event.broker, event.grant))
                 if event.broker == machine.broker:
                     self._still_here(hosted)
             return
         if event.broker == machine.broker:
             if hosted.joined:  # otherwise it may be an older incarnation's grant, which our return will void
                 hosted.lock.granted(event.grant, machine.now_ms)
-            machine.send(OWNERSHIP, Held(state.id, machine.broker, event.grant))
+            self.say(Held(state.id, machine.broker, event.grant))
         else:
             hosted.lock.passed(event.grant)
             if not event.broker and mine:
-                machine.send(OWNERSHIP, Held(state.id, "", event.grant))
+                self.say(Held(state.id, "", event.grant))
 
     def _still_here(self, hosted: Hosting) -> None:
         """A grant to us was void since an older incarnation of our broker is out, and no event says that this one is

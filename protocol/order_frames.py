@@ -195,17 +195,21 @@ class Beat(Frame):
     Attributes:
         older: brokers that speak a minor version before 2, as far as they have answered; None: told by a sequencer that
             does so itself.
+        duty: the Ownership that is on duty (`duty.py`); "": the first, by a sequencer that knows of no other.
+        turn: how often that has changed under this ballot.
     """
 
     ballot: Ballot
     number: int
     sure: int
     older: list[str] | None = None
+    duty: str = ""
+    turn: int = 0
 
 
 class Beating(Frame):
-    """A broker's answer to a `Beat`. `inc`: its incarnation; one that is out may not have been told. `minor`: version
-    of the protocol that it speaks (`version.py`), from 2 on."""
+    """A broker's answer to a `Beat`, or an Ownership's. `inc`: its incarnation; one that is out may not have been told.
+    `minor`: version of the protocol that it speaks (`version.py`), from 2 on."""
 
     ballot: Ballot
     number: int

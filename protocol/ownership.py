@@ -10,16 +10,18 @@ moves:
     owner has no credit, nobody is next     -> the owner gives the lock up: un-owned
 
 Next is the following interested broker in broker-id order, circularly. The log is the truth: a grant counts when its
-`own` event applies (`queue.py`), and replicas report that with `Held`. What is kept here is only memory of it.
+`own` event applies (`queue.py`), and replicas report that with `Held`. What is kept here is only memory of it. So two
+can have it: one is on duty (`duty.py`) and makes the moves, the other hears the same and waits.
 """
 
 from __future__ import annotations
 
-from .effects import Effect, Flush, Input, PeerDown, PeerUp, Received, Send
-from .events import Own, encode_event
+from .effects import OWNERSHIP, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
+from .events import ZERO, Ballot, Own, encode_event
 from .following import Following
-from .frames import Beat, Contended, Forget, Held, Interest, Request, Results, Supervised, Void
+from .frames import Beat, Beating, Contended, Forget, Held, Interest, Request, Results, Supervised, Void
 from .office import Commission, Office
+from .version import MINOR
 
 LOST = "?"
 """In place of the broker last named to an owner whose link has broken: it may not have heard, so it is told again."""
@@ -66,11 +68,17 @@ class OwnershipMachine:
         inc: this incarnation, a fresh number.
         members: broker ids (kept for reports; interest decides).
         slice_ms: how long an owner may keep a contended queue.
+        name: its peer name; its origin in requests.
+
+    Attributes:
+        on_duty: whether it makes the moves now.
+        day: ballot and turn by which it was last told whether it is.
     """
 
-    ORIGIN = "ownership"
-
-    def __init__(self, inc: int, members: list[str], slice_ms: int = 20) -> None:
+    def __init__(self, inc: int, members: list[str], slice_ms: int = 20, name: str = OWNERSHIP) -> None:
+        self.name = name
+        self.on_duty = False
+        self.day: tuple[Ballot, int] = (ZERO, -1)
         self.inc = inc
         self.members = list(members)
         self.slice_ms = slice_ms
@@ -112,10 +120,27 @@ class OwnershipMachine:
 
     def _beat(self, peer: str, frame: Beat) -> list[Effect]:
         """A sequencer leads: what has no answer yet is asked again (B1)."""
-        if not self.following.follow(peer, frame.ballot, 0) or self.following.attached:
+        if not self.following.follow(peer, frame.ballot, 0):
             return []
-        self.following.attached = True
-        return [Send(peer, request) for request in self._requests.values()]
+        self._named(frame)
+        effects: list[Effect] = [Send(peer, Beating(frame.ballot, frame.number, self.name, self.inc, MINOR))]
+        if not self.following.attached:
+            self.following.attached = True
+            effects += (Send(peer, request) for request in self._requests.values())
+        return effects
+
+    def _named(self, frame: Beat) -> None:
+        """Who is on duty. Who comes on duty knows neither what the other has asked for nor what it told the owners."""
+        day = frame.ballot, frame.turn
+        if day < self.day:
+            return
+        before, self.day = self.on_duty, day
+        self.on_duty = self.name == (frame.duty or OWNERSHIP)
+        if self.on_duty and not before:
+            for name, queue in self._queues.items():
+                queue.granting, queue.asked, queue.unheard = "", 0, False
+                queue.told = (queue.grant, LOST)
+                self._changed[name] = None
 
     def _interest(self, peer: str, frame: Interest) -> None:
         queue = self._queues.setdefault(frame.queue, _Queue())
@@ -180,13 +205,13 @@ class OwnershipMachine:
     def _flush(self) -> list[Effect]:
         effects: list[Effect] = []
         changed, self._changed = self._changed, {}
-        for name in changed:
+        for name in changed if self.on_duty else ():
             queue = self._queues.get(name)
             if queue is not None:
                 self._decide(name, queue, effects)
         if self._parts:
             self._number += 1
-            request = Request(self.ORIGIN, self.inc, self._number, self._parts)
+            request = Request(self.name, self.inc, self._number, self._parts)
             self._parts = []
             self._requests[self._number] = request
             if self.following.attached:
@@ -209,7 +234,7 @@ class OwnershipMachine:
         if peer is not None and told != queue.told and (following or queue.told[0] == queue.grant):
             queue.told = told
             queue.renewed.discard(following)
-            effects.append(Send(peer, Contended(name, queue.grant, following, self.slice_ms)))
+            effects.append(Send(peer, Contended(name, queue.grant, following, self.slice_ms, *self.day)))
 
     def report(self) -> dict[str, object]:
         return {

@@ -14,7 +14,6 @@ from typing import Any
 from .burying import Burials
 from .dispatch import Delivered, Looked
 from .effects import (
-    OWNERSHIP,
     Again,
     Effect,
     Flush,
@@ -25,6 +24,7 @@ from .effects import (
     Send,
     SetTimer,
     Tick,
+    is_ownership,
 )
 from .events import (
     Accept,
@@ -165,13 +165,8 @@ class ReplicaMachine(Follower):
     def _peer_up(self, peer: str) -> None:
         if self.following.up(peer):
             return  # it will say whether it leads
-        if peer == OWNERSHIP:
-            self.effects += (Send(OWNERSHIP, Forget(id)) for id in self._unhosted)
-            for id, hosted in self.queues.items():
-                if hosted.interested:
-                    self.send(OWNERSHIP, Interest(id, self.broker, True))
-                if hosted.state.grant:  # whoever it is: what was said of the last grants may have been lost
-                    self.send(OWNERSHIP, hosted.held())
+        if is_ownership(peer):
+            self.grants.up(peer, self._unhosted)
         elif peer != self.broker:
             self.fellows.add(peer)
 
@@ -179,6 +174,7 @@ class ReplicaMachine(Follower):
         if self.following.down(peer, self.now_ms):
             return
         self.fellows.discard(peer)
+        self.grants.down(peer)
         for id, hosted in self.queues.items():
             hosted.updates.pop(peer, None)
             if hosted.update is not None and hosted.update.updater == peer:
@@ -241,7 +237,7 @@ class ReplicaMachine(Follower):
             if len(self._unhosted) > UNHOSTED_KEPT:
                 del self._unhosted[next(iter(self._unhosted))]
             self.lead(Unsubscribe(frame.queue, self.broker))
-            self.send(OWNERSHIP, Forget(frame.queue))
+            self.grants.say(Forget(frame.queue))
 
     # ---- the stream
 
@@ -404,7 +400,7 @@ class ReplicaMachine(Follower):
     def _contended(self, frame: Contended) -> None:
         hosted = self.queues.get(frame.queue)
         if hosted is not None:
-            hosted.lock.contended(frame.grant, frame.next, frame.slice_ms)
+            self.grants.contended(hosted, frame)
             self.dirty[frame.queue] = None
 
     def _command(self, frame: QueueCommand) -> None:
@@ -529,7 +525,7 @@ class ReplicaMachine(Follower):
                 self.submit(hosted, Own(following, lock.grant + 1, self.broker), None)
         if wants != hosted.interested:
             hosted.interested = wants
-            self.send(OWNERSHIP, Interest(id, self.broker, wants))
+            self.grants.say(Interest(id, self.broker, wants))
         return more
 
     def _acknowledge(self, id: str, hosted: Hosting, eager: bool) -> None:

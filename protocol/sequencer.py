@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .charges import CHARGES, Charges
+from .duty import Duty, hears_beats
 from .effects import (
     Effect,
     Flush,
@@ -32,7 +33,6 @@ from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
 from .flow import Flow
 from .frames import (
     Ack,
-    Beat,
     Beating,
     Evicted,
     Fetched,
@@ -105,6 +105,7 @@ class SequencerMachine:
         self.losing = Losing(self)
         self.office = Office()
         self.charges = Charges(self)
+        self.duty = Duty()
         self.linked: dict[str, None] = {}
         self.streams: dict[str, StreamView] = {}
         self.dropped: set[str] = set()
@@ -178,10 +179,11 @@ class SequencerMachine:
     def _peer_up(self, peer: str) -> None:
         self.linked[peer] = None
         self.watch.up(peer)
+        self.duty.up(peer)
         if self.reign.role == LEADING:
             if is_broker(peer):
                 self.pulse.up(peer, self.now_ms)
-            self.send(peer, self.last_beat())
+            self.send(peer, self.duty.beat(self))
             self.wake(max(self.pulse.due_ms, self.now_ms))
         elif self.reign.role == PREPARING:
             self.send(peer, Prepare(self.ballot))
@@ -189,6 +191,7 @@ class SequencerMachine:
     def _peer_down(self, peer: str) -> None:
         self.linked.pop(peer, None)
         self.watch.down(peer)
+        self.duty.down(peer, self.now_ms)
         if is_broker(peer) and self.reign.role == LEADING:
             self.pulse.down(peer, self.now_ms)
             self.wake(self.pulse.due_ms)
@@ -219,10 +222,7 @@ class SequencerMachine:
         self.watch.tell()
         self.losing.look()
         self.pulse.beat(self.now_ms)
-        self.effects.append(Multicast([peer for peer in self.linked if is_broker(peer)], self.last_beat()))
-
-    def last_beat(self) -> Beat:
-        return Beat(self.ballot, self.pulse.number, self.pulse.sure, self.losing.older())
+        self.effects.append(Multicast([peer for peer in self.linked if hears_beats(peer)], self.duty.beat(self)))
 
     def _orphaned(self, peer: str, frame: Orphaned) -> None:
         if self.reign.role == LEADING:
@@ -230,7 +230,7 @@ class SequencerMachine:
             self.wake(max(self.pulse.due_ms, self.now_ms))
 
     def _beating(self, peer: str, frame: Beating) -> None:
-        if frame.ballot != self.ballot:
+        if frame.ballot != self.ballot or self.duty.answered(peer, self.now_ms):
             return
         self.losing.minors[frame.broker] = frame.minor
         if self._is_out(frame.broker, frame.inc):  # it stood still, and its link did not break
@@ -574,7 +574,7 @@ class SequencerMachine:
             "absent": sorted(self.absent),
             "seq": self.seq,
             **self.flow.report(),
-            **self.watch.report(),
+            **(self.watch.report() | self.duty.report(self.now_ms)),
             "streams": {name: stream.report() for name, stream in self.streams.items()},
         }
 

@@ -121,10 +121,12 @@ class Succession:
             stream.away.update(member for member in self.machine.members if member not in stream.keepers)
             self.machine.reign.role = LEADING
             self.machine.pulse = Pulse(self.machine.members, self.machine.now_ms)
+            self.machine.duty.begin(self.machine.now_ms)
+            beat = self.machine.duty.beat(self.machine)
             for peer in self.machine.linked:
                 if is_broker(peer):
                     self.machine.pulse.up(peer, self.machine.now_ms)
-                self.machine.send(peer, self.machine.last_beat())
+                self.machine.send(peer, beat)
             self.machine.wake(self.machine.now_ms)
             self.recover_all()
         self.machine.drop_if_gone(stream)

@@ -19,7 +19,8 @@ by a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.
 `AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, `Recount`, with who asks in `DeleteQueue`: conditions of a
 deletion. A member before 2 tells of no consumers and holds no completions, so as long as one is there (`Beat.older`) a
 deletion on a condition is refused; what a broker missed in a wiring told by one, `Recount` has ordered again.
-`Attached.queue`: which queue of a name it is."""
+`Attached.queue`: which queue of a name it is.
+`Beat.duty`, `Beat.turn`, `Contended.ballot`, `Contended.turn`: which Ownership is on duty."""
 
 
 def spoken(minor: int = MINOR) -> str:

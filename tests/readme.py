@@ -33,7 +33,7 @@ PROMISES: dict[str, list[str]] = {
     "A single replica that stands still is given up by its broker": [
         "tests/cluster/test_flow_control.py::test_memory_stays_flat_while_a_replica_is_slow_and_then_one_stands_still",
     ],
-    "One host may fail: brokers, the two sequencers, Ownership and": [
+    "One host may fail: brokers, the two sequencers, the two Ownerships": [
         "tests/hosts/test_spread.py::test_brokers_spread_again_when_a_host_comes",
         "tests/hosts/test_spread.py::test_a_host_dies_and_comes_back",
         "tests/unit/test_spreading.py::test_on_three_hosts_no_two_that_are_needed_to_heal_share_one",

@@ -120,10 +120,8 @@ class World:
 
     def owners(self) -> set[str]:
         """The brokers that hold a consume lock now."""
-        for actor in self.status()["actors"]:
-            if actor["role"] == "Ownership":
-                return {queue["owner"] for queue in actor.get("machine", {}).values() if queue["owner"]}
-        return set()
+        found = [actor.get("machine", {}) for actor in self.status()["actors"] if actor["role"] == "Ownership"]
+        return {queue["owner"] for queues in found for queue in queues.values() if queue["owner"]}
 
     def handle(self, name: str) -> Handle | None:
         return Placement(self.cluster.namespace).find(name)

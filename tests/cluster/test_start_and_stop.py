@@ -28,6 +28,7 @@ def test_it_starts_works_and_leaves_no_process() -> None:
                 "sequencer",
                 "sequencer2",
                 "ownership",
+                "ownership2",
                 *(f"b{b}{r}" for b in (1, 2, 3) for r in ("", ".r0", ".r1")),
             ]
         )
@@ -95,6 +96,7 @@ def test_a_spare_is_refilled_up_to_the_limit() -> None:
             "b1.r0",
             "b1.r1",
             "ownership",
+            "ownership2",
             "sequencer",
             "sequencer2",
             "supervisor",

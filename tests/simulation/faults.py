@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.effects import OWNERSHIP, Received
+from mantamq.protocol.effects import Received, is_ownership
 from mantamq.protocol.events import CLUSTER
 from mantamq.protocol.frames import Append, Bury, Suspect
 from mantamq.protocol.voters import majority
@@ -21,7 +21,7 @@ LONG_US = 100_000
 its copies are lost."""
 
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
-         "zombie", "needless", "split", "split", "slow", "slow", "silent"]  # fmt: skip
+         "zombie", "needless", "split", "split", "slow", "slow", "silent", "duty"]  # fmt: skip
 
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
@@ -75,7 +75,20 @@ class Faults:
             self.world.crash(broker)
 
     def _ownership(self, rng: random.Random) -> None:
-        self.world.crash(OWNERSHIP)
+        self.world.crash(rng.choice(self.world.ownerships))
+
+    def _duty(self, rng: random.Random) -> None:
+        """The Ownership on duty is cut off or stands still, at times with the sequencer that leads; or both of them."""
+        world = self.world
+        named = {m.duty.name for name in world.sequencers() if (m := world.machines[name]).reign.role == "leading"}
+        cut = rng.choice([sorted(named), sorted(named), [*world.ownerships]])
+        us = rng.choice([20_000, 400_000, 3_000_000])
+        if rng.random() < 0.3:
+            for name in cut:
+                world.pause(name, us)
+            return
+        leaders = [name for name in world.sequencers() if world.machines[name].reign.role == "leading"]
+        world.partition([], cut + (leaders if rng.random() < 0.3 else []), us)
 
     def _broker(self, rng: random.Random) -> None:
         """Half the time one that is in the midst of something: it gives or takes an update; or soon, when it buries."""
@@ -126,7 +139,7 @@ class Faults:
     def _pause(self, rng: random.Random) -> None:
         name = rng.choice(sorted(self.world.machines))
         us = rng.choice([20_000, 200_000, 2_500_000, 6_000_000])
-        if us >= LONG_US and name != OWNERSHIP and not name.startswith("sequencer"):
+        if us >= LONG_US and not is_ownership(name) and not name.startswith("sequencer"):
             if not self._may_lose():
                 return
             self._lasts(us)
@@ -279,7 +292,9 @@ class Faults:
     def healthy(self) -> bool:
         """Everybody is there, votes everywhere, and follows one sequencer that leads."""
         world = self.world
-        if self.missing() or world.leaving or OWNERSHIP not in world.machines or len(world.sequencers()) < 2:
+        if self.missing() or world.leaving or len(world.sequencers()) < 2:
+            return False
+        if not all(name in world.machines for name in world.ownerships):
             return False
         brokers = [world.machines[broker] for broker in world.brokers if broker != self.lame]
         leaders = {(broker.following.leader, broker.following.promised) for broker in brokers}

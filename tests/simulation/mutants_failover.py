@@ -293,10 +293,10 @@ def requests_are_not_repeated(patch: Patch) -> None:
 
 
 def ownership_does_not_repeat(patch: Patch) -> None:
+    told = ownership.OwnershipMachine._beat
+
     def beat(self: Any, peer: str, frame: Any) -> list[Any]:
-        if self.following.follow(peer, frame.ballot, 0):
-            self.following.attached = True
-        return []
+        return [effect for effect in told(self, peer, frame) if type(effect.frame) is not frames.Request]
 
     patch.setattr(ownership.OwnershipMachine, "_beat", beat)
 

@@ -1,7 +1,7 @@
 """The simulator with supervisors: hosts are cut off, and what was said before the cut arrives after it has healed.
 
-Three hosts carry a broker each; the first has the leading sequencer, Ownership and the supervisor as well, as a cluster
-begins. What a supervisor decides is `protocol/supervision.py`; what is here carries it out, as `actors/healing.py` does,
+Three hosts carry a broker each; the first has the leading sequencer, the first Ownership and the supervisor as well.
+What a supervisor decides is `protocol/supervision.py`; what is here carries it out, as `actors/healing.py` does,
 over a Ray that delivers late what was asked while a host was cut off. Whoever is ended, or obeys, is looked at by the
 checker: no order of an older supervisor has effect at a member that has heard of a newer one, nobody ends who leads or
 serves a majority, and in the end one supervisor is in office and all is whole.
@@ -13,7 +13,16 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER, PeerDown, Supervises, Tick, is_ownership, is_sequencer
+from mantamq.protocol.effects import (
+    OWNERSHIP,
+    OWNERSHIP2,
+    SEQUENCER,
+    PeerDown,
+    Supervises,
+    Tick,
+    is_ownership,
+    is_sequencer,
+)
 from mantamq.protocol.frames import Supervised
 from mantamq.protocol.office import Commission, Office
 from mantamq.protocol.reign import LEADING
@@ -80,7 +89,8 @@ class SupervisedWorld(World):
     # ---- hosts
 
     def _build(self) -> None:
-        self.host = {SEQUENCER: "h1", OWNERSHIP: "h1"} | {f"b{n}": f"h{n}" for n in (1, 2, 3)}
+        self.ownerships = (OWNERSHIP, OWNERSHIP2)
+        self.host = {SEQUENCER: "h1", OWNERSHIP: "h1", OWNERSHIP2: "h2"} | {f"b{n}": f"h{n}" for n in (1, 2, 3)}
         super()._build()
         self.start_sequencer("h3")
         self.elect(f"{SUPERVISOR}", "h1", Commission(1, "first", SUPERVISOR))
@@ -162,7 +172,7 @@ class SupervisedWorld(World):
             self.start_sequencer(host)
         elif is_ownership(name):
             self.host[name] = host
-            self._start_ownership()
+            self.start_ownership(name)
         elif "." in name:
             self.add_replica(name.partition(".")[0])
         else:
@@ -532,8 +542,8 @@ def _wrong(world: SupervisedWorld) -> str:
         return f"brokers {missing} are not whole"
     if not world.leader():
         return "nobody leads"
-    if len(world.sequencers()) < 2 or not any(is_ownership(name) for name in world.machines):
-        return "no standby, or no Ownership"
+    if len(world.sequencers()) < 2 or not all(name in world.machines for name in world.ownerships):
+        return "no standby, or an Ownership is missing"
     numbers = {world.machines[b].wiring.supervisor.number for b in world.brokers}
     if numbers != {supervisor.machine.commission.number}:
         return f"the cluster stream says {numbers}, and {supervisor.machine.commission.number} is in office"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.effects import EVENTS, OWNERSHIP, Kept, is_sequencer
+from mantamq.protocol.effects import EVENTS, Kept, is_ownership, is_sequencer
 from mantamq.protocol.event_table import Row, rows
 from mantamq.protocol.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
 from mantamq.protocol.frames import Frame
@@ -83,7 +83,8 @@ class TappedWorld(World):
 
     def links_of_order(self) -> list[tuple[str, str]]:
         apart = [pair for pair in super().links_of_order() if EVENTS not in pair]
-        names = [name for name in self.machines if not is_sequencer(name) and name not in (OWNERSHIP, EVENTS)]
+        hubs = [name for name in self.machines if is_sequencer(name) or is_ownership(name)]
+        names = [name for name in self.machines if name not in (*hubs, EVENTS)]
         return apart + [(EVENTS, name) for name in names if EVENTS in self.machines]
 
     def _tap_stepped(self, name: str) -> None:

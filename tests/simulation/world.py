@@ -16,6 +16,7 @@ from typing import Any
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.effects import (
     OWNERSHIP,
+    OWNERSHIP2,
     SEQUENCER,
     Again,
     Close,
@@ -36,6 +37,7 @@ from mantamq.protocol.effects import (
     SetTimer,
     Tick,
     WantSpare,
+    is_ownership,
     is_sequencer,
 )
 from mantamq.protocol.frames import Beat, Beating, Frame, Ping, Pong, Refused
@@ -68,7 +70,7 @@ class World:
         replicas: replicas per broker; 0 lets chance decide.
         limits: the brokers' limits.
         brokers: their ids.
-        standby: whether there is a second sequencer, and processes that die come back.
+        standby: whether there are a second sequencer and a second Ownership, and processes that die come back.
         machines: classes to build, by role; mutants put their own here.
 
     Attributes:
@@ -106,7 +108,9 @@ class World:
         self.deaths: list[Callable[[str, Any], None]] = []
         self.spares: Callable[[str], bool] = lambda broker: True
         self.calm: Callable[[], bool] = lambda: True
+        self.ownerships = (OWNERSHIP, OWNERSHIP2) if standby else (OWNERSHIP,)
         self._incs: dict[str, int] = {}
+        self._ownership_incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
         self.leaving: set[str] = set()
@@ -157,13 +161,12 @@ class World:
         classes = self._classes
         members = list(self.brokers)
         self.machines[SEQUENCER] = classes["sequencer"](7, members)
-        self._incs[OWNERSHIP] = 1
-        self.machines[OWNERSHIP] = classes["ownership"](1, members, self._slice_ms)
         for broker in members:
             self._incs[broker] = 1
             self.machines[broker] = classes["broker"](broker, 1, members, limits=self._limits)
             self.give(broker, Members({b: f"{b}:1" for b in members}))
-        self.link(SEQUENCER, OWNERSHIP)
+        for name in self.ownerships:
+            self.start_ownership(name)
         for broker in members:
             self.link(SEQUENCER, broker)
             for _ in range(self._replicas or self.rng.choice([1, 2, 3])):
@@ -183,7 +186,7 @@ class World:
         name = f"{broker}.r{number}"
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
         self.machines[name] = self._classes["replica"](name, broker, self._incs[broker])
-        for peer in (*self.sequencers(), OWNERSHIP, broker, *fellows):
+        for peer in (*self.sequencers(), *self.ownerships, broker, *fellows):
             if peer in self.machines:
                 self.link(peer, name)
 
@@ -214,7 +217,7 @@ class World:
 
     def add_broker(self) -> str:
         """A new member: blank, and voter of nothing yet."""
-        broker = f"b{len(self._incs)}"  # Ownership is one of those
+        broker = f"b{len(self._incs) + 1}"
         self.brokers = (*self.brokers, broker)
         self._incs[broker] = 0
         self._start_broker(broker)
@@ -254,13 +257,12 @@ class World:
         self.crash(broker, back=False)
         self._tell_members()
 
-    def _start_ownership(self) -> None:
-        self._incs[OWNERSHIP] += 1
-        machine = self._classes["ownership"](self._incs[OWNERSHIP], list(self.brokers), self._slice_ms)
-        self.machines[OWNERSHIP] = machine
+    def start_ownership(self, name: str) -> None:
+        inc = self._ownership_incs[name] = self._ownership_incs.get(name, 0) + 1
+        self.machines[name] = self._classes["ownership"](inc, list(self.brokers), self._slice_ms, name)
         for other in list(self.machines):
             if is_sequencer(other) or "." in other:
-                self.link(other, OWNERSHIP)
+                self.link(other, name)
 
     def crash(self, name: str, back: bool = True) -> None:
         """The process is gone, with all it had not sent; its peers notice. What supervises the cluster starts another
@@ -311,8 +313,8 @@ class World:
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
         if is_sequencer(name):
             self.after(delay_us, self._start_sequencer)
-        elif name == OWNERSHIP:
-            self.after(delay_us, self._start_ownership)
+        elif is_ownership(name):
+            self.after(delay_us, lambda: self.start_ownership(name))
         elif name in self.brokers:
             self.after(delay_us, lambda: self._start_broker(name))
         else:
@@ -381,7 +383,7 @@ class World:
 
     def links_of_order(self) -> list[Pair]:
         """The links that can be cut and dialled again without anybody having died."""
-        hubs = [name for name in self.machines if is_sequencer(name) or name == OWNERSHIP]
+        hubs = [name for name in self.machines if is_sequencer(name) or is_ownership(name)]
         return [(hub, name) for hub in hubs for name in self.machines
                 if ("." in name) or (is_sequencer(hub) and not is_sequencer(name))]  # fmt: skip
 

@@ -51,6 +51,7 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
         "members": members,
         "absent": [],
         "seq": 2000,
+        "duty": {"name": "ownership", "turn": 0, "silent_ms": 120},
         "streams": streams,
     } | flow
     standby: dict[str, Any] = {
@@ -64,7 +65,8 @@ def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
     } | flow
     add("sequencer2", "Sequencer", leading)
     add("sequencer3", "Sequencer", standby, brokers - 1)
-    add("ownership", "Ownership", {ORDERS: {"owner": "b1", "grant": 3, "interested": members[:2]}})
+    for index, name in enumerate(("ownership", "ownership2")):
+        add(name, "Ownership", {ORDERS: {"owner": "b1", "grant": 3, "interested": members[:2]}}, index)
     for index, broker in enumerate(members):
         machine = {
             "blank": False, "voters": list(members), "leaving": False, "cut_off": False, "attached": True, "homeless": [],

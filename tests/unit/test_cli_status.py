@@ -44,10 +44,22 @@ def test_a_healthy_cluster_on_one_screen(width: int) -> None:
     assert "healthy: everything is there" in text and "not healthy" not in text
     assert line_of(text, "b2").split()[:4] == ["b2", "serving", "10.0.0.0:5001", "1"]
     assert "leads under ballot 2" in line_of(text, "sequencer2") and "standby" in line_of(text, "sequencer3")
+    assert "moves the consume locks" in line_of(text, "ownership ") and "stands by" in line_of(text, "ownership2 ")
     assert line_of(text, "orders").split() == ["orders", "12", "b1", "b1,", "b2", "0", "3", "level"]
     assert line_of(text, "(wiring)").split()[-2:] == ["3", "level"]
     assert max(map(len, text.splitlines())) <= width
     assert len(text.splitlines()) < 40
+
+
+def test_who_moves_the_consume_locks_is_said() -> None:
+    found = actors()
+    machine(found, "sequencer2")["duty"] = {"name": "ownership2", "turn": 1, "silent_ms": 100}
+    machine(found, "ownership2")[ORDERS]["interested"] = ["b3"]
+    silence(found, "ownership")
+    text = printed(view(report(found)))
+    assert "moves the consume locks" in line_of(text, "ownership2 ") and "no answer" in line_of(text, "ownership ")
+    assert "b3" in line_of(text, "orders"), "what it knows is shown"
+    assert "no second Ownership" in text
 
 
 def test_the_panel_is_green_or_red_and_never_too_long() -> None:

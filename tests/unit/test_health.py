@@ -80,7 +80,21 @@ HARMS: list[tuple[Harm, list[str]]] = [
         ["no standby sequencer: the death of the one that leads would take longer to heal"],
     ),
     (change("sequencer2", standing="preparing"), ["no sequencer leads: nothing completes until one does"]),
-    (remove("ownership"), ["no Ownership: consume locks do not move"]),
+    (
+        lambda found: [remove(name)(found) for name in ("ownership", "ownership2")],
+        ["no Ownership: consume locks do not move"],
+    ),
+    (
+        remove("ownership"),
+        ["no second Ownership: the end of ownership2 would hold consume locks up until another is started"],
+    ),
+    (
+        change("sequencer2", duty={"name": "ownership", "turn": 3, "silent_ms": 12_300}),
+        [
+            "consume locks do not move: ownership is on duty and has not answered the sequencer for 12 s, and no other "
+            "Ownership answers it"
+        ],
+    ),
     (change("sequencer2", absent=["b3"]), ["broker b3 is evicted"]),
     (
         change_stream(ORDERS, ready=False, missing=["b1"]),

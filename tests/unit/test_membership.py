@@ -558,8 +558,13 @@ def test_who_leaves_a_queue_has_no_say_and_gets_no_lock():
     assert state.apply(Own("b1", 3)).effective
 
 
+def on_duty(machine: OwnershipMachine) -> OwnershipMachine:
+    machine.step(Received("sequencer", Beat(ONE, 1, 0)))
+    return machine
+
+
 def test_a_void_grant_is_made_to_another():
-    machine = OwnershipMachine(1, THREE)
+    machine = on_duty(OwnershipMachine(1, THREE))
     for name in ("b1", "b2"):
         machine.step(Received(f"{name}.r0", Interest("q#1", name, True)))
     machine.step(Flush())
@@ -572,7 +577,7 @@ def test_a_void_grant_is_made_to_another():
 @pytest.mark.parametrize("first", ["link", "answer"])
 def test_a_grant_of_whose_end_nothing_is_heard_is_made_anew(first):
     """It was void, and who said so was heard no more: its link broke before our request was answered, or after."""
-    machine = OwnershipMachine(1, THREE)
+    machine = on_duty(OwnershipMachine(1, THREE))
     machine.step(Received("b1.r0", Interest("q#1", "b1", True)))
     machine.step(Flush())
     machine.step(Received("b2.r0", Interest("q#1", "b2", True)))
@@ -587,7 +592,7 @@ def test_a_grant_of_whose_end_nothing_is_heard_is_made_anew(first):
 
 
 def test_a_void_grant_takes_no_newer_interest_away():
-    machine = OwnershipMachine(1, THREE)
+    machine = on_duty(OwnershipMachine(1, THREE))
     machine.step(Received("b1.r0", Interest("q#1", "b1", True)))
     machine.step(Flush())
     machine.step(Received("b1.r1", Interest("q#1", "b1", True)))  # it is back

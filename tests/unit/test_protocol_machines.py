@@ -907,6 +907,7 @@ def test_who_gave_a_lock_up_and_died_is_spoken_for():
         return Entry(ONE, index, "" if isinstance(event, Evict) else "b2.r0", 1, index, encode_event(event))
 
     replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(PeerUp("ownership"))
     replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1)))
     given_up = [log(1, Own("b2", 1)), log(2, Own("", 2, "b2"))]
     told = replica.step(Received("sequencer", append(0, given_up, 2)))

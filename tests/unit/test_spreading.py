@@ -30,11 +30,13 @@ def test_on_three_hosts_no_two_that_are_needed_to_heal_share_one(supervisor: str
     found = layout(MEMBERS, [A, B, C], supervisor)
     assert len({found.sequencer.host, found.standby.host, supervisor}) == 3
     assert found.ownership.host not in (found.sequencer.host, supervisor)
+    assert found.ownership2.host == supervisor
 
 
 def test_on_two_hosts_the_sequencers_still_part_and_on_one_everything_has_its_place() -> None:
     found = layout(MEMBERS, [A, B], "a")
     assert {found.sequencer.host, found.standby.host} == {"a", "b"}
+    assert {found.ownership.host, found.ownership2.host} == {"a", "b"}
     assert layout(MEMBERS, [A], "a").standby == A
     assert layout(MEMBERS, [B], "head").ownership == B
 

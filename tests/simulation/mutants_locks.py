@@ -1,0 +1,72 @@
+"""Bugs of the two Ownerships planted on purpose, as in `mutants.py`; looked for among the stories of `locks.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol.duty import Duty
+from mantamq.protocol.effects import OWNERSHIP
+from mantamq.protocol.events import Own, encode_event
+from mantamq.protocol.grants import Grants
+from mantamq.protocol.ownership import OwnershipMachine, next_interested
+
+Patch = pytest.MonkeyPatch
+
+
+def nobody_else_is_named(patch: Patch) -> None:
+    """The first is on duty for ever, whatever becomes of it: as when there was one."""
+    patch.setattr(Duty, "look", lambda self, now_ms: None)
+
+
+def only_a_broken_link_counts(patch: Patch) -> None:
+    """Who stands still, or whose packets vanish, stays on duty until its link breaks."""
+    patch.setattr("mantamq.protocol.duty.SUSPECT_MS", 60_000)
+    patch.setattr("mantamq.protocol.duty.BROKEN_MS", 60_000)
+
+
+def only_the_first_is_told(patch: Patch) -> None:
+    """Who stands by knows nothing when it comes on duty."""
+
+    def say(self: Any, frame: Any) -> None:
+        if OWNERSHIP in self._ownerships:
+            self.machine.send(OWNERSHIP, frame)
+
+    patch.setattr(Grants, "say", say)
+
+
+def what_was_asked_before_is_waited_for(patch: Patch) -> None:
+    """Who comes on duty takes what it did when it was on duty last, and what the other has told, for done."""
+    named = OwnershipMachine._named
+
+    def trusting(self: Any, frame: Any) -> None:
+        before = {name: (queue.granting, queue.told) for name, queue in self._queues.items()}
+        named(self, frame)
+        for name, (granting, told) in before.items():
+            self._queues[name].granting, self._queues[name].told = granting, told
+        self._changed.clear()
+
+    patch.setattr(OwnershipMachine, "_named", trusting)
+
+
+def who_comes_on_duty_takes_the_lock(patch: Patch) -> None:
+    """It does not know what its predecessor has told the owner, so it grants anew over the owner's head."""
+    named = OwnershipMachine._named
+
+    def rash(self: Any, frame: Any) -> None:
+        before = self.on_duty
+        named(self, frame)
+        for name, queue in self._queues.items() if self.on_duty and not before else ():
+            other = next_interested(queue.interested, queue.owner)
+            if queue.owner and other:
+                self._parts.append((name, encode_event(Own(other, queue.grant + 1, queue.owner))))
+
+    patch.setattr(OwnershipMachine, "_named", rash)
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}
