@@ -19,7 +19,7 @@ from .patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
 from .receiving import ReceiverCore
 from .reconnect import OFF, Reconnecting, Search
 from .sending import SenderCore
-from .wire import WAITING_BYTES, tune
+from .wire import CLOSE_S, WAITING_BYTES, tune
 
 PATIENCE_MS = 10_000
 """How long a broker is asked to bear this client's silence: an application may keep its event loop busy for a while."""
@@ -29,6 +29,7 @@ class _Protocol(asyncio.Protocol):
     def __init__(self, connection: AsyncDriver) -> None:
         self._connection = connection
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -47,7 +48,23 @@ class _Protocol(asyncio.Protocol):
         self._connection._received(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()
         self._connection._gone(self, str(exc) if exc else "it closed the connection")
+
+    async def end(self) -> None:
+        """End the connection when what was written has left and the broker has read it, or after `CLOSE_S`."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        try:
+            # Closed with bytes that nobody has read, the socket would throw away what the broker has not read yet.
+            transport.write_eof()
+            async with asyncio.timeout(CLOSE_S):
+                await self._ended.wait()
+        except (TimeoutError, OSError):
+            pass  # what is still to be written leaves while the event loop runs
+        finally:
+            transport.close()
 
 
 class AsyncDriver(KnownOfItself, AsyncManagement):
@@ -111,9 +128,9 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         self._protocol.transport.write(data)
 
     def _received(self, protocol: _Protocol, data: bytes) -> None:
-        if protocol is not self._protocol:
-            return
         conversation = self._conversation
+        if protocol is not self._protocol or conversation.closed:
+            return
         try:
             conversation.feed(data)
         except PeerError as error:
@@ -338,10 +355,9 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         self._stop_beat()
         if self._seeking is not None:
             self._seeking.cancel()
-        if self._protocol.transport is not None:
-            self._protocol.transport.close()
         self._press()
         self._notify()
+        await self._protocol.end()
 
 
 def _expire(future: asyncio.Future[None]) -> None:

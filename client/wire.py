@@ -19,6 +19,8 @@ READ_BYTES = 256 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
 """While more than this waits to be written, senders wait."""
 ENDLESS = 1 << 62
+CLOSE_S = 2.0
+"""How long an end waits for the broker to have read what was written."""
 _AT_ONCE = 64  # buffers of one sendmsg
 
 
@@ -59,6 +61,8 @@ class Wire:
         self._lock = threading.Lock()
         self._left: deque[bytes | memoryview] = deque()  # what the socket has not taken, in order
         self._closing = False
+        self._aborted = False
+        self._close_at = 0.0  # when the broker's end is not waited for any more; 0: everything may still be written
         self._ended = False
         self._tick: Callable[[], bool] | None = None
         self._tick_s = 0.0
@@ -99,18 +103,18 @@ class Wire:
                 self._wake()
 
     def close(self) -> None:
-        """End the connection when what was written has left."""
+        """End the connection when what was written has left and the broker has read it, or after `CLOSE_S`."""
         with self._lock:
             self._closing = True
             ended = self._ended
         self._wake()
         if not ended and threading.current_thread() is not self._thread and self._thread.is_alive():
-            self._thread.join(2.0)
+            self._thread.join(CLOSE_S)
 
     def abort(self) -> None:
         """End the connection; what waits is thrown away."""
         with self._lock:
-            self._closing = True
+            self._aborted = True
             self._left.clear()
         self._wake()
 
@@ -139,6 +143,8 @@ class Wire:
 
     def _turn(self, selector: selectors.BaseSelector) -> bool:
         limit_s = max(0.0, self._tick_at - time.monotonic()) if self._tick is not None else None
+        if self._close_at:
+            limit_s = max(0.0, self._close_at - time.monotonic())
         for key, events in selector.select(limit_s):
             if key.fileobj is self._wake_read:
                 with contextlib.suppress(BlockingIOError):
@@ -150,7 +156,8 @@ class Wire:
                     continue
                 if not data:
                     return False
-                self._received(self, data)
+                if not self._close_at:
+                    self._received(self, data)
         if self._tick is not None and time.monotonic() >= self._tick_at:
             # From now, not from when it was due: after a pause, what came meanwhile is read before the next.
             self._tick_at = time.monotonic() + self._tick_s
@@ -161,8 +168,13 @@ class Wire:
             if self._left:
                 self._write_left()
             eased = before > WAITING_BYTES >= self.waiting
-            if self._closing and not self._left:
+            if self._aborted or (self._close_at and time.monotonic() >= self._close_at):
                 return False
+            if self._closing and not self._left and not self._close_at:
+                # Closed with bytes that nobody has read, the socket would throw away what the broker has not read yet.
+                self._sock.shutdown(socket.SHUT_WR)
+                self._tick = None
+                self._close_at = time.monotonic() + CLOSE_S
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._left else 0)
         selector.modify(self._sock, wanted)
         if eased:
