@@ -6,13 +6,10 @@ import asyncio
 import json
 import multiprocessing
 import queue
-import signal
 import struct
 import threading
 import time
 import uuid
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +19,7 @@ from .aio import connect_async
 from .console import Broker, Json, Token, connection, out, show
 from .errors import Empty, MantaError
 from .message import Message
+from .workers import no_ctrl_c
 
 STAMP = struct.Struct("!d")
 MAX_US = 600_000_000
@@ -107,7 +105,7 @@ def _once(
         )
     try:
         # Ctrl-C goes to every process of a terminal: only this one hears it, and ends the others.
-        with _no_ctrl_c():
+        with no_ctrl_c():
             for worker in workers:
                 worker.start()
         try:
@@ -139,16 +137,6 @@ def _once(
             if mode == "fanout":
                 for topic in range(qt):
                     c.delete_exchange(f"{name}-{id}-{topic}")
-
-
-@contextmanager
-def _no_ctrl_c() -> Generator[None]:
-    """What is started meanwhile never hears of Ctrl-C; this process does afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _watch(

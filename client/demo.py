@@ -37,6 +37,7 @@ from .aio import AsyncReceiver, AsyncSession, connect_async
 from .errors import Empty, MantaError
 from .message import Message
 from .sync import connect
+from .workers import no_ctrl_c
 
 EXCHANGE = "flights"
 REPORT = Path("flights-report.html")
@@ -341,8 +342,9 @@ def _run(
     ]
     workers = producers + consumers
     with console.status("starting two producers and three consumers"):
-        for worker in workers:
-            worker.start()
+        with no_ctrl_c():  # it goes to every process of a terminal: this one hears it, and ends the others
+            for worker in workers:
+                worker.start()
         counters = [*published, *(counter for pair in delivered for counter in pair)]
         while any(counter.value < 0 for counter in counters):
             if any(worker.exitcode for worker in workers):
@@ -403,6 +405,7 @@ def main() -> None:
         print(f"mantamq demo: {error}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
+        print("mantamq demo: interrupted", file=sys.stderr)
         code = 130
     sys.exit(code)
 
