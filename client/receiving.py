@@ -414,6 +414,11 @@ class ReceiverCore:
         known += [n for _, runs in self._disposing.values() for n in runs]
         known += [n for runs in self._gathered.values() for n in runs]
         earlier = [] if self._acquired else self.before  # what has come since came behind all that
+        for visit in earlier:
+            # A broker is named once: otherwise those visited in vain would crowd out the one that holds it all.
+            if visit[0] == broker and last >= 0 and visit[1] >= 0:
+                last, known = min(last, visit[1]), [*visit[2], *known]
+                earlier = [one for one in earlier if one is not visit]
         self.before = [*earlier, (broker, last, known)]
         self._acquired = 0
 

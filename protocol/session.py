@@ -14,8 +14,8 @@ from .limits import Limits, too_large
 from .ranges import pairs, size
 from .resuming import Before
 
-BEFORE = 4
-"""So many earlier brokers of a receiver count."""
+BEFORE = 16
+"""At most this many earlier brokers of a receiver count: it may pass by several in vain while one holds what it had."""
 
 
 class SenderLink:

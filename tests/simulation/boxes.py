@@ -22,6 +22,9 @@ HEADERS = "amq.match"
 """The exchange that routes by properties."""
 KEYS = ("x", "x.y", "x.y.z", "y")
 
+ALL_AT_ONCE = 0.05
+"""In so many of its turns an only consumer settles all it has."""
+
 
 class Outbox:
     """A sender of a user.
@@ -154,7 +157,7 @@ class Inbox:
 
     def _act_alone(self, rng: random.Random, chance: float) -> None:
         """Its queue's only consumer: it accepts, early or late, and often stands still with a full window."""
-        if chance < 0.05:  # then it has all but settled everything, and perhaps nobody hears of that
+        if chance < ALL_AT_ONCE:  # then it has all but settled everything, and perhaps nobody hears of that
             while self.take():
                 pass
             self._accept(len(self.hands))

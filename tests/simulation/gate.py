@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import pytest
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import (
+    boxes,
     losses,
     mutants,
     mutants_clients,
@@ -20,6 +22,7 @@ from . import (
     mutants_membership,
     mutants_recovery,
     mutants_truth,
+    workload,
 )
 from .explore import STORIES, Explorer
 from .model import Violation
@@ -53,6 +56,12 @@ SMALL_WORLDS = {
 }
 """What needs logs that part is looked for in this story of `explore.py` first."""
 STATES = 100_000
+FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
+    "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
+    "who_has_just_left_held_nothing": [(workload, "BROKERS", ("b1",))],
+    "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
+}
+"""What needs rare moments is looked for in stories that have more of them: other shares than usual."""
 BROKEN = ("TypeError", "AttributeError", "NameError")
 """What a bug raises that does not fit any more what it is planted in."""
 
@@ -68,7 +77,9 @@ class Found(NamedTuple):
 def find(name: str, budget: int = BUDGET) -> Found:
     """Plant a bug and look for it."""
     plant, faulty = PLANTED[name]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as focus, pytest.MonkeyPatch.context() as patch:
+        for module, share, value in FOCUS.get(name, ()):
+            focus.setattr(module, share, value)
         plant(patch)
         if name in SMALL_WORLDS:
             story = SMALL_WORLDS[name]

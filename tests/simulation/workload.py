@@ -45,6 +45,12 @@ CODES = ("", "exists", "not-found", "unavailable", "in-use", "not-empty")
 JOINING = "this broker is joining the cluster: connect to another member"
 ALONE = 0.4
 """So many stories have a queue with one consumer, which gets it in order whatever broker it comes to."""
+MANAGED = 0.05
+"""So many actions are commands."""
+CONDITIONAL = 0.05
+"""So many of those delete a queue on a condition."""
+CUT = 0.05
+"""At so many turns lines of users break."""
 USERS = (0.4, 0.7, 1.0)
 """Shares of clients that are programs on the client books; the others say whatever frame they like."""
 
@@ -303,7 +309,7 @@ class Story:
     def _cut_users(self) -> None:
         """Lines of users break, and some users leave."""
         rng = self.rng
-        if rng.random() < 0.05:
+        if rng.random() < CUT:
             lined = [user for user in self._unended if user.line is not None]
             for user in rng.sample(lined, min(len(lined), rng.choice([1, 1, 2, len(lined)]))):
                 user.cut()
@@ -316,7 +322,7 @@ class Story:
         rng = self.rng
         live = [client for client in self._lined if client.opened and client.alive]
         users = [user for user in self._unended if user.alive and user.opened]
-        if rng.random() < 0.05 and (live or users):
+        if rng.random() < MANAGED and (live or users):
             self.operations += 1
             self._manage(rng.choice([*live, *users]))
             return
@@ -363,11 +369,11 @@ class Story:
             else:
                 client.attach_sender("", name)
                 self.client().attach_receiver(name)
-        elif what < 0.45 and self.temporary:
+        elif what < 0.4 + CONDITIONAL and self.temporary:
             name = rng.choice(self.temporary)
             conditions = rng.choice([(True, False), (False, True), (False, True), (True, True)])
             client.command("delete_queue", name=name, if_unused=conditions[0], if_empty=conditions[1])
-        elif what < 0.5 and self.temporary:
+        elif what < 0.45 + CONDITIONAL and self.temporary:
             self.temporary.remove(name := rng.choice(self.temporary))
             for other in rng.sample(self.clients, len(self.clients) // 2):
                 if other.alive:

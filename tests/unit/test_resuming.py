@@ -23,6 +23,7 @@ from mantamq.protocol.frames import (
 )
 from mantamq.protocol.lock import IDLE_MS
 from mantamq.protocol.resuming import HELD_MS, UNSEEN_MS
+from mantamq.protocol.session import BEFORE
 
 
 def queue_of(messages: int) -> tuple[MemoryCluster, Any]:
@@ -145,6 +146,18 @@ def test_the_client_tells_all_it_held():
     core.delivered(Delivery(1, 3, [1, 1], [b"\x90"]))
     core.interrupted("b3")
     assert core.before == [("b3", -1, [3, 1, 1])]
+
+
+def test_brokers_visited_in_vain_do_not_crowd_out_the_one_that_holds_it():
+    core, _ = books()
+    core.delivered(Delivery(1, 7, [1, 3], [b"\x90"] * 3))
+    core.interrupted("b2")
+    for _ in range(20):
+        for broker in ("b1", "b2", "b3"):
+            core.resume()
+            core.interrupted(broker)
+    assert core.before == [("b2", -1, [7, 1, 3]), ("b1", 0, []), ("b2", 0, []), ("b3", 0, [])]
+    assert len(core.before) <= BEFORE
 
 
 def test_settlements_on_their_way_are_told_as_well(monkeypatch):
