@@ -21,6 +21,7 @@ from ..protocol.office import Commission
 from ..protocol.supervision import (
     Answered,
     Ask,
+    Began,
     Confirmed,
     Died,
     Elected,
@@ -29,6 +30,7 @@ from ..protocol.supervision import (
     Gone,
     Kill,
     Known,
+    Launched,
     Led,
     Refused,
     Replace,
@@ -301,6 +303,14 @@ class Healer:
         except Exception as error:
             log.warning("Ray does not say which nodes live: %r", error)
         self._give(Died(name, surely))
+
+    def launched(self, name: str) -> None:
+        """Another process of this name waits to begin. Said at once: what became of the last one is forgotten then."""
+        self._give(Launched(name))
+
+    def began(self, name: str) -> None:
+        """This broker is about to begin."""
+        self._give(Began(name))
 
     def dead(self, name: str) -> None:
         """Replace this actor: it did not begin as it should, whoever it is linked to."""

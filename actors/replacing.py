@@ -138,6 +138,7 @@ class Replacer:
         try:
             for name in [broker, *names]:
                 supervisor.new(QueueReplica if name in names else BrokerNode, name, node)
+                self._healer.launched(name)
                 if gently:
                     await supervisor.verify(name, VERIFY_S)
             if not gently:
@@ -156,6 +157,7 @@ class Replacer:
         """
         supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
         await self._healer.confirmed()
+        self._healer.began(broker)
         await supervisor.start_broker(broker, port, blank=True, peers={})
         for name in names:
             await supervisor.start_replica(name)

@@ -111,6 +111,20 @@ class Died:
 
 
 @dataclass(frozen=True)
+class Launched:
+    """This supervisor has started another process, as the book says now: until it begins only this one knows it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Began:
+    """That process is told to begin: from now on others may know it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class End:
     """The process is to be gone. `outside`: it is no member by the cluster's own word (it has left, or never began)."""
 
@@ -221,6 +235,8 @@ class Supervision:
     _led: Led | None = None
     _silent_ms: dict[str, int] = field(default_factory=dict)
     _died: dict[str, bool] = field(default_factory=dict)
+    _vacant: set[str] = field(default_factory=set)  # who surely died, and has just been replaced in the book
+    _unbegun: set[str] = field(default_factory=set)  # brokers in the place of such as surely died: only we know them
     _condemned: set[str] = field(default_factory=set)
     _ending: dict[str, _Ending] = field(default_factory=dict)
     _asked_ms: int = 0
@@ -249,6 +265,10 @@ class Supervision:
             self._silent_ms.setdefault(input.name, input.asked_ms)
         elif kind is Died:
             self._died[input.name] = self._died.get(input.name, False) or input.surely
+        elif kind is Launched:
+            self._unbegun.update(self._vacant.intersection([input.name]))
+        elif kind is Began:
+            self._unbegun.discard(input.name)
         elif kind is End:
             self._condemned.add(input.name)
             self._ending.setdefault(input.name, _Ending(input.outside, self.now_ms))
@@ -267,7 +287,7 @@ class Supervision:
         even number votes, half of them are enough: the others can order nothing without one of these."""
         ours = {broker for broker, answer in self._fresh() if answer.holder[:2] == self.commission[:2]}
         ours.update(broker for broker in self._brokers if self._died.get(broker))
-        return self._enough(ours)
+        return self._enough(ours | self._unbegun)
 
     def in_office(self, now_ms: int) -> bool:
         """Whether we could act a moment ago."""
@@ -315,13 +335,16 @@ class Supervision:
     # ---- what is heard
 
     def _known(self, input: Known) -> None:
+        self._vacant.clear()
         for name in [*self._incs, *self._died, *self._condemned]:
             if input.incs.get(name) != self._incs.get(name):  # another process by now, or forgotten
-                self._died.pop(name, None)
+                if self._died.pop(name, False):
+                    self._vacant.add(name)
                 self._condemned.discard(name)
                 self._silent_ms.pop(name, None)
         self._incs = dict(input.incs)
         self._brokers = list(input.brokers)
+        self._unbegun.intersection_update(self._brokers)
 
     def _confirmed(self, input: Confirmed) -> None:
         known = self._answers.get(input.broker)

@@ -11,6 +11,7 @@ from mantamq.actors.ray_handles import ActorDied, ActorGone, Handle
 from mantamq.protocol.effects import Tick
 from mantamq.protocol.office import HEARD_MS, NOBODY, RANK_MS, SILENT_MS, Commission, Office
 from mantamq.protocol.supervision import (
+    Began,
     Confirmed,
     Died,
     Elected,
@@ -18,6 +19,7 @@ from mantamq.protocol.supervision import (
     Gone,
     Kill,
     Known,
+    Launched,
     Led,
     Refused,
     Replace,
@@ -80,6 +82,38 @@ def test_two_of_three_that_surely_died_are_replaced_and_two_that_a_cut_hides_are
         one = Sitting()
         deeds = one.give(Died("b2", surely)) + one.give(Died("b3", surely)) + one.answers("b1")
         assert {deed.name for deed in deeds if type(deed) is Replace} == ({"b2", "b3"} if surely else set())
+
+
+@pytest.mark.parametrize("surely", [True, False])
+def test_two_of_three_that_surely_died_are_replaced_at_the_same_time(surely: bool) -> None:
+    one = Sitting()
+    book = dict(BOOK)
+    for number, name in enumerate(("b2", "b3")):
+        one.give(Died(name, surely))
+        book[name] = 32 + number
+        one.give(Known(book, ["b1", "b2", "b3"]))
+        one.give(Launched(name))
+    one.answers("b1")
+    assert one.machine.may_act() == surely  # of the new processes, which wait, nobody else knows
+    one.give(Began("b2"))
+    one.answers("b1")
+    assert one.machine.may_act() == surely
+    one.give(Began("b3"))
+    one.answers("b1")
+    assert not one.machine.may_act()  # another supervisor may have been heard by both
+    one.answers("b1", "b2")
+    assert one.machine.may_act()
+
+
+def test_what_another_supervisor_has_started_is_not_known_to_this_one_alone() -> None:
+    one = Sitting()
+    for name in ("b2", "b3"):
+        one.give(Died(name, True))
+    for _ in range(2):  # each input comes behind the book, as it is then
+        one.give(Known(BOOK | {"b2": 32, "b3": 33}, ["b1", "b2", "b3"]))
+    one.give(Launched("b2"))
+    one.answers("b1")
+    assert not one.machine.may_act()
 
 
 def test_a_sequencer_stands_still_only_when_the_brokers_have_lost_it_too() -> None:
