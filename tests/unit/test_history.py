@@ -505,29 +505,28 @@ def test_out_of_order_to_one_consumer_across_senders_links(story):
     assert story.rules() == {"order"}
 
 
-@pytest.mark.parametrize(("resumed", "rules"), [(True, {"order"}), (False, set[str]())])
-def test_the_only_consumer_gets_what_it_held_behind_what_was_behind_it(story, resumed, rules):
-    """Its connection has found another broker; or it has connected anew, and its old connection may hold them still."""
+def only_consumer_come_back(story, resumed):
+    """It has two of five messages, and its line breaks; it is here again. `resumed`: by the same connection."""
     story.send(story.open("s1"), 5)
     first = story.open("r1", alone=True, resumed=False)
     held = [story.take(first, number) for number in (1, 2)]
     story.close(first, broken=True)
     for id in held:
         story.settle(first, id, "lost")
-    second = story.open("r1", alone=True, resumed=resumed)
+    return story.open("r1", alone=True, resumed=resumed)
+
+
+@pytest.mark.parametrize(("resumed", "rules"), [(True, {"order"}), (False, set[str]())])
+def test_the_only_consumer_gets_what_it_held_behind_what_was_behind_it(story, resumed, rules):
+    """Its connection has found another broker; or it has connected anew, and its old connection may hold them still."""
+    second = only_consumer_come_back(story, resumed)
     for number, count in ((3, 0), (4, 0), (1, 1), (2, 1), (5, 0)):
         story.consume(second, number, count)
     assert story.rules() == rules
 
 
 def test_the_only_consumer_gets_what_it_held_first(story):
-    story.send(story.open("s1"), 5)
-    first = story.open("r1", alone=True, resumed=False)
-    held = [story.take(first, number) for number in (1, 2)]
-    story.close(first, broken=True)
-    for id in held:
-        story.settle(first, id, "lost")
-    second = story.open("r1", alone=True, resumed=True)
+    second = only_consumer_come_back(story, resumed=True)
     for number, count in ((1, 1), (2, 1), (3, 0), (4, 0), (5, 0)):
         story.consume(second, number, count)
     verdict = history.check(story.end())
