@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..protocol.effects import EVENTS, is_sequencer
+from ..protocol.effects import EVENTS, broker_of, is_sequencer
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT, MESSAGE_BYTES
 from .ray_handles import Handle
@@ -153,10 +153,6 @@ class Book(dict[str, Entry]):
     def serving(self) -> dict[str, str]:
         """Client addresses of the brokers that take clients."""
         return {name: entry.clients for name, entry in self.items() if entry.serving}
-
-
-def broker_of(name: str) -> str:
-    return name.split(".", 1)[0]
 
 
 def is_broker(name: str) -> bool:

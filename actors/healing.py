@@ -40,11 +40,11 @@ from ..protocol.supervision import (
     Stand,
     TellEnd,
 )
+from ..protocol.turns import Turns
 from . import tapping
 from .book import broker_of, number_of
 from .placement import alive_nodes
 from .ray_handles import ActorDied, ActorGone
-from .turns import Turns
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor

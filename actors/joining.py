@@ -16,9 +16,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
+from ..protocol.placing import Node
 from .book import broker_of
 from .health import leader, quorum_critical
-from .placement import Node, alive_nodes
+from .placement import alive_nodes
 from .ray_handles import ActorGone
 from .roster import JOIN, LEAVE, Change, Stage, joined, left, may_leave
 

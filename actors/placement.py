@@ -23,6 +23,7 @@ from ray.util import list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..protocol.errors import LocalError
+from ..protocol.placing import Node
 from .ray_handles import Handle
 
 PREFIX = "manta/"
@@ -42,15 +43,6 @@ def is_supervisor(name: str) -> bool:
 def number_of_supervisor(name: str) -> int:
     """By which the later ones are told from the earlier."""
     return int(name[len(SUPERVISOR) :] or 0)
-
-
-@dataclass(frozen=True)
-class Node:
-    """A Ray node that is alive. `id` is Ray's; `host` its IP address."""
-
-    id: str
-    host: str
-    resources: dict[str, float]
 
 
 def alive_nodes() -> list[Node]:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from .placement import Node
+from ..protocol.placing import Node
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,5 @@
-"""Spreads the brokers over hosts again when one has come (back): the Supervisor's part. Where to is `spreading.py`.
+"""Spreads the brokers over hosts again when one has come (back): the Supervisor's part. Who goes where is decided in
+`../protocol/placing.py`.
 
     whole for a while -> a new broker joins on the emptiest host -> it has everything -> one of the fullest host leaves
 
@@ -18,9 +19,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
+from ..protocol.placing import Node, astray, emptiest, uneven
 from .health import leader, on_duty
-from .placement import Node, alive_nodes, broker_nodes, ended_hosts
-from .spreading import emptiest, frail, uneven
+from .placement import alive_nodes, broker_nodes, ended_hosts
+from .spreading import frail
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
@@ -84,11 +86,11 @@ class Rebalancer:
             stage = ""
         return {"even": not self.wanted and not change, "stage": stage}
 
-    def _move(self, nodes: list[Node] | None = None) -> tuple[str, str] | None:
-        """`nodes`: those that may carry brokers; None: all that Ray holds for alive."""
+    def _move(self) -> tuple[str, str] | None:
+        """The broker that is to move, and the host, among all nodes that Ray holds for alive."""
         book = self._supervisor.book
         brokers = {name: book[name].host for name in book.of("BrokerNode")}
-        hosts = {node.host for node in (self.nodes if nodes is None else nodes)}
+        hosts = sorted({node.host for node in self.nodes})
         return uneven(brokers, hosts) if hosts else None
 
     async def _run(self) -> None:
@@ -109,8 +111,7 @@ class Rebalancer:
 
     async def _begin(self) -> None:
         supervisor = self._supervisor
-        move, alone, beside = self._look_at(self.nodes)
-        if move is None and not alone and not beside:
+        if self._astray(self.nodes) is None:
             self._settled_since = None
             self.wanted = False
             return
@@ -125,30 +126,23 @@ class Rebalancer:
         self._settled_since = None
         # A host that was cut off is alive to Ray for a while, and no better place yet.
         answering = await supervisor.reach.among(self.nodes)
-        move, alone, beside = self._look_at(answering)
-        if alone:
-            leading = leader(status["actors"])
-            standby = [name for name in supervisor.book.of("Sequencer") if leading and name != leading["name"]]
-            if standby:
-                log.warning("%s shares the host of the sequencer that leads: it is replaced elsewhere", standby[0])
-                supervisor.healer.dead(standby[0])
-        elif beside:
-            duty = on_duty(leader(status["actors"]))
-            for name in [name for name in supervisor.book.of("Ownership") if name != duty][:1]:
-                log.warning("%s shares the host of %s, which is on duty: it is replaced elsewhere", name, duty)
-                supervisor.healer.dead(name)
-        elif move is not None:
-            await self._start(*move)
+        leading = leader(status["actors"])
+        if leading is None:
+            return
+        found = self._astray(answering, leading["name"], on_duty(leading))
+        if found is not None and found[1]:
+            await self._start(*found)
+        elif found is not None:
+            log.warning("%s shares the host of its fellow: it is replaced elsewhere", found[0])
+            supervisor.healer.dead(found[0])
 
-    def _look_at(self, nodes: list[Node]) -> tuple[tuple[str, str] | None, bool, bool]:
-        """What is not spread over these nodes: a broker, the sequencers, the Ownerships."""
-        return self._move(nodes), self._share("Sequencer", nodes), self._share("Ownership", nodes)
-
-    def _share(self, role: str, nodes: list[Node]) -> bool:
-        """Whether both of a role share a host though there is another."""
+    def _astray(self, nodes: list[Node], leading: str = "", duty: str = "") -> tuple[str, str] | None:
+        """Who is to go elsewhere, among these nodes (`placing.astray`)."""
         book = self._supervisor.book
-        hosts = {book[name].host for name in book.of(role)}
-        return len(book.of(role)) > 1 and len(hosts) == 1 and bool({node.host for node in nodes} - hosts)
+        sequencers, ownerships, brokers = (
+            {name: book[name].host for name in book.of(role)} for role in ("Sequencer", "Ownership", "BrokerNode")
+        )
+        return astray(sequencers, ownerships, brokers, [node.host for node in nodes], leading, duty)
 
     async def _start(self, broker: str, host: str) -> None:
         supervisor = self._supervisor

@@ -13,14 +13,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import EVENTS, SEQUENCER, is_sequencer
+from ..protocol.placing import Node, emptiest, for_broker, for_ownership, for_sequencer
 from . import tapping
 from .book import broker_of
 from .broker_actor import BrokerNode
 from .ownership_actor import Ownership
-from .placement import Node, alive_nodes, broker_nodes
+from .placement import alive_nodes, broker_nodes
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
-from .spreading import best, by_turns, emptiest
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor
@@ -39,8 +39,7 @@ class Replacer:
         supervisor, book, healer = self._supervisor, self._supervisor.book, self._healer
         await healer.end(dead)
         book.pop(dead, None)
-        nodes = by_turns(await self.answering())
-        node = best(nodes, [book[name].host for name in book.of("Sequencer")])
+        node = for_sequencer(await self.answering(), [book[name].host for name in book.of("Sequencer")])
         taken = [int(name[len(SEQUENCER) :] or 1) for name in [dead, *book.of("Sequencer")]]
         number = healer.numbers[SEQUENCER] = max([healer.numbers.get(SEQUENCER, 2), *taken]) + 1
         name = f"{SEQUENCER}{number}"
@@ -61,9 +60,7 @@ class Replacer:
         supervisor, book = self._supervisor, self._supervisor.book
         await self._healer.end(name)
         others = [book[other].host for other in book.of("Ownership") if other != name]
-        nodes = by_turns(await self.answering())
-        same = [node for node in nodes if node.id == book[name].node and node.host not in others]
-        supervisor.new(Ownership, name, same[0] if same else best(nodes, others))
+        supervisor.new(Ownership, name, for_ownership(await self.answering(), book[name].node, others))
         await supervisor.verify(name, VERIFY_S)
         await supervisor.start_ownership(name)
         self._healer.mind(name)
@@ -190,11 +187,11 @@ class Replacer:
 
     async def _node_for(self, before: str) -> Node:
         """The node it was on, if that answers; else the one with the fewest brokers."""
-        nodes = await self.answering()
-        same = [node for node in nodes if node.id == before]
-        return same[0] if same else self.emptiest(nodes)
+        return for_broker(await self.answering(), before, self._places())
 
     def emptiest(self, nodes: list[Node]) -> Node:
-        """The node for one more broker (`spreading.emptiest`)."""
-        entries = self._supervisor.book.values()
-        return emptiest(nodes, [(e.node, e.host) for e in entries if e.role == "BrokerNode"])
+        """The node for one more broker (`placing.emptiest`)."""
+        return emptiest(nodes, self._places())
+
+    def _places(self) -> list[tuple[str, str]]:
+        return [(e.node, e.host) for e in self._supervisor.book.values() if e.role == "BrokerNode"]

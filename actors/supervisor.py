@@ -21,6 +21,7 @@ from typing import Any
 from ..protocol.effects import OWNERSHIP, OWNERSHIP2, SEQUENCER
 from ..protocol.errors import LocalError
 from ..protocol.office import Commission
+from ..protocol.placing import Node, layout
 from ..protocol.supervision import Supervision
 from . import bound, ending, tapping
 from .book import Book, Entry, Plan, broker_of, fresh
@@ -34,7 +35,7 @@ from .legacy import Legacy
 from .member import LAST_S
 from .moves import moved
 from .ownership_actor import Ownership
-from .placement import Node, Placement, alive_nodes, broker_nodes, current_place, is_supervisor
+from .placement import Placement, alive_nodes, broker_nodes, current_place, is_supervisor
 from .ray_handles import CALL_S, ActorGone, Handle, Teller
 from .reach import Reach
 from .rebalancing import Rebalancer
@@ -42,7 +43,7 @@ from .replacing import Replacer
 from .replica_actor import QueueReplica
 from .sequencer_actor import Sequencer
 from .shell import Retired
-from .spreading import critical_hosts, layout
+from .spreading import critical_hosts
 
 __all__ = ["START_S", "STOP_S", "Plan", "Supervisor"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import EVENTS
 from ..protocol.errors import LocalError
-from .placement import Node
+from ..protocol.placing import Node
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor

@@ -32,6 +32,11 @@ def is_ownership(peer: str) -> bool:
     return peer.startswith(OWNERSHIP)
 
 
+def broker_of(name: str) -> str:
+    """The broker that a replica belongs to; of a broker, itself."""
+    return name.partition(".")[0]
+
+
 def is_broker(peer: str) -> bool:
     return "." not in peer and not is_ownership(peer) and not is_sequencer(peer)
 

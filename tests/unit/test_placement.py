@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.actors.placement import BROKER_RESOURCE, Node, queue_actors
+from mantamq.actors.placement import BROKER_RESOURCE, queue_actors
+from mantamq.protocol.placing import Node
 
 
 def node(cores: float, brokers: bool = False) -> Node:

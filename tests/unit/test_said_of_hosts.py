@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from made_up_status import actors
 from mantamq.actors.book import Plan
-from mantamq.actors.placement import Node
 from mantamq.actors.rebalancing import Rebalancer
 from mantamq.client import cli_cluster
+from mantamq.protocol.placing import Node
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,19 @@ from dataclasses import replace
 
 import pytest
 from made_up_status import Actor, actors, named, plan
-from mantamq.actors.placement import Node
-from mantamq.actors.spreading import best, by_turns, critical_hosts, emptiest, frail, layout, uneven
+from mantamq.actors.spreading import critical_hosts, frail
+from mantamq.protocol.placing import (
+    Node,
+    astray,
+    best,
+    by_turns,
+    emptiest,
+    for_broker,
+    for_ownership,
+    for_sequencer,
+    layout,
+    uneven,
+)
 
 
 def node(host: str, number: int = 1) -> Node:
@@ -45,6 +56,21 @@ def test_what_is_shunned_last_is_put_up_with_first() -> None:
     assert best([A, B, C], ["a"], ["b"]) == C
     assert best([A, B], ["a"], ["b"]) == B
     assert best([A], ["a"]) == A
+
+
+def test_who_comes_again_goes_where_it_was_unless_its_fellow_is_there() -> None:
+    assert for_sequencer([A, A2, B], ["a"]) == B and for_sequencer([A], ["a"]) == A
+    assert for_ownership([A, B], "b-1", ["a"]) == B and for_ownership([A, B, C], "b-1", ["b"]) == A
+    assert for_broker([A, B, C], "c-1", []) == C and for_broker([A, B], "c-1", [("a-1", "a")]) == B
+
+
+def test_sequencers_part_first_then_the_ownerships_then_brokers() -> None:
+    pair, apart = {"x": "a", "y": "a"}, {"x": "a", "y": "b"}
+    brokers = {"b1": "a", "b2": "a", "b3": "b"}
+    assert astray(pair, pair, brokers, "abc", "x", "y") == ("y", "")
+    assert astray(apart, pair, brokers, "abc", "x", "y") == ("x", "")
+    assert astray(apart, apart, brokers, "abc", "x", "y") == ("b2", "c")
+    assert astray(pair, pair, brokers, "a") is None, "there is no better place"
 
 
 def test_one_more_broker_goes_to_the_host_with_the_fewest() -> None:

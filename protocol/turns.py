@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..protocol.effects import EVENTS, OWNERSHIP, SEQUENCER, is_ownership, is_sequencer
-from .book import broker_of
+from .effects import EVENTS, OWNERSHIP, SEQUENCER, broker_of, is_ownership, is_sequencer
 
 
 class Turns:
