@@ -106,7 +106,7 @@ class Keeping:
                 raise Violation(f"I29: {sequencer} drops {queue} unasked while {name} has it up to {keeper.end}")
 
     def _linked(self, a: str, b: str) -> bool:
-        return (a, b) not in self.world._down and (b, a) not in self.world._down
+        return self.world.joined(a, b)
 
 
 class Loss:

@@ -117,20 +117,19 @@ class SupervisedWorld(World):
         for link in sorted(self._links, key=sorted):
             a, b = sorted(link)
             if a in self.machines and b in self.machines and host in (self.home(a), self.home(b)):
-                if self.home(a) != self.home(b) and not {(a, b), (b, a)} & self._down:
+                if self.home(a) != self.home(b) and self.joined(a, b):
                     self._part(a, b)
         self.after(us, self._healed)
 
     def _part(self, a: str, b: str) -> None:
         ends = {name: self.machines[name] for name in (a, b)}
         for pair in ((a, b), (b, a)):
-            self._down.add(pair)
-            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            self.way(*pair).cut()
             self.after(self.rng.randrange(3_000_000, 5_000_000), lambda pair=pair: self._notice_cut(ends, pair))
         self._wanted.add(frozenset((a, b)))
 
     def _notice_cut(self, ends: dict[str, Any], pair: tuple[str, str]) -> None:
-        if self._same(ends) and pair in self._down:
+        if self._same(ends) and self.way(*pair).down:
             self.give(pair[0], PeerDown(pair[1]))
 
     def _healed(self) -> None:
@@ -439,7 +438,7 @@ class Supervisor:
         office: Office = machine.office
         number = office.holder.number
         world.told[broker] = max(number, world.told.get(broker, 0))
-        linked = frozenset(name for name in world.machines if (broker, name) not in world._down
+        linked = frozenset(name for name in world.machines if not world.way(broker, name).down
                            and frozenset((broker, name)) in world._links)  # fmt: skip
         return [Confirmed(broker, asked, office.holder, office.settled, linked, machine.following.promised)]
 

@@ -6,13 +6,14 @@ as a shell would give it: `Tick`, the inputs, `Flush`. A link that is cut loses 
 
 from __future__ import annotations
 
-import heapq
 import random
-import zlib
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
+from zlib import crc32
 
+import msgspec
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.effects import (
     OWNERSHIP,
@@ -40,12 +41,14 @@ from mantamq.protocol.effects import (
     is_ownership,
     is_sequencer,
 )
-from mantamq.protocol.frames import Beat, Beating, Frame, Ping, Pong, Refused
+from mantamq.protocol.frames import KIND_OF, Beat, Beating, Frame, Ping, Pong, Refused
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import SequencerMachine
+
+from .ways import Way
 
 BROKERS = ("b1", "b2", "b3")
 START_US = 1_000_000_000
@@ -53,6 +56,7 @@ TRACE_KEPT = 400
 SLUGGISH_INPUTS = 8
 """What a slow process takes at a time."""
 HEARTBEATS = frozenset((Beat, Beating, Ping, Pong))
+FLUSH, PONG = Flush(), Pong()
 Machines = dict[str, Callable[..., Any]]
 Pair = tuple[str, str]
 Rules = dict[type, Callable[[str, str, Any], None]]
@@ -144,10 +148,10 @@ class World:
         } | (machines or {})  # fmt: skip
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
-        self._last: dict[Pair, int] = {}  # direction -> when its last frame arrives
-        self._slow: dict[Pair, int] = {}  # direction -> its largest usual delay
-        self._epoch: dict[Pair, int] = {}  # direction -> how often it was cut
-        self._down: set[Pair] = set()
+        self._ways: dict[Pair, Way] = {}
+        self._said: Frame | None = None  # what was sent last, and its bytes: one frame goes to many
+        self._bytes = b""
+        self._encode = msgspec.msgpack.Encoder().encode
         self._inbox: dict[str, deque[Any]] = {}
         self._due: set[str] = set()
         self._timers: dict[str, int] = {}
@@ -281,23 +285,19 @@ class World:
         self._waiting.pop(name, None)
         self._links = {link for link in self._links if name not in link}
         for other in [*self.machines, *self.clients]:
-            for pair in ((name, other), (other, name)):
-                self._down.add(pair)
-                if pair[1] == name:
-                    self._break(pair)
-                else:  # what it had handed to its link before it died may still arrive, or only the first of it
-                    behind = min(self._last.get(pair, 0), self.now_us + 40_000)
-                    self.at(
-                        self.rng.randrange(self.now_us, max(behind, self.now_us) + 2),
-                        lambda pair=pair: self._break(pair),
-                    )
+            # What it had handed to its link before it died may still arrive, or only the first of it.
+            said = self.way(name, other)
+            said.down = True
+            behind = min(said.last_us, self.now_us + 40_000)
+            self.at(self.rng.randrange(self.now_us, max(behind, self.now_us) + 2), said.cut_off)
+            self.way(other, name).cut()
             if other in self.machines:
                 # Behind what may still arrive from it.
-                at = max(self._last.get((name, other), 0), self.now_us + self.rng.randrange(10, 3000))
+                at = max(said.last_us, self.now_us + self.rng.randrange(10, 3000))
                 self.at(at, lambda other=other, machine=machine: self._tell_dead(other, name))
         for client in [c for c, at in self.clients.items() if getattr(at, "broker", "") == name]:
             # What had been said to it may still arrive, before it notices.
-            at = max(self._last.get((name, client), 0), self.now_us + self.rng.randrange(10, 3000))
+            at = max(self.way(name, client).last_us, self.now_us + self.rng.randrange(10, 3000))
             if self.clients[client].outlives():
                 self.at(at, lambda client=client: self._hang_up(client, "the broker died"))
             else:
@@ -326,13 +326,9 @@ class World:
         if found is not None:
             found.hung_up(reason)
 
-    def _break(self, pair: Pair) -> None:
-        """What is on its way is lost."""
-        self._epoch[pair] = self._epoch.get(pair, 0) + 1
-
     def _tell_dead(self, other: str, name: str) -> None:
         # Not if another of that name has come meanwhile. It may have died before this one heard that it had come.
-        if (other, name) in self._down or name not in self.machines:
+        if self.way(other, name).down or name not in self.machines:
             self.give(other, PeerDown(name))
             if is_sequencer(name) and self.rng.random() < 0.5:  # nobody listens there any more
                 self.after(self.rng.randrange(1, 50_000), lambda: self.give(other, PeerGone(name)))
@@ -353,9 +349,8 @@ class World:
         broker = replica.partition(".")[0]
         machine = self.machines[replica]
         self.pause(replica, us)
-        for pair in ((broker, replica), (replica, broker)):
-            self._down.add(pair)
-            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+        self.way(broker, replica).cut()
+        self.way(replica, broker).cut()
         self.give(broker, PeerDown(replica))
         end_us = us + self.rng.choice([0, 1_000, 50_000])
         self.after(
@@ -374,6 +369,16 @@ class World:
 
     # ---- links
 
+    def way(self, source: str, target: str) -> Way:
+        way = self._ways.get((source, target))
+        if way is None:
+            way = self._ways[source, target] = Way(source, target)
+        return way
+
+    def joined(self, a: str, b: str) -> bool:
+        """Whether the link between the two is open in both directions, by what they have noticed."""
+        return not self.way(a, b).down and not self.way(b, a).down
+
     def link(self, a: str, b: str) -> None:
         """Both sides hear of it; a side's frames use the new link from then on (`_process`)."""
         if a in self.machines and b in self.machines:
@@ -389,23 +394,21 @@ class World:
 
     def cut_link(self, a: str, b: str, down_us: int) -> None:
         """Lose what is on its way between two machines; dial again after `down_us`."""
-        if (a, b) in self._down or (b, a) in self._down or a not in self.machines or b not in self.machines:
+        if a not in self.machines or b not in self.machines or not self.joined(a, b):
             return
         for pair in ((a, b), (b, a)):
-            self._down.add(pair)
-            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            self.way(*pair).cut()
             self.give(pair[0], PeerDown(pair[1]))
         self.after(down_us, lambda: self.link(a, b))
 
     def silence_link(self, a: str, b: str, told_us: tuple[int, int]) -> None:
         """From now on what they send each other vanishes, and nothing tells them but their own heartbeats: `a` and `b`
         notice after so long, then dial again."""
-        if (a, b) in self._down or (b, a) in self._down or a not in self.machines or b not in self.machines:
+        if a not in self.machines or b not in self.machines or not self.joined(a, b):
             return
         ends = {name: self.machines[name] for name in (a, b)}
         for pair, us in zip(((a, b), (b, a)), told_us, strict=True):
-            self._down.add(pair)
-            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            self.way(*pair).cut()
             self.after(us, lambda pair=pair: self._notice(ends, pair))
         self.after(max(told_us) + 1_000, lambda: self.link(a, b) if self._same(ends) else None)
 
@@ -435,12 +438,12 @@ class World:
         """The client is gone: nothing reaches it; the broker hears so behind what it had sent, or (`lose`) at once; or
         later by `late_us`."""
         self.clients.pop(name, None)
-        pair = (name, broker)
+        way = self.way(name, broker)
         arrival = self.now_us + 10 + late_us
         if lose:
-            self._epoch[pair] = self._epoch.get(pair, 0) + 1
+            way.cut_off()
         else:
-            arrival = max(self._last.get(pair, 0), arrival)
+            arrival = max(way.last_us, arrival)
         machine = self.machines.get(broker)
         self.noticed_us = max(self.noticed_us, arrival)
         self.at(arrival, lambda: self.give(broker, PeerDown(name)) if self.machines.get(broker) is machine else None)
@@ -448,16 +451,15 @@ class World:
     def silence_client(self, name: str, broker: str) -> None:
         """Nothing passes between the two any more, and nobody is told."""
         self.clients.pop(name, None)
-        for pair in ((name, broker), (broker, name)):
-            self._down.add(pair)
-            self._break(pair)
+        self.way(name, broker).cut()
+        self.way(broker, name).cut()
 
     # ---- time
 
     def at(self, when_us: int, what: Callable[..., None], *arguments: Any) -> None:
         self._order = order = self._order + 1
         now_us = self.now_us
-        heapq.heappush(self._heap, (when_us if when_us > now_us else now_us, order, what, arguments))
+        heappush(self._heap, (when_us if when_us > now_us else now_us, order, what, arguments))
 
     def after(self, delay_us: int, what: Callable[..., None], *arguments: Any) -> None:
         self.at(self.now_us + delay_us, what, *arguments)
@@ -466,7 +468,7 @@ class World:
         """Let time pass."""
         heap = self._heap
         while heap and heap[0][0] <= until_us:
-            self.now_us, _, what, arguments = heapq.heappop(heap)
+            self.now_us, _, what, arguments = heappop(heap)
             what(*arguments)
         self.now_us = max(self.now_us, until_us)
 
@@ -487,34 +489,30 @@ class World:
             self.posted += 1
         now_us = self.now_us
         self.trace.append((now_us, source, target, frame))
-        data = encode_frame(frame)
-        self.digest = zlib.crc32(data, zlib.crc32(f"{now_us} {source} {target} ".encode(), self.digest))
+        if frame is not self._said:
+            self._bytes = self._encode(frame)
+            self._said = frame
+        way = self._ways.get((source, target))
+        if way is None:
+            way = self.way(source, target)
+        self.digest = crc32(self._bytes, (self.digest + now_us * way.number + KIND_OF[kind]) & 0xFFFFFFFF)
         for tap in self.taps:
             tap(source, target, frame)
-        for rule in self._on_sent.get(kind, ()):
-            rule(source, target, frame)
-        pair = (source, target)
-        if pair in self._down:
+        rules = self._on_sent.get(kind)
+        if rules is not None:
+            for rule in rules:
+                rule(source, target, frame)
+        if way.down:
             return  # dropped, as a shell drops what has no link
         if self._codec:
-            (frame,) = FrameBuffer().feed(data)
-        arrival = self.now_us + self._delay(pair)
-        last = self._last.get(pair, 0)
-        if last > arrival:
-            arrival = last
-        self._last[pair] = arrival
-        self.at(arrival, self._arrive, source, target, frame, self._epoch.get(pair, 0))
-
-    def _delay(self, pair: Pair) -> int:
-        if self._fixed:
-            return 100
-        slow = self._slow.get(pair)
-        if slow is None:
-            slow = self._slow[pair] = self.rng.choice([50, 200, 200, 1000, 5000])
-        delay = 10 + self._below(slow + 1)
-        if self.rng.random() < 0.01:
-            delay += self._below(30_000)
-        return delay
+            (frame,) = FrameBuffer().feed(encode_frame(frame))
+        arrival = now_us + (100 if self._fixed else way.delay_us(self.rng))
+        if arrival < way.last_us:
+            arrival = way.last_us
+        else:
+            way.last_us = arrival
+        self._order = order = self._order + 1
+        heappush(self._heap, (arrival, order, self._arrive, (way, way.epoch, source, target, frame)))
 
     def _below(self, limit: int) -> int:
         """As `rng.randrange(limit)`, which checks its arguments each time."""
@@ -524,23 +522,26 @@ class World:
             number = self._bits(bits)
         return number
 
-    def _arrive(self, source: str, target: str, frame: Frame, epoch: int) -> None:
-        if epoch != self._epoch.get((source, target), 0):
+    def _arrive(self, way: Way, epoch: int, source: str, target: str, frame: Frame) -> None:
+        if epoch != way.epoch:
             return
-        if target in self.clients:
+        client = self.clients.get(target)
+        if client is not None:
             self._tell_arrived(source, target, frame)
-            self.clients[target].receive(frame)
+            client.receive(frame)
         elif target in self.machines:
-            if type(frame) is not Ping:
+            if frame.__class__ is not Ping:
                 self.give(target, Received(source, frame))
             elif target not in self._frozen:  # the shell answers
-                self.post(target, source, Pong())
+                self.post(target, source, PONG)
 
     def _tell_arrived(self, source: str, target: str, frame: Frame) -> None:
         for tap in self.arrivals:
             tap(source, target, frame)
-        for rule in self._on_arrived.get(frame.__class__, ()):
-            rule(source, target, frame)
+        rules = self._on_arrived.get(frame.__class__)
+        if rules is not None:
+            for rule in rules:
+                rule(source, target, frame)
 
     def give(self, name: str, input: Any) -> None:
         if name not in self.machines:
@@ -573,28 +574,32 @@ class World:
         count = len(inbox)
         if not self._fixed and self.rng.random() >= 0.7:
             count = self._below(count + 1)
-        until_us, batch_us = self._sluggish.get(name, (0, 0))
-        if self.now_us < until_us:
-            count = min(count, SLUGGISH_INPUTS)
-            self.pause(name, batch_us)
-        if effects := machine.step(Tick(self.now_us // 1000)):
+        if name in self._sluggish:
+            until_us, batch_us = self._sluggish[name]
+            if self.now_us < until_us:
+                count = min(count, SLUGGISH_INPUTS)
+                self.pause(name, batch_us)
+        step, machines = machine.step, self.machines
+        if effects := step(Tick(self.now_us // 1000)):
             self._carry_out(name, effects)
         for _ in range(count):
-            if self.machines.get(name) is not machine:
+            if machines.get(name) is not machine:
                 return  # it has retired
             input = inbox.popleft()  # type: ignore[union-attr]
-            if type(input) is Received:
-                self.given[name] = input.frame
-                self._tell_arrived(input.peer, name, input.frame)
-            elif type(input) is PeerUp:
-                self._down.discard((name, input.peer))
-            if effects := machine.step(input):
+            kind = input.__class__
+            if kind is Received:
+                frame = self.given[name] = input.frame
+                if self.arrivals or frame.__class__ in self._on_arrived:
+                    self._tell_arrived(input.peer, name, frame)
+            elif kind is PeerUp:
+                self.way(name, input.peer).down = False
+            if effects := step(input):
                 self._carry_out(name, effects)
-        if self.machines.get(name) is not machine:
+        if machines.get(name) is not machine:
             return
-        if effects := machine.step(Flush()):
+        if effects := step(FLUSH):
             self._carry_out(name, effects)
-            if self.machines.get(name) is not machine:
+            if machines.get(name) is not machine:
                 return
         for seen in self.steps:
             seen(name)
@@ -642,14 +647,14 @@ class World:
         client = self.clients.get(effect.peer)
         if client is not None and client.outlives():
             self.post(broker, effect.peer, Refused(effect.code, effect.text))
-            self.at(self._last.get((broker, effect.peer), 0), lambda: self._hang_up(effect.peer, effect.text))
+            self.at(self.way(broker, effect.peer).last_us, lambda: self._hang_up(effect.peer, effect.text))
         else:
             self.clients.pop(effect.peer, None)
         self.give(broker, PeerDown(effect.peer))
 
     def _dies(self, name: str) -> bool:
         """Whether the process is dead: in the midst of what it says, if it is doomed."""
-        if name in self.doomed:
+        if self.doomed and name in self.doomed:
             self.doomed.discard(name)
             self.crash(name)
         return name not in self.machines
