@@ -191,7 +191,7 @@ class AsyncSession:
         """Look at all messages of a queue, in order, without taking any: ``async for message in session.browse("q")``.
 
         It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
-        what is sent meanwhile as well. What consumers hold is not shown.
+        what is sent meanwhile as well. What consumers hold is not shown, unless the connection is for rescue.
 
         Raises:
             NotFound: there is no such queue.

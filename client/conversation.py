@@ -359,9 +359,10 @@ class Conversation:
         answer = self._attachment(handle)
         assert self.opened is not None
         try:
-            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s, window)
-            if capacity > self.opened.credit_messages:
-                raise Invalid(f"a receiver's capacity is at most {self.opened.credit_messages}, not {capacity}")
+            most = self.opened.credit_messages
+            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s, window, most)
+            if capacity > most:
+                raise Invalid(f"a receiver's capacity is at most {most}, not {capacity}")
         except Invalid:
             self._give_up(handle)
             raise

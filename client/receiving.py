@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from ..protocol.frames import RELEASE, Delivery, Detached, Dispose, Disposed, Flow, Frame
+from ..protocol.limits import DEFAULT
 from ..protocol.ranges import RangeSet, compress, pairs
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from .message import Message, decode
@@ -38,6 +39,7 @@ class ReceiverCore:
         browse: whether it only looks.
         limit_s: how long no settlement may be answered while one is awaited; None: for ever.
         window: what the capacity bounds, see `WINDOWS`.
+        most: the broker's limit of messages of credit.
 
     Attributes:
         available: messages delivered and not fetched.
@@ -54,6 +56,7 @@ class ReceiverCore:
     def __init__(
         self, handle: int, queue: str, capacity: int, settles: bool, write: Callable[[Frame], None],
         browse: bool = False, limit_s: float | None = None, window: str = "unfetched",
+        most: int = DEFAULT.credit_messages,
     ) -> None:  # fmt: skip
         if type(capacity) is not int or capacity < 0:
             raise Invalid(f"a receiver's capacity is a number of messages, 0 or more, not {capacity!r}")
@@ -69,6 +72,7 @@ class ReceiverCore:
         self.handle = handle
         self.queue = queue
         self.capacity = capacity
+        self._most = most
         self.available = 0
         self.unsettled: dict[int, Message] = {}
         self.lost: list[int] = []
@@ -229,9 +233,14 @@ class ReceiverCore:
 
     def _want(self) -> None:
         if not self.capacity and self.failure is None and self.drains == self.drained:
-            missing = self.asking - self.credit - self.available
-            if missing > 0:
+            missing = self._missing(self.credit)
+            if missing:
                 self._grant(missing)
+
+    def _missing(self, credit: int) -> int:
+        """Without a window: how many messages are to be asked for, beside this credit. Who wants more than a broker
+        takes gets them in turns."""
+        return max(0, min(self.asking - self.available, self._most) - credit)
 
     def _shed(self) -> None:
         """There is no window: messages nobody waits for any more go back, or other consumers would miss them."""
@@ -256,7 +265,7 @@ class ReceiverCore:
             if self._by_settling:
                 more = self._room()
             else:
-                more = 0 if self.capacity else max(0, self.asking - self.credit - self.available)
+                more = 0 if self.capacity else self._missing(self.credit)
             self._say_drain(more, sure)
         elif sure:
             self._drain_again = True
@@ -279,7 +288,7 @@ class ReceiverCore:
         if self._drain_again:
             self._drain_again = False
             self._fetched = 0
-            self._say_drain(self._room() if self.capacity else max(0, self.asking - self.available), True)
+            self._say_drain(self._room() if self.capacity else self._missing(0), True)
         elif self.capacity:
             self._fetched = 0
             room = self._room()
@@ -432,7 +441,7 @@ class ReceiverCore:
         """Attached at another broker: ask for what is wanted."""
         self.credit = self._fetched = 0
         if self.drains != self.drained:
-            self.credit = self._room() if self.capacity else max(0, self.asking - self.available)
+            self.credit = self._room() if self.capacity else self._missing(0)
             self._write(Flow(self.handle, self.credit, -1, True))
         elif self.capacity > self.available:
             self._grant(self._room())

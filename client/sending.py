@@ -222,7 +222,8 @@ class SenderCore:
         done = self._done.count
         if self.patience.look(now, self.unsettled > 0 or self.waiters > 0, done):
             self._stalled_at = done
-            if not self.waiters:
+            if not self.waiters:  # what was to be told of this before is old
+                self.failures = [one for one in self.failures if type(one[1]) is not Unavailable]
                 self.failures.append((self.open_numbers(), self.stalled()))
 
     def open_numbers(self) -> list[int]:

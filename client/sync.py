@@ -44,7 +44,8 @@ def connect(
         on_reconnect: called with the connection when another broker has taken over; in the connection's own thread, so
             it must not wait for the connection.
         rescue: only look (browse, ask), also at a broker that has lost the majority and serves nobody else. What is
-            seen may be old: the last completed messages may be missing, others' accepts as well.
+            seen may be old: the last completed messages may be missing, others' accepts as well. What consumers hold,
+            and can settle no more, is shown.
 
     Raises:
         NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
@@ -159,7 +160,7 @@ class Session:
         """Look at all messages of a queue, in order, without taking any: ``for message in session.browse("q")``.
 
         It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
-        what is sent meanwhile as well. What consumers hold is not shown.
+        what is sent meanwhile as well. What consumers hold is not shown, unless the connection is for rescue.
 
         Raises:
             NotFound: there is no such queue.

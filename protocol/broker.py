@@ -496,7 +496,8 @@ class BrokerMachine(Follower):
     def _flow(self, session: Session, frame: Flow) -> None:
         link = session.flow(frame)
         if link is not None:
-            credit = Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, frame.sure)
+            sure = frame.sure and not session.rescue  # without a majority nobody could ever be sure
+            credit = Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, sure)
             if link.waits is None:
                 self.send(link.replica, credit)
             else:

@@ -31,6 +31,7 @@ class Subscription:
     Attributes:
         id: the broker's number for it.
         browse: it does not acquire.
+        everything: a browser that is shown what others hold as well.
         accept: it will settle; otherwise acquired is accepted.
         pointer: no message before it is of interest.
         held: acquisition -> positions delivered and not yet settled.
@@ -43,13 +44,14 @@ class Subscription:
     """
 
     __slots__ = (
-        "accept", "asked", "blocked", "browse", "credit", "draining", "held", "id", "known", "pointer", "waits",
-        "wanted",
+        "accept", "asked", "blocked", "browse", "credit", "draining", "everything", "held", "id", "known", "pointer",
+        "waits", "wanted",
     )  # fmt: skip
 
-    def __init__(self, id: int, browse: bool, accept: bool) -> None:
+    def __init__(self, id: int, browse: bool, accept: bool, everything: bool = False) -> None:
         self.id = id
         self.browse = browse
+        self.everything = everything
         self.accept = accept
         self.pointer = 1
         self.credit = Credit()
@@ -125,8 +127,8 @@ class Dispatcher:
 
     # ---- subscriptions
 
-    def subscribe(self, id: int, browse: bool, accept: bool) -> Subscription:
-        subscription = self.subscriptions[id] = Subscription(id, browse, accept)
+    def subscribe(self, id: int, browse: bool, accept: bool, everything: bool = False) -> Subscription:
+        subscription = self.subscriptions[id] = Subscription(id, browse, accept, everything)
         return subscription
 
     def wants(self) -> bool:
@@ -171,7 +173,7 @@ class Dispatcher:
             s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits
         ]
         available = self.state.available
-        if not active or not available.count:
+        if not active or not (available.count or any(s.everything for s in active)):
             return delivered, False
         # An even share each turn: few messages are spread, many go out in large pieces.
         share = max(1, -(-min(available.count - self.taken.count, budget) // len(active)))
@@ -232,7 +234,7 @@ class Dispatcher:
 
     def _candidate(self, subscription: Subscription, most: int) -> tuple[int, int] | None:
         """The first range at or after the pointer that is free for this subscription."""
-        available = self.state.available
+        available = self.state.available if not subscription.everything else self.state.live()
         while True:
             found = available.at_or_after(subscription.pointer)
             if found is None:

@@ -191,7 +191,7 @@ class Consume(Frame):
     """Start subscription `sub` (a number unique within the broker's incarnation).
 
     Attributes:
-        mode: "consume" (acquires) or "browse".
+        mode: "consume" (acquires), "browse", or "rescue": browse, and see what is acquired or rejected as well.
         accept: False: acquired is accepted (no settling).
         before: brokers that this consumer comes from, as (broker, acquisition, runs): it held these runs there, and may
             have been given more under later acquisitions than that (-1: no more than goes back together with the runs).

@@ -350,7 +350,8 @@ class ReplicaMachine(Follower):
     def _consume(self, frame: Consume) -> None:
         hosted = self.queues.get(frame.queue)
         if hosted is not None:
-            hosted.dispatcher.subscribe(frame.sub, frame.mode == "browse", frame.accept)
+            looks, rescue = frame.mode != "consume", frame.mode == "rescue"
+            hosted.dispatcher.subscribe(frame.sub, looks, frame.accept, rescue)
             hosted.dispatcher.resume(frame.sub, frame.before, self.now_ms)
             self.dirty[frame.queue] = None
 

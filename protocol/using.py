@@ -75,7 +75,8 @@ class Using:
         sub = next(self._numbers)
         link = session.add_receiver(frame.handle, definition.id, host, sub)
         self._broker.subs[sub] = (session, link)
-        consume = Consume(definition.id, sub, frame.mode, frame.accept, session.before(frame))
+        mode = "rescue" if session.rescue else frame.mode
+        consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame))
         if frame.mode == "consume":
             self.begin(session, link, consume)
         else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from mantamq.client import Message
+from mantamq.client import MantaError, Message
+from mantamq.client.errors import Unavailable
 from mantamq.client.receiving import ReceiverCore
 from mantamq.client.sending import SenderCore
 from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE
 
 from .model import Violation
+from .stalls import Stall
 
 if TYPE_CHECKING:
     from .users import User
@@ -33,11 +35,17 @@ class Outbox:
         core: its books, None until it is attached. number: of the last message put.
         closing: its user has closed it. code: why it could not be attached.
         failed: ranges of numbers that were refused.
+        stall: what it is told when nothing completes.
     """
 
-    def __init__(self, user: User, handle: int, exchange: str, target: str | None, capacity: int) -> None:
+    def __init__(
+        self, user: User, handle: int, exchange: str, target: str | None, capacity: int, limit_s: float | None = None,
+        mandatory: bool = False,
+    ) -> None:  # fmt: skip
         self.user, self.handle, self.exchange, self.target = user, handle, exchange, target
         self.capacity = capacity
+        self.limit_s, self.mandatory = limit_s, mandatory
+        self.stall = Stall(self, limit_s)
         self.core: SenderCore | None = None
         self.number = 0
         self.keyed = target is None
@@ -58,12 +66,14 @@ class Outbox:
     def act(self, rng: random.Random, batch: int) -> None:
         core = self.core
         assert core is not None
-        while core.failures:
-            ranges, error = core.failures.pop(0)
-            self.failed.append((ranges, error.code))
+        if self.hear() and rng.random() < 0.5:
+            self.give_up(rng)
+            return
         chance = rng.random()
         if chance < 0.02:
             self.user.start(self.user.close_sender(self, rng.random() < 0.5))
+        elif chance < 0.04:
+            self.user.start(self.user.sync(self, rng.choice([None, 0, 50_000, 2_000_000])))
         elif chance < 0.08 or not self.user.conversation.online:
             core.flush()  # a sender that must wait says what has gathered
         else:
@@ -73,6 +83,29 @@ class Outbox:
                     core.flush()
                     break
                 self._put(rng, plain)
+
+    def hear(self) -> bool:
+        """What a send would raise; whether it is that nothing completes."""
+        core = self.core
+        assert core is not None
+        while core.failures:
+            try:
+                core.check()
+            except MantaError as error:
+                if isinstance(error, Unavailable):
+                    return True
+                if (ranges := getattr(error, "numbers", None)) is None:
+                    break  # the link has ended
+                self.failed.append((ranges, error.code))
+        return False
+
+    def give_up(self, rng: random.Random) -> None:
+        """Nothing completes: its user goes without this sender, or without this connection."""
+        self.user.ledger.count("given up")
+        if rng.random() < 0.5:
+            self.user.start(self.user.close_sender(self, False))
+        else:
+            self.user.leave()
 
     def _put(self, rng: random.Random, plain: bool) -> None:
         core = self.core

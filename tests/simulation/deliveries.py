@@ -1,4 +1,4 @@
-"""What clients see: deliveries, settlements and completions, against the committed log (I6, I7, I10, I11, I13, I18)."""
+"""What clients see: deliveries, settlements and completions, against the committed log (I6, I7, I10, I11, I13)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,12 @@ from mantamq.protocol.frames import (
     Delivery,
     Disposed,
     Failed,
-    Flow,
-    FlowDrained,
     Transfer,
 )
 
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each, each_run
 from .world import World
-
-UNLIMITED = -1
 
 
 class _Said:
@@ -42,15 +38,6 @@ class _Said:
 
     def again(self, ranges: list[int]) -> bool:
         return all(number in self._twice for number in each(ranges))
-
-
-class _Granted:
-    """Credit of one receiver as its client sees it. `bytes` is an upper bound, or None once it was without limit."""
-
-    def __init__(self) -> None:
-        self.messages = 0
-        self.bytes: int | None = 0
-        self.since_drain = 0
 
 
 class Deliveries:
@@ -75,13 +62,11 @@ class Deliveries:
         self._consumed: dict[str, Consume] = {}  # broker -> the subscription it has just started
         self._sub_of: dict[tuple[str, int], Consume] = {}  # (client, handle) -> its subscription
         self._passing: dict[tuple[str, int], deque[Deliver]] = {}  # (broker, sub) -> deliveries on their way through it
-        self._granted: dict[tuple[str, int], _Granted] = {}
         world.watch(
             sent={Deliver: self._deliver, Delivery: self._delivery, Completed: self._completed, Failed: self._failed,
-                  Disposed: self._disposed, Flow: self._flow, Transfer: self._transfer,
+                  Disposed: self._disposed, Transfer: self._transfer,
                   AttachSender: self._attach_sender, AttachReceiver: self._attach_receiver, Consume: self._consume,
                   Attached: self._attached},
-            arrived={Delivery: self._delivered, FlowDrained: self._drained},
         )  # fmt: skip
         world.deaths.append(self._died)
         watch.before_commit.append(self._before)
@@ -91,11 +76,10 @@ class Deliveries:
         """A broker that comes back numbers its subscriptions anew."""
         self._passing = {key: frames for key, frames in self._passing.items() if key[0] != name}
 
-    # ---- receivers: credit
+    # ---- receivers
 
     def _attach_receiver(self, source: str, target: str, frame: AttachReceiver) -> None:
         self._queue_of[source, frame.handle] = frame.queue
-        self._granted[source, frame.handle] = _Granted()
 
     def _consume(self, source: str, target: str, frame: Consume) -> None:
         self._consumed[source] = frame
@@ -103,29 +87,6 @@ class Deliveries:
     def _attached(self, source: str, target: str, frame: Attached) -> None:
         if (target, frame.handle) in self._queue_of:
             self._sub_of[target, frame.handle] = self._consumed.pop(source)
-
-    def _flow(self, source: str, target: str, frame: Flow) -> None:
-        granted = self._granted[source, frame.handle]
-        granted.messages += frame.messages
-        granted.since_drain = 0 if frame.drain else granted.since_drain + frame.messages
-        if frame.bytes == UNLIMITED:
-            granted.bytes = None
-        elif granted.bytes is not None:
-            granted.bytes += frame.bytes
-
-    def _delivered(self, source: str, target: str, frame: Delivery) -> None:
-        granted = self._granted[target, frame.handle]
-        granted.messages -= len(frame.blobs)
-        if granted.messages < 0:
-            raise Violation(f"I18: {target} gets {-granted.messages} messages beyond its credit on {frame.handle}")
-        if granted.bytes is not None:
-            granted.bytes -= sum(map(len, frame.blobs))
-            if granted.bytes < 0:
-                raise Violation(f"I18: {target} gets {-granted.bytes} bytes beyond its credit on {frame.handle}")
-
-    def _drained(self, source: str, target: str, frame: FlowDrained) -> None:
-        granted = self._granted[target, frame.handle]
-        granted.messages = granted.since_drain
 
     # ---- deliveries
 
@@ -295,10 +256,6 @@ class Deliveries:
                     raise Violation(
                         f"I6: {target} hears that {number} of {frame.handle} is complete; it is not in {id}"
                     )
-
-    def credit(self, client: str, handle: int) -> int:
-        """Messages of credit that a client has said and not used, as it sees it."""
-        return self._granted[client, handle].messages
 
     # ---- at the end
 

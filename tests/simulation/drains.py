@@ -66,7 +66,7 @@ class Drains:
             self._asking.get(sub.queue, {}).pop(key, None)
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
-        self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode == "browse")
+        self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode != "consume")
 
     def _leaves(self, source: str, target: str, frame: Cancel) -> None:
         self._forget((target, frame.sub))

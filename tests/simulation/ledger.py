@@ -56,9 +56,10 @@ class Ledger:
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}
         self._bodies: dict[bytes, Put] = {}
-        self._said: dict[tuple[str, int, int], bytes] = {}  # (client, handle, first number) -> the frame said first
+        self._said: dict[tuple[str, int, int], tuple[bytes, int]] = {}  # (client, handle, first number) -> said first
         self._numbers: dict[Sender, int] = {}  # the highest number that was ever said
         self._done: dict[Sender, set[int]] = {}
+        self._nowhere: dict[Sender, int] = {}  # how many are complete that went to no queue
         self._taken: dict[str, set[int]] = {}  # queue id -> positions that were ever acquired
         self._from: dict[Sender, int] = {}  # the highest number said on the connection before the last
         watch.on_commit.append(self._committed)
@@ -71,17 +72,20 @@ class Ledger:
     def put(self, sender: Outbox, number: int, message: Message) -> None:
         fields = tuple(getattr(message, name) for name in FIELDS)
         put = Put(fields, self.world.now_us)
+        if not self.unsettled(sender.key):
+            sender.stall.moved()
         self._put.setdefault(sender.key, {})[number] = put
         self._bodies[fields[0]] = put
 
     def said(self, line: Line, frame: Transfer, sender: Outbox) -> None:
         """A transfer leaves: each number is the message that was put under it, said as it was said first."""
         client, handle = key = (line.user.name, frame.handle)
-        data = encode_frame(frame)
+        data = encode_frame(frame), len(frame.blobs)
         first = self._said.setdefault((client, handle, frame.first), data)
         if first is not data:
             self.count("said again")
-            if first != data:
+            left = range(frame.first + data[1], frame.first + first[1])  # how they ended is known
+            if first[0] != data[0] and not (left and self._done[sender.key].issuperset(left[:1])):
                 raise Violation(
                     f"{client}: transfer {frame.first} of {handle} is said again, and not as it was said first"
                 )
@@ -103,8 +107,27 @@ class Ledger:
         if ttl:
             raise Violation(f"{client}: transfer {frame.first} of {handle} has a ttl for nobody: {frame.ttl}")
 
-    def told(self, client: str, frame: Completed | Failed) -> None:
-        self._done.setdefault((client, frame.handle), set()).update(each(frame.ranges))
+    def told(self, client: str, frame: Completed | Failed, sender: Outbox) -> None:
+        """How numbers ended: each is told once, by whatever broker."""
+        done = self._done.setdefault(sender.key, set())
+        ranges = each(frame.ranges)
+        if not done.isdisjoint(ranges):
+            raise Violation(
+                f"{client}: it is told twice how {sorted(done.intersection(ranges))} of {frame.handle} ended"
+            )
+        done.update(ranges)
+        sender.stall.moved()
+        if isinstance(frame, Completed) and frame.unroutable:
+            if sender.mandatory:
+                raise Violation(f"{client}: {frame.handle} is mandatory, and {frame} completes what went to no queue")
+            self._nowhere[sender.key] = self._nowhere.get(sender.key, 0) + len(each(frame.unroutable))
+
+    def unroutable(self, sender: Sender) -> int:
+        return self._nowhere.get(sender, 0)
+
+    def open_numbers(self, sender: Sender, upto: int) -> set[int]:
+        """Of the numbers up to there, those that nothing is known of."""
+        return set(range(1, upto + 1)).difference(self._done.get(sender, ()))
 
     def unsettled(self, sender: Sender) -> int:
         """How many messages were put and are not complete."""

@@ -65,6 +65,6 @@ class Line(Client):
             self._held[frame.handle] = self._held.get(frame.handle, 0) + len(frame.blobs)
             self.bounded(frame.handle, 0)
         if frame.__class__ is Completed or frame.__class__ is Failed:
-            self.user.ledger.told(self.user.name, frame)  # type: ignore[arg-type]
+            self.user.ledger.told(self.user.name, frame, self.user.outboxes[frame.handle])  # type: ignore[arg-type,union-attr]
         super().receive(frame)
         self.user.heard(self, frame)

@@ -22,7 +22,11 @@ from mantamq.protocol.waiting import LOST_MS
 
 from .checkers import Watcher
 from .clients import Client
+from .credits import Credits
+from .ledger import Ledger
 from .model import Violation
+from .rescues import Rescues
+from .users import User
 from .world import Machines, World
 
 AFTER_US = 25_000_000
@@ -120,7 +124,10 @@ class Loss:
         )  # fmt: skip
         self.watch = Watcher(self.world)
         self.keeping = Keeping(self.world, self.watch)
+        self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit)
+        self.rescues = Rescues(self.world, self.watch, self.ledger, rng)
         self.clients: list[Client] = []
+        self.users: list[User] = []
         self.queues = ["q1", "q2"]
         self.what = rng.choice(CATASTROPHES)
         self.operations = 0
@@ -134,6 +141,9 @@ class Loss:
         if self.rng.random() < 0.4:
             self._end_leader()
         end_us = self.world.now_us + AFTER_US
+        if self.rng.random() < 0.5:
+            self.world.run_for(self.rng.choice([0, 500_000, 3_000_000]))
+            self.rescues.look(self.queues)
         while self.world.now_us < end_us:
             self._send()
             if self.rng.random() < 0.02:
@@ -162,12 +172,20 @@ class Loss:
                 client.attach_sender("", name)
             browser = client.attach_receiver(self.rng.choice(self.queues), self.rng.choice(["browse", "consume"]))
             client.flow(browser, 1000)
+            user = User(self.world, self.ledger, f"u-{broker}", broker, self.rng, self.rng.choice([0, 500]), True)
+            user.sender("", self.rng.choice(self.queues), 100, self.rng.choice([None, 0.5, 2]))
+            self.users.append(user)
         self.world.run_for(100_000)
 
     def _live(self) -> list[Client]:
         return [client for client in self.clients[1:] if client.alive and client.opened]
 
     def _send(self) -> None:
+        for user in self.users:
+            for outbox in user.outboxes.values():
+                if user.alive and outbox.open and outbox.number < 200 and self.rng.random() < 0.1:
+                    self.operations += 1
+                    outbox.act(self.rng, 4)
         live = self._live()
         if live:
             client = self.rng.choice(live)
@@ -246,6 +264,7 @@ class Loss:
     # ---- the end
 
     def _end(self) -> None:
+        self.rescues.look(self.queues)
         waits = self._waits()
         for name in list(self.world.machines):
             self.watch.compare(name)

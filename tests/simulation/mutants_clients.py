@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from mantamq.client.conversation import Conversation
+from mantamq.client.patience import Patience
 from mantamq.client.receiving import ReceiverCore
 from mantamq.client.sending import SenderCore
-from mantamq.protocol.frames import RELEASE
+from mantamq.protocol.frames import RELEASE, AttachSender
 
 Patch = pytest.MonkeyPatch
 
@@ -153,12 +155,54 @@ def only_the_last_broker_is_named(patch: Patch) -> None:
     patch.setattr(ReceiverCore, "_note_before", forgetful)
 
 
+def time_runs_on_while_things_complete(patch: Patch) -> None:
+    """The time-out counts from the first message that waits, whatever completes meanwhile."""
+    look = Patience.look
+    patch.setattr(Patience, "look", lambda self, now, waiting, moved: look(self, now, waiting, 0))
+
+
+def nobody_is_told_that_nothing_completes(patch: Patch) -> None:
+    patch.setattr(Conversation, "look", lambda self, now: None)
+
+
+def what_timed_out_is_given_up(patch: Patch) -> None:
+    """Who has said that something is not complete does not say it to the next broker."""
+    look = SenderCore.look
+
+    def rash(self: Any, now: float) -> None:
+        before = self.patience.expired
+        look(self, now)
+        if self.patience.expired > before:
+            self.pending = {}
+
+    patch.setattr(SenderCore, "look", rash)
+
+
+def what_timed_out_counts_as_complete(patch: Patch) -> None:
+    """Who waits for what has timed out is told that it is complete."""
+    settled = SenderCore.settled
+    patch.setattr(SenderCore, "settled", lambda self, number: self.hopeless or settled(self, number))
+
+
+def mandatory_is_forgotten_at_the_next_broker(patch: Patch) -> None:
+    resume = Conversation._resume
+
+    def forgetful(self: Any) -> None:
+        for handle, frame in self._frames.items():
+            if type(frame) is AttachSender:
+                self._frames[handle] = msgspec.structs.replace(frame, mandatory=False)
+        resume(self)
+
+    patch.setattr(Conversation, "_resume", forgetful)
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
         empty_ttl_is_shared, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
         settlements_on_their_way_are_not_waited_for, browsing_begins_anew, window_is_opened_twice, window_stays_shut, fetching_makes_room,
         room_is_said_before_what_makes_it, what_gathers_is_released, next_broker_is_not_told_what_was_held,
-        only_the_last_broker_is_named,
+        only_the_last_broker_is_named, time_runs_on_while_things_complete, nobody_is_told_that_nothing_completes,
+        what_timed_out_is_given_up, what_timed_out_counts_as_complete, mandatory_is_forgotten_at_the_next_broker,
     )
 }  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from mantamq.protocol import losing
+from mantamq.protocol.dispatch import Dispatcher, Subscription
 from mantamq.protocol.voters import majority
 from mantamq.protocol.waiting import Roll
 
@@ -37,6 +38,24 @@ def missing_is_as_good_as_lost(patch: Patch) -> None:
 def reset_asks_nobody(patch: Patch) -> None:
     """An operator is obeyed, whatever there is of the queue."""
     patch.setattr(losing, "refusal", lambda found, queue: "")
+
+
+def what_consumers_hold_is_hidden_from_rescue(patch: Patch) -> None:
+    """Who looks for rescue is shown what any browser is shown."""
+    subscribe = Dispatcher.subscribe
+    patch.setattr(
+        Dispatcher, "subscribe", lambda self, id, browse, accept, everything: subscribe(self, id, browse, accept)
+    )
+
+
+def rescue_waits_for_a_majority(patch: Patch) -> None:
+    """Where the queue ends is only told once it is sure."""
+
+    def drain(self: Any, sure: bool) -> None:
+        self.draining = True
+        self.wanted += 1
+
+    patch.setattr(Subscription, "drain", drain)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from mantamq.client.conversation import Conversation
 from mantamq.client.errors import ConnectionLost, MantaError
+from mantamq.client.patience import LOOK_S
 from mantamq.client.reconnect import Search
 from mantamq.protocol.frames import (
     ACCEPT,
@@ -43,6 +44,7 @@ class User:
     Args:
         heartbeat_ms: 0 for none.
         reconnects: whether it looks for another broker.
+        rescue: it only looks, also where there is no majority.
 
     Attributes:
         line: the connection it has now, None while it has none.
@@ -59,6 +61,7 @@ class User:
         rng: random.Random,
         heartbeat_ms: int,
         reconnects: bool,
+        rescue: bool = False,
     ) -> None:
         self.world, self.ledger, self.name, self.rng = world, ledger, name, rng
         self.reconnects = reconnects
@@ -68,7 +71,9 @@ class User:
         self.replaced = False
         self._tasks: list[tuple[Task, Callable[[], bool]]] = []
         self._lines = 0
-        self.conversation = Conversation(f"{broker}:1", "", self._write, heartbeat_ms, reconnects, client=name)
+        self.conversation = Conversation(
+            f"{broker}:1", "", self._write, heartbeat_ms, reconnects, rescue=rescue, client=name
+        )
         self._search = Search([f"{b}:1" for b in world.brokers], SEARCH_S, rng.random)
         self._seeking = False
         self._running = False
@@ -110,20 +115,30 @@ class User:
         conversation.feed(encode_frame(frame))
         if conversation.leave:
             self.hang_up(conversation.leave)
-        elif conversation.greetings != greetings and conversation.beat is not None:
-            self._beat(line, conversation.beat.tick_s)
+        elif conversation.greetings != greetings:
+            self._beat(line, conversation.beat.tick_s if conversation.beat is not None else LOOK_S)
         self.poll()
 
     def _beat(self, line: Line, tick_s: float) -> None:
-        def tick() -> None:
-            if line is self.line and self.conversation.beat is not None:
-                if self.conversation.tick():
-                    self.world.after(int(tick_s * 1e6), tick)
-                else:
-                    self.ledger.count("silent")
-                    self.hang_up(self.conversation.leave)
+        tick_us, line_us = int(tick_s * 1e6), self.world.now_us
 
-        self.world.after(int(tick_s * 1e6), tick)
+        def tick() -> None:
+            if line is not self.line or self.over:
+                return
+            self._wait_no_longer(line_us, tick_s)
+            if self.conversation.tick():
+                self.world.after(tick_us, tick)
+            else:
+                self.ledger.count("silent")
+                self.hang_up(self.conversation.leave)
+
+        self.world.after(tick_us, tick)
+
+    def _wait_no_longer(self, line_us: int, every_s: float) -> None:
+        """Senders in which nothing completes say so."""
+        self.conversation.look(self.world.now_us / 1e6)
+        for outbox in self.outboxes.values():
+            outbox.stall.looked(line_us, every_s)
 
     def _expect(self, line: Line | None, done: Callable[[], bool]) -> None:
         """The first broker must greet us."""
@@ -269,6 +284,11 @@ class User:
                     f"{self.name}: sender {outbox.handle} counts {core.unsettled} not complete, "
                     f"{self.ledger.unsettled(outbox.key)} are"
                 )
+            if core is not None and core.failure is None and core.unroutable != self.ledger.unroutable(outbox.key):
+                raise Violation(
+                    f"{self.name}: sender {outbox.handle} counts {core.unroutable} that went to no queue, "
+                    f"{self.ledger.unroutable(outbox.key)} did"
+                )
         for inbox in self.inboxes.values():
             if inbox.accepted and inbox.core is not None and inbox.core.settled():
                 inbox.settled()
@@ -314,16 +334,18 @@ class User:
         finally:
             conversation.forget(number)
 
-    def sender(self, exchange: str, target: str | None, capacity: int) -> None:
+    def sender(
+        self, exchange: str, target: str | None, capacity: int, limit_s: float | None = None, mandatory: bool = False
+    ) -> None:
         def attach() -> Task:
             yield lambda: self.opened or self.over
             if self.over:
                 return
-            handle = conversation.attach(lambda handle: AttachSender(handle, exchange, target))
-            outbox = self.outboxes[handle] = Outbox(self, handle, exchange, target, capacity)
+            handle = conversation.attach(lambda handle: AttachSender(handle, exchange, target, 0, mandatory))
+            outbox = self.outboxes[handle] = Outbox(self, handle, exchange, target, capacity, limit_s, mandatory)
             yield lambda: conversation.attached(handle)
             try:
-                core = outbox.core = conversation.sender(handle, exchange, outbox.keyed, capacity)
+                core = outbox.core = conversation.sender(handle, exchange, outbox.keyed, capacity, limit_s)
                 outbox.number = core.sent
             except MantaError as error:
                 outbox.code = error.code
@@ -357,11 +379,41 @@ class User:
         core = outbox.core
         assert core is not None
         outbox.closing = True
-        core.flush()
-        mark = core.sent
-        yield lambda: not wait or core.settled(mark)
+        if wait and not core.hopeless:
+            yield from self.sync(outbox, None)
+        else:
+            core.flush()
         self.conversation.detach(outbox.handle)
         yield lambda: self.conversation.detached(outbox.handle)
+
+    def sync(self, outbox: Outbox, timeout_us: int | None) -> Task:
+        """As the drivers' `sync(timeout)`: it waits as long as something completes."""
+        core, world = outbox.core, self.world
+        assert core is not None
+        core.flush()
+        mark = core.sent
+        end_us = world.now_us + timeout_us if timeout_us is not None else 1 << 62
+        expired = core.patience.expired
+        core.waiters += 1
+        try:
+            if not core.settled(mark):
+                core.look(world.now_us / 1e6)
+                expired = core.patience.expired
+            while not core.settled(mark) and core.patience.expired == expired and world.now_us < end_us:
+                left_s = (end_us - world.now_us) / 1e6 if timeout_us is not None else None
+                again_us = world.now_us + int(core.patience.slice_s(left_s) * 1e6) + 1
+                world.at(again_us, self.poll)
+                yield lambda again_us=again_us: core.settled(mark) or world.now_us >= again_us
+                core.look(world.now_us / 1e6)
+                outbox.stall.looked(world.now_us)
+        finally:
+            core.waiters -= 1
+        if core.failure is None and core.settled(mark):
+            self.ledger.count("synced")
+            if missing := self.ledger.open_numbers(outbox.key, mark):
+                raise Violation(
+                    f"{self.name}: sender {outbox.handle} has synced {mark}, and {missing} are not complete"
+                )
 
     def close_receiver(self, inbox: Inbox) -> Task:
         assert inbox.core is not None

@@ -10,6 +10,7 @@ import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Full, Invalid, Timeout, Unavailable, connect, connect_async
 from mantamq.client.patience import BLIND_S, Answering, Patience
+from mantamq.client.sending import SenderCore
 from mantamq.protocol.frames import Attached, Completed, Disposed, Opened, Reply
 
 pytestmark = pytest.mark.timeout(20)
@@ -69,6 +70,18 @@ def test_an_answer_has_its_time_at_one_broker_and_all_brokers_have_theirs():
     for_ever = Answering(10, None, 0)
     for now in range(10, 1000, 10):
         for_ever.check(False, "b1", now)
+
+
+def test_who_never_sends_again_is_told_once_however_long_it_lasts():
+    core = SenderCore(1, "q", False, False, 10, 1000, lambda frame: None, limit_s=1.0)
+    core.put(b"one")
+    for second in range(100):
+        core.look(second)
+    assert core.patience.expired > 10
+    with pytest.raises(Unavailable) as told:
+        core.check()
+    assert told.value.numbers == [1, 1]
+    core.check()  # the next send is taken, until the next time-out
 
 
 # ---- the synchronous twin

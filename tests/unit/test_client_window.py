@@ -165,3 +165,24 @@ async def test_the_asyncio_twin(cluster, connection):
         assert (await receiver.fetch(5)).body == b"3"
         with pytest.raises(Invalid):
             await session.receiver("q", mode="browse", window="unaccepted")
+
+
+def test_whoever_wants_more_than_a_broker_grants_gets_it_in_turns(connection):
+    receiver = connection.session().receiver("q", capacity=0)
+    messages = receiver.get_batch(5_000_000)
+    assert [message.body for message in messages] == [str(number).encode() for number in range(40)]
+    assert connection.reconnects == 0
+
+
+def test_without_a_window_no_more_is_asked_for_than_a_broker_takes():
+    said = []
+    core = ReceiverCore(1, "q", 0, True, said.append, most=3)
+    core.ask(10, now=False)
+    core.drain()
+    assert said == [Flow(1, 3, -1, True)]
+    core.delivered(Delivery(1, 1, [1, 3], [b""] * 3))
+    core.on_drained()
+    while core.fetch() is not None:
+        core.unask(1)
+    core.drain()
+    assert sum(frame.messages for frame in said) == 6 and core.credit == 3

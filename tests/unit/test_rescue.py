@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
-from mantamq.protocol.frames import AttachReceiver, AttachSender, Detached, Flow, Open, Opened, Transfer
+from mantamq.protocol.frames import (
+    AttachReceiver,
+    AttachSender,
+    Delivery,
+    Detached,
+    Flow,
+    FlowDrained,
+    Open,
+    Opened,
+    Transfer,
+)
 from mortal_cluster import MortalCluster
 
 
-def survivor() -> MortalCluster:
-    """b3 is alone: the others have died, and the sequencer too, with two messages in q."""
+def survivor(held: int = 0) -> MortalCluster:
+    """b3 is alone: the others have died, and the sequencer too, with two messages in q; consumers at b1 and b3 were
+    given `held` of them, and have not settled them."""
     cluster = MortalCluster()
     client = cluster.client("b3", name="teller")
     assert not client.command("declare_queue", name="q").code
     client.send(AttachSender(1, "", "q"), Transfer(1, 1, [b"one", b"two"]))
+    for broker in ("b1", "b3")[:held]:
+        consumer = cluster.client(broker)
+        consumer.send(AttachReceiver(1, "q"), Flow(1, 1))
+        cluster.pass_time(1000)
+        assert len(consumer.take(Delivery)) == 1
     cluster.pass_time(1000)
     cluster.kill("b1", "b2", *cluster.sequencers())
     cluster.pass_time(5000)
@@ -46,3 +62,34 @@ def test_it_only_looks() -> None:
     for name in ("declare_queue", "delete_queue", "purge"):
         assert looker.command(name, name="q").code == NOT_ALLOWED
     assert looker.command("queue", name="q").value["name"] == "q"
+
+
+def test_what_somebody_holds_is_seen_as_well() -> None:
+    """Nobody can settle it any more, nor give it back: hidden, it would be lost with the queue."""
+    cluster = survivor(held=2)
+    looker = cluster.client("b3", opened=False)
+    looker.send(Open("looker", rescue=True), AttachReceiver(1, "q", "browse"), Flow(1, 10))
+    assert looker.positions() == [1, 2]
+
+
+def test_who_only_looks_where_all_is_well_sees_what_others_hold() -> None:
+    cluster = MortalCluster()
+    client = cluster.client("b1")
+    assert not client.command("declare_queue", name="q").code
+    client.send(AttachSender(1, "", "q"), Transfer(1, 1, [b"one", b"two"]), AttachReceiver(2, "q"), Flow(2, 1))
+    cluster.pass_time(100)
+    looker, browser = cluster.client("b1", opened=False), cluster.client("b1")
+    looker.send(Open("looker", rescue=True))
+    for one in (looker, browser):
+        one.send(AttachReceiver(1, "q", "browse"), Flow(1, 10))
+    assert (looker.positions(), browser.positions()) == ([1, 2], [2])
+
+
+def test_it_is_told_where_what_is_there_ends() -> None:
+    """`get` and `session.browse` ask for that; a majority would never answer."""
+    cluster = survivor()
+    looker = cluster.client("b3", opened=False)
+    looker.send(Open("looker", rescue=True), AttachReceiver(1, "q", "browse"), Flow(1, 10, drain=True))
+    cluster.pass_time(1000)
+    assert looker.positions() == [1, 2]
+    assert looker.take(FlowDrained)
