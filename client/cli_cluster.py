@@ -9,7 +9,7 @@ import typer
 from ..protocol.errors import LocalError
 from ..protocol.limits import MESSAGE_BYTES
 from .cli_status import held_queues
-from .console import Json, Namespace, Ray, agree, asker, err, meant, out, running, say, show, size
+from .console import Json, Namespace, Ray, agree, asker, err, leave_ray, meant, out, running, say, show, size
 
 Start = Annotated[
     str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
@@ -80,7 +80,7 @@ def up(
             )  # fmt: skip
         except BaseException:
             if own:
-                _leave_ray()
+                leave_ray()
                 local_ray.stop_ray_head()
             raise
     known = local_ray.recall()
@@ -145,7 +145,7 @@ def down(
             say(text, {"stopped": True, "ray_stopped": False, "others": others}, as_json)
             return
     if ours:
-        _leave_ray()
+        leave_ray()
         stop_ray_head()
     if remembered:
         local_ray.forget()
@@ -211,11 +211,3 @@ def _per_host(cluster: Any, table: str) -> list[str]:
         f"events go to {table} on whatever host their keeper runs, and it may move: name a directory or URL that "
         "all hosts see, with --events"
     ]
-
-
-def _leave_ray() -> None:
-    """This process's own tie to Ray must go first, or it complains about the end of the rest."""
-    import ray
-
-    if ray.is_initialized():
-        ray.shutdown()

@@ -247,8 +247,23 @@ def size(text: str) -> int:
     return int(float(number) * (1024 if binary else 1000) ** " kmg".index((prefix or " ").lower()))
 
 
-def run(app: typer.Typer) -> None:
+def run(app: typer.Typer) -> NoReturn:
     """Run the command line. What goes wrong is one line: exit code 1, or 2 for wrong arguments, 130 after Ctrl-C."""
+    try:
+        _run(app)
+    finally:
+        leave_ray()
+
+
+def leave_ray() -> None:
+    """Leave the Ray that this command has joined. At the end of a program Ray does so by itself, and first waits half a
+    second for what actors print; nothing of that is shown here."""
+    ray: Any = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
+
+
+def _run(app: typer.Typer) -> NoReturn:
     try:
         code: Any = app(prog_name="mantamq", standalone_mode=False)
     except ModuleNotFoundError as error:

@@ -42,7 +42,7 @@ BAD = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bystander(cluster: Cluster) -> Iterator[RawClient]:
     with RawClient(cluster.addresses["b1"], name="bystander") as client:
         client.command("declare_queue", name="calm")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.run import Settings, run
-
-from .conftest import ray_children
+from tests.cluster.shared import ray_children
 
 FAULTS = (
     "kill-broker",

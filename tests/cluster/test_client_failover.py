@@ -6,11 +6,13 @@ import os
 import signal
 import time
 
+import pytest
 from mantamq.client import Empty, Message, connect
 
 TTL_S = 0.05
 
 
+@pytest.mark.hurts
 def test_a_message_keeps_its_own_ttl_when_its_broker_is_killed(cluster):
     # First the broker we are at.
     broker = next(iter(cluster.addresses))

@@ -8,14 +8,7 @@ import threading
 
 import pytest
 import ray
-from mantamq.actors.cluster import start_cluster
-from mantamq.client import Empty, Message, Queue, Unauthorized, connect, connect_async
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with start_cluster(brokers=3, address="local") as running:
-        yield running
+from mantamq.client import Empty, Message, Queue, connect, connect_async
 
 
 def test_messages_cross_the_cluster_and_keep_all_they_have(cluster):
@@ -154,26 +147,3 @@ def test_a_program_without_ray_needs_only_an_address(cluster):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
     with connect() as c:
         assert c.queue("plain")["messages"] == 1
-
-
-def test_a_token_is_asked_for():
-    with start_cluster(brokers=1, address="local", namespace="guarded", token="open sesame") as guarded:
-        (address,) = guarded.addresses.values()
-        with pytest.raises(Unauthorized):
-            connect(address, token="wrong")
-        with connect(address, token="open sesame") as c:
-            assert c.broker == "b1"
-
-
-def test_an_embedded_cluster_lives_as_long_as_its_program():
-    code = (
-        "from mantamq.client import connect\nfrom mantamq.client.addresses import embedded\n"
-        "with connect('local') as c:\n"
-        "    c.declare_queue('q')\n    s = c.session()\n    s.sender('q').send('x')\n"
-        "    assert s.receiver('q').fetch(timeout=10).body == b'x'\n"
-        "print(*embedded(1).actor_pids().values())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=90, capture_output=True, text=True)
-    from mantamq.actors.local_ray import wait_gone
-
-    assert wait_gone([int(pid) for pid in done.stdout.split()[-5:] if pid.isdigit()], 10) == []

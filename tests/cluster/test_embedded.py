@@ -17,6 +17,7 @@ from mantamq.actors.local_ray import wait_gone
 
 END_S = 50.0
 LEAVE_S = 10.0
+AGENTS = ("/dashboard/agent.py", "/runtime_env/agent/main.py")
 ALARMS = ("died", "killed", "oom", "memory", "unexpected", "traceback", "error", "warning", "sigterm")
 
 
@@ -160,11 +161,12 @@ input()
 
 def ours(children: list[psutil.Process]) -> list[str]:
     """Who of them is there, but for two of Ray's own: those go when they give up telling its control store of the end,
-    a minute later (62 s when it was looked at). They have no name of their own until they have started."""
+    a minute later (62 s when it was looked at). Until they have started, only the program they run tells who they are."""
     with_names: list[str] = []
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
-            if child.is_running() and child.status() != psutil.STATUS_ZOMBIE and not child.name().endswith("Agent"):
+            agent = child.name().endswith("Agent") or any(word.endswith(AGENTS) for word in child.cmdline()[:4])
+            if child.is_running() and child.status() != psutil.STATUS_ZOMBIE and not agent:
                 with_names.append(f"{child.pid} {child.name()}")
     return with_names
 
@@ -231,10 +233,15 @@ with connect("local", brokers=3) as c:
             time.sleep(0.1)
     r = s.receiver("q")
     print([int(r.fetch(timeout=10).body) for _ in range(number)])
+    s.acknowledge()
+print(*cluster.actor_pids().values())
 """
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(list(range(6)))
+    bodies, pids = done.stdout.splitlines()[-2:]
+    assert bodies == str(list(range(6)))
+    assert len(pids.split()) >= 14
+    assert wait_gone([int(pid) for pid in pids.split()], LEAVE_S) == []
 
 
 def test_a_bound_cluster_ends_with_its_program_and_not_with_ray() -> None:

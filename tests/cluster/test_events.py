@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,12 +20,6 @@ from mantamq.store.event_folders import newest_folder
 from mantamq.store.event_parts import check_parts, from_ipc, list_parts, read_parts
 
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with start_cluster(brokers=3, events=str(tmp_path / "events"), spares=1) as cluster:
-        yield cluster
 
 
 def until(true: Callable[[], bool], what: str, limit_s: float = 30) -> None:
@@ -88,7 +82,29 @@ def the_tap(cluster: Cluster) -> dict:
     return next(actor for actor in cluster.status()["actors"] if actor["role"] == "EventTap")
 
 
-def test_the_events_are_what_the_clients_counted_whoever_is_killed(cluster, tmp_path):
+def absence_is_a_warning(cluster: Cluster) -> None:
+    """The tap is in the status; when it stands still the cluster is healthy all the same, and somebody says so."""
+    assert the_tap(cluster)["machine"]["dropped"] == 0
+    status = cluster.status()
+    assert status["healthy"] and not status["warnings"]
+    pid = cluster.actor_pids()["events"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: bool(cluster.status()["warnings"]), "somebody says that it does not answer")
+        assert cluster.status()["healthy"]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: cluster.status()["warnings"] == [], "it is there again, or another one")
+    assert cluster.status()["healthy"]
+
+
+def test_the_events_are_what_the_clients_counted_whoever_is_killed(tmp_path: Path) -> None:
+    with start_cluster(brokers=3, events=str(tmp_path / "events"), spares=1) as cluster:
+        absence_is_a_warning(cluster)
+        counted(cluster, tmp_path)
+
+
+def counted(cluster: Cluster, tmp_path: Path) -> None:
     with connect(cluster.nearest()) as connection:
         connection.declare_queue("dead")
         connection.bind("amq.fanout", "dead")
@@ -134,18 +150,3 @@ def test_the_events_are_what_the_clients_counted_whoever_is_killed(cluster, tmp_
     assert not listing.skipped
     at_last = read_parts(folder, listing.parts).sort_by("row")
     assert at_last.slice(0, rows.num_rows).drop(["time_us"]).equals(rows.drop(["time_us"]))
-
-
-def test_the_tap_is_in_the_status_and_its_absence_is_a_warning(cluster):
-    assert the_tap(cluster)["machine"]["dropped"] == 0
-    status = cluster.status()
-    assert status["healthy"] and not status["warnings"]
-    pid = cluster.actor_pids()["events"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        until(lambda: bool(cluster.status()["warnings"]), "somebody says that it does not answer")
-        assert cluster.status()["healthy"]
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    until(lambda: cluster.status()["warnings"] == [], "it is there again, or another one")
-    assert cluster.status()["healthy"]

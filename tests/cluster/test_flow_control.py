@@ -154,6 +154,7 @@ def flow_of(connection: Connection) -> tuple[bool, int]:
 
 
 @pytest.mark.timeout(150)
+@pytest.mark.hurts
 def test_memory_stays_flat_while_a_replica_is_slow_and_then_one_stands_still(cluster: Cluster) -> None:
     with connect(cluster.addresses["b1"]) as watching:
         watching.declare_queue("q")

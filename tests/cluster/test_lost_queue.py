@@ -45,6 +45,7 @@ def until(done: Any, what: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.hurts
 def test_what_one_still_has_stays_until_queue_reset(cluster):
     with connect(list(cluster.addresses.values())) as connection:
         connection.declare_queue("some")
@@ -75,6 +76,7 @@ def test_what_one_still_has_stays_until_queue_reset(cluster):
         again.sync(10)
 
 
+@pytest.mark.hurts
 def test_what_nobody_has_is_dropped_and_its_clients_hear_it(cluster):
     with connect(list(cluster.addresses.values())) as connection:
         connection.declare_queue("none")

@@ -17,7 +17,7 @@ from mantamq.client import Connection, connect
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.frames import MembersChanged, Refused
 
-from tests.cluster.conftest import GONE_S, ray_children
+from tests.cluster.shared import GONE_S, ray_children
 from tests.cluster.test_reconnect import Consumer, Producer, wait_until
 from tests.cluster.wire import RawClient
 

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.actors.cluster import start_cluster
 from mantamq.client import Empty, InUse, NotEmpty, NotFound, Queue, connect
 
 TRIES = 100
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with start_cluster(brokers=3, address="local") as running:
-        yield running
 
 
 @pytest.mark.parametrize("mode", ["consume", "browse"])

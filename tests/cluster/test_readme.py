@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick_java import OPTIONS
 from tests.readme import blocks, commands, text
 
 BLOCK_S = 90
@@ -25,7 +26,7 @@ NOT_RUN = {
 def environment(home: Path) -> dict[str, str]:
     bin = Path(sys.executable).parent
     gone = ("MANTAMQ_TOKEN", "MANTAMQ_EVENTS", "RAY_ADDRESS")
-    kept = {name: value for name, value in os.environ.items() if name not in gone}
+    kept = OPTIONS | {name: value for name, value in os.environ.items() if name not in gone}
     return kept | {
         "MANTAMQ_HOME": str(home / "home"),
         "COLUMNS": "80",

@@ -6,8 +6,8 @@ import pytest
 from mantamq.actors.cluster import start_cluster
 from mantamq.actors.local_ray import wait_gone
 
-from tests.cluster.conftest import ray_children
 from tests.cluster.ray_nodes import RayNodes
+from tests.cluster.shared import ray_children
 from tests.cluster.wire import RawClient
 
 

@@ -10,9 +10,10 @@ import pytest
 import ray
 from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
 from mantamq.actors.local_ray import wait_gone
+from mantamq.client import Unauthorized, connect
 from mantamq.protocol.errors import LocalError
 
-from tests.cluster.conftest import ray_children
+from tests.cluster.shared import ray_children
 from tests.cluster.wire import RawClient
 
 
@@ -34,6 +35,10 @@ def test_it_starts_works_and_leaves_no_process() -> None:
         )
         assert all(psutil.Process(pid).nice() == 0 for pid in pids.values())
 
+        with pytest.raises(Unauthorized):
+            connect(cluster.nearest(), token="wrong")
+        with connect(cluster.nearest(), token="open sesame") as connection:
+            assert connection.members == cluster.addresses
         with (
             RawClient(cluster.addresses["b1"], cluster.token) as one,
             RawClient(cluster.addresses["b3"], cluster.token) as two,

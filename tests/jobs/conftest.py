@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from mantamq.jobs import events as job_events
 from mantamq.jobs import session as sessions
 from mantamq.jobs.session import Session
 from mantamq.protocol.event_table import Row
+
+from tests.quick_java import OPTIONS
+
+for name, value in OPTIONS.items():
+    os.environ.setdefault(name, value)
 
 
 @pytest.fixture(scope="session")

@@ -198,6 +198,24 @@ def test_ctrl_c_is_one_line_and_code_130(run: Run, monkeypatch: pytest.MonkeyPat
     assert run("queue", "list") == Ran(130, "", "mantamq: interrupted\n")
 
 
+@pytest.mark.parametrize("error", [None, LocalError("no"), KeyboardInterrupt()], ids=["well", "trouble", "ctrl-c"])
+def test_a_ray_that_was_joined_is_left_before_the_program_ends(
+    run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, error: BaseException | None
+) -> None:
+    left: list[str] = []
+
+    def joins(*_: object) -> Any:
+        ray = SimpleNamespace(is_initialized=lambda: not left, shutdown=lambda: left.append("ray"))
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        if error is not None:
+            raise error
+        return connect(broker.address)
+
+    monkeypatch.setattr("mantamq.client.cli_wiring.connection", joins)
+    assert run("queue", "list").code == (0 if error is None else 1 if isinstance(error, LocalError) else 130)
+    assert left == ["ray"]
+
+
 def test_the_version(run: Run) -> None:
     version = importlib.metadata.version("mantamq")
     assert run("--version").out == f"mantamq {version}\n"
