@@ -1,4 +1,5 @@
-"""Rejected messages on their way to the alternate exchange: a large batch goes in pieces, one after the other.
+"""Rejected messages on their way to the alternate exchange: a large batch goes in pieces, one after the other, and what
+is rejected behind it waits until the last of them has left: all come in the order in which they were rejected.
 
 A piece is a function of the batch alone, and so is its name: whoever finishes what another began asks for the same
 pieces under the same names, and each is enqueued once.
@@ -54,13 +55,24 @@ class Burials:
 
     def bury(self, hosted: Hosting, index: int) -> None:
         """Ask for copies of the batch that event `index` rejected; of a large one piece by piece."""
-        if index not in hosted.buried:
-            self._bury_piece(hosted, index, 0)
+        if index in hosted.buried or index in hosted.unburied:
+            return
+        hosted.unburied.append(index)
+        self._next(hosted)
+
+    def _next(self, hosted: Hosting) -> None:
+        """Ask for what waits, as long as nothing before it has further pieces."""
+        while hosted.unburied and not hosted.in_pieces:
+            self._bury_piece(hosted, hosted.unburied.popleft(), 0)
 
     def _bury_piece(self, hosted: Hosting, index: int, number: int) -> None:
-        hosted.buried[index] = number
         state = hosted.state
-        blobs, _ = piece(state, index, number)
+        if index not in state.batches:  # another has seen to it
+            hosted.in_pieces = 0
+            return
+        hosted.buried[index] = number
+        blobs, more = piece(state, index, number)
+        hosted.in_pieces = index if more else 0
         self.machine.send(self.machine.broker, Bury(state.id, piece_name(index, number), state.alternate, blobs))
 
     def interred(self, frame: Interred) -> None:
@@ -68,10 +80,11 @@ class Burials:
         number, index = divmod(frame.id, PIECES_FROM)
         if hosted is None or hosted.buried.get(index) != number:
             return
+        if hosted.in_pieces == index:
+            self._bury_piece(hosted, index, number + 1)
+            self._next(hosted)
         if index not in hosted.state.batches:
             del hosted.buried[index]
-        elif piece(hosted.state, index, number)[1]:
-            self._bury_piece(hosted, index, number + 1)
-        else:
+        elif hosted.buried[index] == number:
             del hosted.buried[index]
             self.machine.submit(hosted, Buried(index), None)

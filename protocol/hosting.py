@@ -69,6 +69,7 @@ class Hosting:
         "dispatcher",
         "eager",
         "expiries",
+        "in_pieces",
         "interested",
         "joined",
         "keeper",
@@ -81,6 +82,7 @@ class Hosting:
         "settling",
         "state",
         "unapplied",
+        "unburied",
         "update",
         "updated",
         "updates",
@@ -107,6 +109,8 @@ class Hosting:
         self.purges: list[QueueCommand] = []
         self.expiries: list[tuple[int, int]] = []  # heap of (expires_ms, position)
         self.buried: dict[int, int] = {}  # batch whose copies have been asked for -> which piece of it is on its way
+        self.in_pieces = 0  # the batch of which there are further pieces, 0 for none
+        self.unburied: deque[int] = deque()  # batches that wait for those
         self.update: Updatee | None = None  # under way to us
         self.updates: dict[str, Updater] = {}  # under way from us, by peer
         self.updated: Updatee | None = None  # the last one to us

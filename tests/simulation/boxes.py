@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 TTL_S = (None, None, None, None, 0, 0.02, 0.2, 3, 600, 86_400)
 PRIORITIES = (None, None, None, 0, 4, 9)
 PROPERTIES = (None, None, {}, {"c": 1}, {"c": 1, "d": "x"}, {"d": "y"})
+ANSWERS = ((None, None), (None, None), ("c1", None), ("c2", "answers"), (None, "answers"))
+"""correlation_id, reply_to"""
+KINDS = ((None, None), (None, None), ("text/plain", None), (None, "m"), ("application/json", "m"))
+"""content_type, message_id"""
 HEADERS = "amq.match"
 """The exchange that routes by properties."""
+BY_HEADERS = frozenset((HEADERS, "picky", "wide"))
+"""It, and those that ask it where they find no queue."""
 KEYS = ("x", "x.y", "x.y.z", "y")
 
 ALL_AT_ONCE = 0.05
@@ -49,7 +55,7 @@ class Outbox:
         self.core: SenderCore | None = None
         self.number = 0
         self.keyed = target is None
-        self.headers = exchange == HEADERS
+        self.headers = exchange in BY_HEADERS
         self.closing = False
         self.code = ""
         self.failed: list[tuple[list[int], str]] = []
@@ -116,9 +122,10 @@ class Outbox:
             body += bytes(rng.choice(self.user.ledger.padding))
         message: Message | bytes = body
         if not plain or self.keyed or self.headers:
+            subject = rng.choice(KEYS) if self.keyed or rng.random() < 0.1 else None
             message = Message(
-                body, rng.choice(KEYS) if self.keyed else None, rng.choice(PROPERTIES), rng.choice(TTL_S),
-                rng.choice(PRIORITIES), durable=rng.random() < 0.1, message_id=rng.choice([None, None, "m"]),
+                body.decode() if rng.random() < 0.2 else body, subject, rng.choice(PROPERTIES), rng.choice(TTL_S),
+                rng.choice(PRIORITIES), *rng.choice(ANSWERS), rng.random() < 0.1, *rng.choice(KINDS),
             )  # fmt: skip
         # In the ledger first: it may leave at once.
         self.number = number

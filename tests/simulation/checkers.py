@@ -411,9 +411,12 @@ class Watcher:
         if self._wirings.setdefault(machine.keeper.commit, digest) != digest:
             raise Violation(f"I16: {name} and another broker have different wirings at {machine.keeper.commit}")
         if machine.keeper.commit == self.commits.get(events.CLUSTER, 0):
-            found = ({q.name: q.id for q in machine.wiring.queues()}, {e.name: e.type for e in machine.wiring.exchanges()},
+            exchanges, queues = machine.wiring.exchanges(), machine.wiring.queues()
+            found = ({q.name: q.id for q in queues}, {q.name: (q.arguments, q.durable, q.alternate) for q in queues},
+                     {e.name: e.type for e in exchanges}, {e.name: e.alternate for e in exchanges if e.alternate},
                      {(b.exchange, b.queue, b.key) for b in machine.wiring.bindings()})  # fmt: skip
-            wanted = (self.wiring.ids, self.wiring.exchanges, self.wiring.bindings)
+            wiring = self.wiring
+            wanted = (wiring.ids, wiring.defined, wiring.exchanges, wiring.alternates, wiring.bindings)
             if found != wanted:
                 raise Violation(f"I16: the wiring of {name} is {found}, the model's is {wanted}")
         for origin, number in self.unanswered:

@@ -21,6 +21,7 @@ from . import (
     mutants_losses,
     mutants_membership,
     mutants_recovery,
+    mutants_routes,
     mutants_truth,
     workload,
 )
@@ -36,7 +37,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     **{name: (plant, None) for name, plant in mutants_losses.ALL.items()},
     **{
         name: (plant, None)
-        for module in (mutants, mutants_clients, mutants_membership, mutants_truth)
+        for module in (mutants, mutants_clients, mutants_membership, mutants_routes, mutants_truth)
         for name, plant in module.ALL.items()
     },
     **{

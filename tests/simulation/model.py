@@ -194,6 +194,7 @@ class ModelWiring:
         self.ids: dict[str, str] = {}
         self.defined: dict[str, tuple[Any, ...]] = {}
         self.every: dict[str, list[str]] = {}
+        self.alternates: dict[str, str] = {}  # exchange -> who gets what it finds no queue for
         self.exchanges = {"": "direct", "amq.direct": "direct", "amq.fanout": "fanout", "amq.headers": "headers",
                           "amq.match": "headers", "amq.topic": "topic"}  # fmt: skip
         self.bindings: set[tuple[str, str, str]] = set()
@@ -224,9 +225,15 @@ class ModelWiring:
                 for name in [name for name, id in self.ids.items() if id == event.queue]:
                     self.apply(events.DeleteQueue(name), index)
             case events.DeclareExchange():
-                self.exchanges.setdefault(event.name, event.type)
+                named = not event.alternate or event.alternate in self.exchanges
+                if event.name not in self.exchanges and named:
+                    self.exchanges[event.name] = event.type
+                    if event.alternate:
+                        self.alternates[event.name] = event.alternate
             case events.DeleteExchange():
-                if self.exchanges.pop(event.name, None):
+                used = [*self.alternates.values(), *(alternate for _, _, alternate in self.defined.values())]
+                if event.name not in used and self.exchanges.pop(event.name, None):
+                    self.alternates.pop(event.name, None)
                     self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
             case events.Bind():
                 if event.exchange in self.exchanges and event.queue in self.ids:
@@ -287,13 +294,22 @@ class ModelWiring:
         }
 
     def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> list[str]:
-        """Names of the queues a message goes to (no alternates of exchanges: the workload has none)."""
+        """Names of the queues a message goes to. Where an exchange finds none, its alternate is asked."""
+        names = self._found(exchange, key, headers or {})
+        asked = [exchange]
+        while not names and exchange in self.alternates and self.alternates[exchange] not in asked:
+            exchange = self.alternates[exchange]
+            asked.append(exchange)
+            names = self._found(exchange, key, headers or {})
+        return names
+
+    def _found(self, exchange: str, key: str, headers: dict[str, Any]) -> list[str]:
         if exchange == "":
             return [key] if key in self.ids else []
         kind = self.exchanges.get(exchange, "")
         if kind == "headers":
             places = [place for place in self.bindings if place[0] == exchange]
-            return sorted({place[1] for place in places if _has(self.arguments[place], headers or {})})
+            return sorted({place[1] for place in places if _has(self.arguments[place], headers)})
         return sorted(
             {queue for name, queue, pattern in self.bindings if name == exchange and _matches(kind, pattern, key)}
         )

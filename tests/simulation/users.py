@@ -13,6 +13,7 @@ from typing import Any
 
 from mantamq.client.conversation import Conversation
 from mantamq.client.errors import ConnectionLost, MantaError
+from mantamq.client.management import _Ask
 from mantamq.client.patience import LOOK_S
 from mantamq.client.reconnect import Search
 from mantamq.protocol.frames import (
@@ -92,6 +93,11 @@ class User:
     @property
     def opened(self) -> bool:
         return self.conversation.opened is not None
+
+    @property
+    def idle(self) -> bool:
+        """Nothing that it asked for is under way."""
+        return not self._tasks
 
     def links(self) -> list[Outbox | Inbox]:
         return [*self.outboxes.values(), *self.inboxes.values()]
@@ -322,6 +328,10 @@ class User:
     def command(self, what: str, /, **arguments: Any) -> None:
         if not self.over:
             self.start(self._command(what, arguments))
+
+    def ask(self, ask: _Ask[Any]) -> None:
+        """As the drivers' management methods."""
+        self.command(ask.name, **ask.arguments)
 
     def _command(self, what: str, arguments: dict[str, Any]) -> Task:
         conversation = self.conversation

@@ -8,11 +8,13 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mantamq.client.management import _declare_queue
 from mantamq.protocol import flow, saying
 from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
 from mantamq.protocol.limits import DEFAULT, Limits
 
-from . import sizes
+from . import alternates, sizes
+from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
 from .clients import Client, Item, Link
@@ -99,6 +101,7 @@ class Story:
         if self.faults is not None:
             self.faults.voters, self.faults.deleted = self.watch.voters, self.watch.gone
         self.deliveries = Deliveries(self.world, self.watch)
+        self.alternates = Alternates(self.world, self.watch)
         self.drains = Drains(self.world, self.watch, self.deliveries)
         self.routes = Routes(self.world)
         self.conditions = Conditions(self.world, self.watch)
@@ -176,6 +179,13 @@ class Story:
         admin = self.client()
         admin.command("declare_queue", name="dead")
         admin.command("bind", exchange="amq.fanout", queue="dead")
+        keeper = self.user(True)
+        self.until(
+            lambda: keeper.opened and all(reply is not None for reply in admin.replies.values()),
+            "there is a queue for the rejected",
+        )
+        alternates.declare_grave(keeper)
+        self.until(lambda: keeper.idle, "there is an exchange for the rejected")
         self.queues = ["dead", *(f"q{i}" for i in range(rng.choice([1, 2, 3])))]
         for name in self.queues[1:]:
             self._declare_rivals(name)
@@ -195,6 +205,8 @@ class Story:
             admin.command("bind", exchange="everybody", queue=SINGLE)
             admin.command("bind", exchange="topics", queue=SINGLE, key="x.y")
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
+        alternates.declare(keeper, self.queues)
+        self.until(lambda: keeper.idle, "exchanges have their alternates")
         if SINGLE in self.watch.wiring.ids:
             self.singles = Singles(self.world, self.watch)
             self.single = self.user(True)
@@ -207,7 +219,7 @@ class Story:
     def _declare_rivals(self, name: str) -> None:
         """The same name on several brokers at once, now and then with another definition: one of them wins."""
         rng = self.rng
-        alternate = rng.choice(["", "amq.fanout"])
+        alternate = rng.choice(["", "amq.fanout", alternates.GRAVE])
         asked: list[tuple[Client, int, int]] = []
         for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())])):
             client = self.client(broker)
@@ -236,14 +248,14 @@ class Story:
         client = self.client()
         for _ in range(rng.choice([1, 2])):
             exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
-                                        *[("", name) for name in self.queues[1:] * 2]])  # fmt: skip
+                                        (alternates.PICKY, "none"), (alternates.WIDE, None), *[("", name) for name in self.queues[1:] * 2]])  # fmt: skip
             client.attach_sender(exchange, key, rng.random() < 0.3)
 
     def _user_sends(self, user: User) -> None:
         rng = self.rng
         direct = [("", name) for name in [*self.queues[1:] * 2, *[SINGLE] * (self.single is not None)]]
         exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
-                                    ("everybody", ""), (HEADERS, ""), (HEADERS, None), *direct, *direct])  # fmt: skip
+                                    ("everybody", ""), (HEADERS, ""), (HEADERS, None), *alternates.SENT_TO, *direct, *direct])  # fmt: skip
         limit_s = rng.choice([None, 60, 60, 0.3, 1, 3])
         user.sender(exchange, key, rng.choice([1, 5, 50, CAPACITY]), limit_s, rng.random() < 0.3)
 
@@ -361,7 +373,11 @@ class Story:
         if what < 0.2:
             self._temporaries += 1
             name = f"t{self._temporaries}"
-            client.command("declare_queue", name=name, alternate=rng.choice(["", "amq.fanout"]))
+            alternate, durable = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
+            if isinstance(client, User):
+                client.ask(_declare_queue(name, durable, alternate, rng.choice([None, {"mine": 1}]), False))
+            else:
+                client.command("declare_queue", name=name, alternate=alternate)
             self.temporary.append(name)
         elif what < 0.4 and self.temporary:
             name = rng.choice(self.temporary)
@@ -396,6 +412,8 @@ class Story:
             client.command("delete_queue", name=name)
         elif what < 0.7:
             self._manage_exchanges(client if isinstance(client, Client) else self.client())
+        elif what < 0.75 and isinstance(client, User):
+            alternates.declare_again(client, rng)
         elif what < 0.85:
             client.command("purge", name=rng.choice(self.queues + self.temporary), count=rng.choice([0, 1, 5]))
         else:
@@ -412,7 +430,7 @@ class Story:
             self._temporaries += 1
             self.exchanges.append(name := f"e{self._temporaries}")
             self.deliveries.passing.add(name)
-            client.command("declare_exchange", name=name, type="fanout")
+            client.command("declare_exchange", name=name, type="fanout", alternate=rng.choice(["", *self.exchanges]))
             client.command("bind", exchange=name, queue=self.queues[1])
             client.attach_sender(name, "x")
 
@@ -604,6 +622,7 @@ class Story:
         self.watch.finish()
         self.deliveries.finish()
         self.flows.finish()
+        self.alternates.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].transfers.uncommitted_bytes:
                 raise Violation(

@@ -91,8 +91,8 @@ def test_a_large_message_for_many_queues(small):
     assert all(state.available.count == 1 for name in names for state in cluster.queue_states(name))
 
 
-def test_a_large_batch_is_rejected(small):
-    """Its copies go to the alternate exchange in pieces, each once, in order."""
+def rejected(batches: int) -> tuple[MortalCluster, list[Bury]]:
+    """Seven messages, of which no two fit into a piece, are rejected in so many batches at once; what was asked for."""
     cluster = MortalCluster()
     client = cluster.client("b1")
     client.command("declare_queue", name="dead")
@@ -104,12 +104,22 @@ def test_a_large_batch_is_rejected(small):
         cluster.pass_time(10)
     client.send(AttachReceiver(2, "q"), Flow(2, 100))
     cluster.pass_time(100)
-    deliveries = client.take(Delivery)
-    runs = [n for d in deliveries for n in (d.acquisition, d.ranges[0], d.ranges[-1])]
+    runs = [(d.acquisition, d.ranges[0], d.ranges[-1]) for d in client.take(Delivery)]
     cluster.traffic.clear()
-    client.send(Dispose(2, 1, REJECT, runs))
-    cluster.pass_time(100)
-    buried = [frame for _, _, frame in cluster.traffic if isinstance(frame, Bury)]
+    held = cluster.hold(Bury)
+    for batch in range(batches):
+        part = runs[batch * 4 : batch * 4 + 4] if batches > 1 else runs
+        client.send(Dispose(2, batch + 1, REJECT, [n for run in part for n in run]))
+        cluster.pass_time(100)
+    cluster.let_go(held)
+    cluster.pass_time(200)
+    return cluster, [frame for _, _, frame in cluster.traffic if isinstance(frame, Bury)]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_large_batch_is_rejected(small, batches):
+    """Its copies go to the alternate exchange in pieces, each once, in order; what is rejected behind it comes behind."""
+    cluster, buried = rejected(batches)
     assert len(buried) == 7 and all(sum(map(len, one.blobs)) <= 64 * KIB for one in buried)
     for state in cluster.queue_states("dead"):
         assert [state.blobs[p][0] for p in sorted(state.blobs)] == [1, 2, 3, 4, 5, 6, 7]

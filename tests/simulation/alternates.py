@@ -1,0 +1,135 @@
+"""Where an exchange finds no queue, its alternate is asked: what comes so, and what is rejected, comes once and in order.
+
+A message is in the queues that its exchange, or else the first of the alternates that finds any, is bound to, and in no
+other. What one sender sends is in the order of its numbers in every queue, by whatever exchange it came. What is rejected
+at one broker comes to the alternate as it was rejected: batch after batch, each in its order.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from mantamq.client.management import _bind, _declare_exchange, _declare_queue
+from mantamq.protocol import events
+from mantamq.protocol.frames import AttachSender, Transfer
+
+from .boxes import HEADERS
+from .checkers import Watcher
+from .model import ModelQueue, Violation, each
+from .users import User
+from .world import World
+
+GRAVE, PICKY, WIDE, NOBODYS = "grave", "picky", "wide", "nobodys"
+FIXED = frozenset((PICKY, WIDE, NOBODYS, "topics", "everybody", "amq.direct", HEADERS))
+"""Exchanges whose bindings stay as they are."""
+SENT_TO = ((PICKY, "k"), (PICKY, "none"), (PICKY, None), (WIDE, "x.y"), (WIDE, None), (NOBODYS, ""))
+PIECES = 1 << 44
+PASSIVE = "nothing-of-that-name"
+
+
+def declare_grave(user: User) -> None:
+    """Rejected messages of q0 go to "dead" directly, those of others by the alternate's alternate."""
+    user.ask(_declare_exchange(GRAVE, "direct", False, "amq.fanout", None, False))
+    user.ask(_bind(GRAVE, "dead", "q0", None))
+
+
+def declare(user: User, queues: list[str]) -> None:
+    """An exchange that finds nothing, one that finds little, and one that asks it: the last looks at properties."""
+    user.ask(_declare_exchange(NOBODYS, "fanout", False, "everybody", None, False))
+    user.ask(_declare_exchange(PICKY, "direct", True, HEADERS, {"mine": 1}, False))
+    user.ask(_bind(PICKY, queues[-1], "k", None))
+    user.ask(_declare_exchange(WIDE, "topic", False, PICKY, None, False))
+    user.ask(_bind(WIDE, queues[1], "x.y", None))
+
+
+def declare_again(user: User, rng: random.Random) -> None:
+    """What is there stays as it is, whoever makes sure of it; who only asks makes nothing."""
+    name = rng.choice([PASSIVE, "dead"])
+    user.ask(_declare_queue(name, False, "", None, name == PASSIVE or rng.random() < 0.5))
+    user.ask(_declare_exchange(rng.choice([PICKY, PASSIVE]), "direct", True, "", {"mine": 1}, True))
+
+
+class Alternates:
+    """Watches senders and the committed log.
+
+    Attributes:
+        routed: messages that came to a queue by an exchange; buried: batches of rejected ones that came.
+    """
+
+    def __init__(self, world: World, watch: Watcher) -> None:
+        self.watch = watch
+        self.routed = self.buried = 0
+        self._exchanges: dict[tuple[str, int], tuple[str, str | None]] = {}
+        self._routes: dict[str, dict[int, list[str]]] = {}  # sender's name in the log -> number -> ids of its queues
+        self._came: dict[
+            tuple[str, str, int], list[bytes]
+        ] = {}  # (queue, where it was rejected, batch) -> what has come
+        self._last: dict[
+            tuple[str, str], int
+        ] = {}  # (queue, sender or broker that rejected) -> the last number or batch
+        world.watch(sent={AttachSender: self._attaches, Transfer: self._transferred})
+        watch.before_commit.append(self._committing)
+
+    def _attaches(self, source: str, target: str, frame: AttachSender) -> None:
+        self._exchanges[source, frame.handle] = frame.exchange, frame.key
+
+    def _transferred(self, source: str, target: str, frame: Transfer) -> None:
+        exchange, key = self._exchanges[source, frame.handle]
+        if exchange not in FIXED:
+            return
+        routes = self._routes.setdefault(f"{source.partition('~')[0]}/{frame.handle}", {})
+        for index in range(len(frame.blobs)):
+            keys, headers = frame.keys, frame.headers
+            names = self.watch.wiring.route(
+                exchange, keys[index] if keys else key or "", headers[index] if headers else None
+            )
+            routes[frame.first + index] = [self.watch.wiring.ids[name] for name in names]
+
+    def _committing(self, stream: str, event: events.AnyEvent, model: ModelQueue) -> None:
+        if not isinstance(event, events.Enqueue):
+            return
+        if "@" in event.client:
+            self._burying(stream, event, model)
+            return
+        seen, routes = model.seen.get(event.client, ()), self._routes.get(event.client)
+        new = [number for number in each(event.numbers) if number not in seen]
+        if not new:
+            return
+        last = self._last.get((stream, event.client), 0)
+        if new[0] <= last or new != sorted(new):
+            raise Violation(f"{stream}: numbers {new[:5]} of {event.client} come behind {last}")
+        self._last[stream, event.client] = new[-1]
+        if routes is not None:
+            self.routed += len(new)
+            strays = [number for number in new if stream not in routes[number]]
+            if strays:
+                raise Violation(
+                    f"{stream}: {strays[:5]} of {event.client} are here, and belong to {routes[strays[0]] or 'nobody'}"
+                )
+
+    def _burying(self, stream: str, event: events.Enqueue, model: ModelQueue) -> None:
+        if model.seen.get(event.client):
+            return
+        source, _, name = event.client.rpartition("@")
+        index = int(name) % PIECES  # a large batch comes in pieces
+        rejected: Any = self.watch.models[source].batches.get(index) if source in self.watch.models else None
+        if rejected is None:
+            return  # a replica may apply it before anybody is told that it is committed
+        broker, positions = rejected
+        came = self._came.setdefault((stream, source, index), [])
+        came += event.blobs
+        if came != [self.watch.models[source].blobs[position] for position in positions[: len(came)]]:
+            raise Violation(f"{stream}: batch {index} of {source} comes in another order than it was rejected in")
+        place = (stream, f"{source} {broker}")
+        if index < self._last.get(place, 0):
+            raise Violation(
+                f"{stream}: batch {index} of {source}, rejected at {broker}, comes behind {self._last[place]}"
+            )
+        self._last[place] = index
+        self.buried += 1
+
+    def finish(self) -> None:
+        wiring = self.watch.wiring
+        if PASSIVE in wiring.every or PASSIVE in wiring.exchanges:
+            raise Violation(f"{PASSIVE} was only asked for, and is declared")

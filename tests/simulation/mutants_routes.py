@@ -1,0 +1,91 @@
+"""Bugs of routing and of rejected messages planted on purpose, as in `mutants.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from mantamq.protocol import commands
+from mantamq.protocol.burying import Burials
+from mantamq.protocol.frames import Bury
+from mantamq.protocol.replica import ReplicaMachine
+from mantamq.protocol.wiring import Wiring
+
+Patch = pytest.MonkeyPatch
+
+
+def alternates_get_all(patch: Patch) -> None:
+    """What an exchange finds a queue for goes to its alternate as well."""
+    route = Wiring._route
+
+    def generous(self: Any, name: str, key: str, headers: Any) -> Any:
+        found = route(self, name, key, headers)
+        exchange = self._exchanges.get(name)
+        if exchange is not None and exchange.definition.alternate:
+            found = tuple(dict.fromkeys((*found, *route(self, exchange.definition.alternate, key, headers))))
+        return found
+
+    patch.setattr(Wiring, "_route", generous)
+
+
+def the_alternate_of_an_alternate_is_not_asked(patch: Patch) -> None:
+    route = Wiring._route
+
+    def lazy(self: Any, name: str, key: str, headers: Any) -> Any:
+        exchange = self._exchanges.get(name)
+        alternate = exchange.definition.alternate if exchange is not None else ""
+        found = route(self, name, key, headers)
+        known = {self._by_id[id].name for id in found}
+        if alternate and not known.intersection(self._bound(exchange, key, headers)):
+            other = self._exchanges[alternate]
+            return tuple(id for id in found if self._by_id[id].name in self._bound(other, key, headers))
+        return found
+
+    patch.setattr(Wiring, "_route", lazy)
+
+
+def nobody_asks_whether_an_alternate_looks_at_properties(patch: Patch) -> None:
+    patch.setattr(Wiring, "needs_headers", lambda self, name: self.exchange(name).type == "headers")
+
+
+def rejected_batches_overtake_each_other(patch: Patch) -> None:
+    """A large batch is on its way in pieces, and what was rejected behind it goes between them."""
+    after = Burials._next
+
+    def hasty(self: Any, hosted: Any) -> None:
+        in_pieces, hosted.in_pieces = hosted.in_pieces, 0
+        while hosted.unburied:
+            hosted.in_pieces = 0
+            after(self, hosted)
+            in_pieces = in_pieces or hosted.in_pieces
+        hosted.in_pieces = in_pieces
+
+    patch.setattr(Burials, "_next", hasty)
+
+
+def a_rejected_batch_is_turned_round(patch: Patch) -> None:
+    send = ReplicaMachine.send
+
+    def turned(self: Any, peer: str, frame: Any) -> None:
+        send(self, peer, msgspec.structs.replace(frame, blobs=frame.blobs[::-1]) if type(frame) is Bury else frame)
+
+    patch.setattr(ReplicaMachine, "send", turned)
+
+
+def who_only_asks_declares(patch: Patch) -> None:
+    """A passive declare of what is not there makes it."""
+    declare, kind = commands._COMMANDS["declare_exchange"]
+
+    def eager(self: Any, answer: Any, arguments: Any) -> None:
+        declare(self, answer, msgspec.structs.replace(arguments, passive=False))
+
+    patch.setitem(commands._COMMANDS, "declare_exchange", (eager, kind))
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function) and getattr(function, "__module__", "") == __name__ and not name.startswith("_")
+}
