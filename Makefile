@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
+# Each of a cluster's processes would compile the sources anew, and the tests start hundreds of them.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo test check compat hosts hosts-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
@@ -85,4 +87,5 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## Remove what was made
+	find actors benchmarks client jobs protocol store tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(VENV) .compat build *.egg-info .pytest_cache .ruff_cache .hypothesis
