@@ -39,12 +39,16 @@ def options(number: int) -> dict[str, Any]:
     """What a numbered message carries beside its body: it must come as it was sent, whoever was lost on the way. Nothing
     here lets it expire in the course of a run."""
     kinds: list[dict[str, Any]] = [{}, {}, {"ttl": LONG_S}, {"priority": number % 10}, {"properties": {"number": number}},
-                                   {"subject": f"s{number}", "message_id": str(number), "ttl": 3600.5}]  # fmt: skip
+                                   {"subject": f"s{number}", "message_id": str(number), "ttl": 3600.5},
+                                   {"correlation_id": f"c{number}", "reply_to": "answers", "durable": True},
+                                   {"content_type": "application/octet-stream"}]  # fmt: skip
     return kinds[number % len(kinds)]
 
 
 def as_sent(message: Any, number: int) -> bool:
     """Whether a message that came carries what `options` said."""
     wanted = options(number)
-    names = ("subject", "properties", "ttl", "priority", "message_id")
-    return all(getattr(message, name) == wanted.get(name) for name in names)
+    names = ("subject", "properties", "ttl", "priority", "message_id", "correlation_id", "reply_to", "content_type")
+    return message.durable == wanted.get("durable", False) and all(
+        getattr(message, name) == wanted.get(name) for name in names
+    )

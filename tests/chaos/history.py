@@ -381,6 +381,49 @@ def _ordered(facts: _Facts, lower: Delivery, higher: Delivery) -> bool:
     return first.link is second.link or (first.outcome == COMPLETED and first.done < second.sent)
 
 
+def _within_the_window(facts: _Facts) -> None:
+    """Whoever bounds what is not settled is given no more."""
+    for delivery in facts.history.deliveries:
+        if delivery.over:
+            facts.say.found("window", f"{delivery} of {delivery.queue} is more than its link was to be given")
+
+
+def _browsed(facts: _Facts) -> None:
+    """A browser sees each message once, in the queue's order, as it was sent. Of a queue that nobody has taken anything
+    from while it looked, it sees all that was complete when it began."""
+    say = facts.say
+    taken: dict[str, float] = {}  # queue -> when the first was taken
+    for link in facts.history.links.values():
+        if link.role == "receiver":
+            taken[link.queue] = min(taken.get(link.queue, NEVER), link.opened)
+    places = {(queue, *rest): deliveries[0].position for (queue, *rest), deliveries in facts.of.items()}
+    for browse in facts.history.browses:
+        queue, name = (
+            browse.link.queue,
+            f"{browse.link.id}, which browses {browse.link.queue} from {browse.began:.3f} on,",
+        )
+        if browse.damaged:
+            say.found("damaged", f"{name} sees a damaged message")
+        for before, after in pairwise(browse.seen):
+            say.counts["browse order checks"] += 1
+            if after[0] <= before[0]:
+                say.found("browse", f"{name} sees {after} after {before}")
+        for position, producer, number in browse.seen:
+            transfer = facts.transfer((queue, producer, number))
+            if transfer is None or transfer.sent > browse.t or transfer.outcome == FAILED:
+                say.found("phantom", f"{name} sees number {number} of {producer}, which was not sent, or refused")
+            elif places.get((queue, producer, number), position) != position:
+                say.found("place", f"{name} sees number {number} of {producer} at {position}; it is elsewhere")
+        if browse.whole and browse.t < taken.get(queue, NEVER):
+            seen = {(producer, number) for _, producer, number in browse.seen}
+            for (of, producer), mine in facts.history.transfers.items():
+                for number, transfer in mine.items() if of == queue else ():
+                    if transfer.done < browse.began and transfer.outcome == COMPLETED:
+                        say.counts["browse loss checks"] += 1
+                        if (producer, number) not in seen:
+                            say.found("browse", f"{name} does not see number {number} of {producer}, complete before")
+
+
 def _strict(facts: _Facts) -> None:
     """Without faults nothing is unknown, nothing breaks, and nothing comes twice unless somebody gave it back."""
     history, say = facts.history, facts.say
@@ -409,5 +452,5 @@ def _name(message: Message) -> str:
 
 RULES: tuple[Callable[[_Facts], None], ...] = (
     _log, _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
-    _in_order_to_the_only_one,
+    _in_order_to_the_only_one, _within_the_window, _browsed,
 )  # fmt: skip

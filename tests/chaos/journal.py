@@ -3,11 +3,12 @@
 Times are seconds of the machine's monotonic clock, the same for all processes of one machine. A client writes *before*
 it asks for something (``sent``) and *after* it knows (every other outcome), so that the truth lies between the two.
 
-    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver", "broker", "at"?}
+    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver" | "browser", "broker", "at"?}
     {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | failed | unknown}
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject,
                 "outcome": sent | completed | lost | unknown}
+    {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
     {"op": "drained", "t", "client", "queue"}
     {"op": "done",    "t", "client"}
@@ -16,7 +17,8 @@ A producer is the client that sends; its numbers count from 1 in each queue. `co
 delivered before, as it says itself (0: not redelivered). `since` is a moment at which the client held no fetched or
 prefetched message of this link and had read its socket empty: the delivery arrived after it. `of` is the queue the body
 names. `at` is a time before the link was really opened, when that is not `t`: a client that finds another broker by itself
-tells only afterwards. What is rejected in queue q goes to queue q.dead, under the producer and number it had.
+tells only afterwards. A `browse` is told at its end: what was seen from the head of the queue on, in that order, and
+whether the cluster has said that there was no more. `over`: more were held than the window that was asked for. What is rejected in queue q goes to queue q.dead, under the producer and number it had.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from typing import Any
 SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown", "lost"
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
 DEAD = ".dead"
+DRAINER = "drain"
+"""Who takes what is left when all others have ended."""
 NEVER = float("inf")
 
 
@@ -101,6 +105,7 @@ class Delivery:
     count: int
     damaged: bool
     of: str
+    over: bool = False
     kind: str = ""
     outcome: str = ""
     asked: float = NEVER
@@ -111,13 +116,26 @@ class Delivery:
         return f"{self.link.id} at {self.t:.3f} (delivered {self.count} times before{settled})"
 
 
+@dataclass(slots=True, eq=False)
+class Browse:
+    """A look at a whole queue. Attributes: began, t: times of it; whole: there was no more; seen: (position, producer,
+    number) in the order of seeing; damaged: of one of them."""
+
+    link: Link
+    began: float
+    t: float
+    whole: bool
+    seen: list[tuple[int, str, int]]
+    damaged: bool
+
+
 @dataclass
 class History:
     """All clients' logs together.
 
     Attributes:
         transfers: (queue, producer) -> number -> transfer.
-        deliveries: all, in the order of the files.
+        deliveries, browses: all, in the order of the files.
         drained: queue -> when it was last seen empty after everything.
         finished: clients whose log has its last line.
         wrong: what no honest client can have written, one sentence each.
@@ -125,6 +143,7 @@ class History:
 
     transfers: dict[tuple[str, str], dict[int, Transfer]] = field(default_factory=dict[Any, Any])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
+    browses: list[Browse] = field(default_factory=list[Browse])
     links: dict[str, Link] = field(default_factory=dict[str, Link])
     drained: dict[str, float] = field(default_factory=dict[str, float])
     clients: dict[str, float] = field(default_factory=dict[str, float])
@@ -168,7 +187,7 @@ class _Reader:
         self.orders: dict[str, int] = {}
         self.rules = {
             "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
-            "drained": self.drained, "done": self.done,
+            "browse": self.browse, "drained": self.drained, "done": self.done,
         }  # fmt: skip
 
     def line(self, line: dict[str, Any]) -> None:
@@ -228,7 +247,7 @@ class _Reader:
         order = self.orders[link.id] = self.orders.get(link.id, 0) + 1
         delivery = Delivery(
             link.queue, line["position"], line["producer"], line["number"], link, order, t, line["since"],
-            line["count"], bool(line.get("damaged")), line.get("of") or link.queue,
+            line["count"], bool(line.get("damaged")), line.get("of") or link.queue, bool(line.get("over")),
         )  # fmt: skip
         if delivery.since > t or t > link.closed:
             self.wrong(line, "this delivery is out of its link's time")
@@ -251,6 +270,14 @@ class _Reader:
                 self.wrong(line, f"the {kind} of delivery {id} was not asked for, or answered before")
             else:
                 delivery.outcome, delivery.answered = outcome, t
+
+    def browse(self, line: dict[str, Any], t: float) -> None:
+        link = self.link(line, "browser")
+        seen = [(position, producer, number) for position, producer, number in line["seen"]]
+        if not link.opened <= line["began"] <= t:
+            self.wrong(line, "this browsing is out of its link's time")
+        damaged = bool(line.get("damaged"))
+        self.history.browses.append(Browse(link, line["began"], t, line["whole"], seen, damaged))
 
     def drained(self, line: dict[str, Any], t: float) -> None:
         self.history.drained[line["queue"]] = t

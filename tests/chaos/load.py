@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mantamq.client import Connection, MantaError, Message, connect
+from mantamq.client import Connection, MantaError, Message, Session, connect
 from mantamq.client.errors import Full, Unavailable
 
 from . import body
@@ -47,11 +47,12 @@ class Task:
     """What a client is to do.
 
     Attributes:
-        client: its name. role: "sender", "receiver", or "alone": the only receiver of its queues.
+        client: its name. role: "sender", "receiver", "browser", or "alone": the only receiver of its queues.
         journal: file of its own.
         addresses: file with the brokers' addresses, a JSON map; read again before every connection.
         prefer: which of them it tries first.
         rate: messages a second a sender sends, about.
+        exchanges: its queues can be sent to by exchanges as well, see `declare`.
     """
 
     client: str
@@ -62,6 +63,7 @@ class Task:
     prefer: int
     seed: int
     rate: float = 100.0
+    exchanges: bool = False
 
 
 class Client:
@@ -161,7 +163,7 @@ class Sending(Client):
         try:
             session = connection.session()
             for queue in self.task.queues:
-                link = SendingLink(self.name_link(), queue, session.sender(queue, self._capacity()), [0])
+                link = SendingLink(self.name_link(), queue, self._sender(session, queue), [0])
                 self.journal.write("open", link=link.id, queue=queue, role="sender", broker=connection.broker)
                 links.append(link)
             until = time.monotonic() + self.random.expovariate(1 / 20)
@@ -173,8 +175,15 @@ class Sending(Client):
             for link in links:
                 self.journal.write("close", link=link.id, broken=broken)
 
-    def _capacity(self) -> int:
-        return self.random.choices((1, 10, 1000), (1, 1, 2))[0]
+    def _sender(self, session: Session, queue: str) -> Any:
+        chance = self.random
+        address = queue
+        if self.task.exchanges:
+            address = chance.choice((queue, queue, queue + BY_KEY, f"{queue}{BY_KEY}/{KEY}", f"{queue}{BY_KEY}/other"))
+        capacity = chance.choices((1, 10, 1000), (1, 1, 2))[0]
+        if chance.random() < 0.3:
+            return session.sender(address, capacity, chance.choice((None, 2.0, 60.0)), chance.random() < 0.5)
+        return session.sender(address, capacity, mandatory=chance.random() < 0.3)
 
     def _turn(self, links: list[SendingLink]) -> None:
         """A burst to one queue, or to a few at once, and all their completions."""
@@ -275,7 +284,8 @@ class Receiving(Client):
 
     def _hand(self, connection: Connection, queue: str) -> Hand:
         capacity = self.random.choice((0, 1, 20, 100, 500, 500))
-        return Hand(self.journal, self.name_link, self._ids, connection, queue, capacity)
+        bounds = capacity > 0 and self.random.random() < 0.3
+        return Hand(self.journal, self.name_link, self._ids, connection, queue, capacity, bounds=bounds)
 
     def _turn(self, hand: Hand, timeout_s: float) -> None:
         """Fetch a few, settle a few, now and then wait for the answers."""
@@ -321,7 +331,78 @@ class Alone(Receiving):
             hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
 
 
-ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving, "alone": Alone}
+class Browsing(Client):
+    """Looks at its queues from beginning to end, again and again, and takes nothing."""
+
+    def work(self, connection: Connection) -> None:
+        session = connection.session()
+        until = time.monotonic() + self.random.expovariate(1 / 25)
+        while not self.stopping.is_set() and time.monotonic() < until:
+            for queue in self.task.queues:
+                self._browse(connection, session, queue)
+            self.stopping.wait(self.random.uniform(1, 5))
+
+    def _browse(self, connection: Connection, session: Session, queue: str) -> None:
+        link = self.name_link()
+        self.journal.write("open", link=link, queue=queue, role="browser", broker=connection.broker)
+        began, seen, damaged, whole = time.monotonic(), list[tuple[int, str, int]](), False, False
+        broken = True
+        try:
+            for message in self._messages(session, queue):
+                found = body.read(message.body)
+                if found.producer != body.FLEETING:
+                    seen.append((message.position, found.producer, found.number))
+                    damaged = damaged or found.damaged or not body.as_sent(message, found.number)
+                if self.stopping.is_set() or time.monotonic() > began + PATIENCE_S:
+                    break
+            else:
+                whole = True
+            broken = False
+        finally:
+            more = {"damaged": True} if damaged else {}
+            self.journal.write("browse", link=link, began=began, whole=whole and self._to_the_end, seen=seen, **more)
+            self.journal.write("close", link=link, broken=broken)
+
+    def _messages(self, session: Session, queue: str) -> Iterator[Message]:
+        capacity = self.random.choice((0, 1, 50, 1000))
+        self._to_the_end = self.random.random() < 0.7
+        if self._to_the_end:
+            yield from session.browse(queue, capacity)
+            return
+        with session.receiver(
+            queue, capacity, mode="browse", timeout=0.2
+        ) as receiver:  # for as long as something comes
+            yield from receiver
+
+
+ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving, "alone": Alone, "browser": Browsing}
+
+
+# ---- queues
+
+BY_KEY, OTHERS, KEY = ".by-key", ".others", "this"
+"""Ends of the names of a queue's exchanges; the key by which the first finds it."""
+
+
+def declare(connection: Connection, queue: str) -> None:
+    """A queue with one for its dead letters, and with an exchange that finds it by a key, or by its alternate."""
+    connection.declare_queue(queue + DEAD)
+    connection.declare_exchange(queue + DEAD, "fanout", durable=True)
+    connection.bind(queue + DEAD, queue + DEAD)
+    connection.declare_queue(queue, durable=True, alternate=queue + DEAD, arguments={"chaos": 1})
+    connection.declare_queue(queue, passive=True)
+    connection.declare_exchange(queue + OTHERS, "headers")
+    connection.bind(queue + OTHERS, queue, arguments={"x-match": "all"})
+    connection.declare_exchange(queue + BY_KEY, "direct", alternate=queue + OTHERS, arguments={"chaos": 1})
+    connection.declare_exchange(queue + BY_KEY, "direct", passive=True)
+    connection.bind(queue + BY_KEY, queue, KEY)
+
+
+def delete(connection: Connection, queue: str) -> None:
+    for name in (queue, queue + DEAD):
+        connection.delete_queue(name)
+    for name in (queue + BY_KEY, queue + OTHERS, queue + DEAD):
+        connection.delete_exchange(name)
 
 
 def drain(connection: Connection, journal: Journal, queues: list[str], until: float) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import history
-from .journal import DEAD, History, take
+from .journal import DEAD, DRAINER, History, take
 
 Lines = list[dict[str, Any]]
 FAR = 1 << 50
@@ -174,6 +174,40 @@ def _rejected_instead(lines: Lines) -> Lines:
     return told
 
 
+def _browsed(lines: Lines) -> tuple[dict[str, Any], list[int]]:
+    """The last whole look at a queue that nobody takes from until it is drained; and where it has seen what was complete
+    before."""
+    opened = [line for line in lines if line["op"] == "open"]
+    queues = {line["link"]: line["queue"] for line in opened}
+    taken = {line["queue"] for line in opened if line["role"] == "receiver" and line["client"] != DRAINER}
+    looks = [line for line in lines if line["op"] == "browse" and line["whole"] and queues[line["link"]] not in taken]
+    for look in reversed(looks):
+        known = {
+            (line["client"], number)
+            for line in lines
+            if line["op"] == "send" and queues[line["link"]] == queues[look["link"]]
+            if line["outcome"] == "completed" and line["t"] < look["began"]
+            for number in range(line["first"], line["last"] + 1)
+        }
+        if found := [index for index, seen in enumerate(look["seen"]) if tuple(seen[1:]) in known]:
+            return look, found
+    raise NoPlace
+
+
+def _overlooked(lines: Lines) -> Lines:
+    """A browser does not see a message."""
+    look, known = _browsed(lines)
+    del look["seen"][known[len(known) // 2]]
+    return lines
+
+
+def _seen_twice(lines: Lines) -> Lines:
+    """A browser sees a message again."""
+    look, known = _browsed(lines)
+    look["seen"].append(look["seen"][known[0]])
+    return lines
+
+
 PLANTS: dict[str, Plant] = {
     "a completed message is lost": Plant(_forget, "lost"),
     "an accepted message comes again": Plant(lambda lines: _again(lines, count=1), "accepted again"),
@@ -184,5 +218,8 @@ PLANTS: dict[str, Plant] = {
     "a rejected message is no dead letter": Plant(_rejected_instead, "lost"),
     "a message nobody sent": Plant(_changed(number=FAR), "phantom"),
     "a damaged message": Plant(_changed(damaged=True), "damaged"),
+    "a browser misses a message": Plant(_overlooked, "browse"),
+    "a browser sees a message twice": Plant(_seen_twice, "browse"),
+    "more than the window": Plant(_changed(over=True), "window"),
     "a message of another queue": Plant(_changed(of="elsewhere"), "misrouted"),
 }

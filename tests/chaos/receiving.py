@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -45,14 +46,16 @@ class Hand:
         ids: gives each delivery its number.
         capacity: of the receiver.
         alone: nobody else receives from this queue.
+        bounds: the capacity bounds what is not settled.
     """
 
     def __init__(
         self, journal: Journal, name_link: Callable[[], str], ids: Iterator[int], connection: Connection, queue: str,
-        capacity: int, alone: bool = False,
+        capacity: int, alone: bool = False, bounds: bool = False,
     ) -> None:  # fmt: skip
         self.journal = journal
         self.alone = alone
+        self._bound = capacity if bounds else sys.maxsize
         self.queue = queue
         self.held: dict[int, Held] = {}
         self._name_link = name_link
@@ -62,7 +65,7 @@ class Hand:
         self._session = connection.session()
         self._generation = self._now()
         self._checked = time.monotonic()
-        self.receiver = self._session.receiver(queue, capacity)
+        self.receiver = self._session.receiver(queue, capacity, window="unaccepted" if bounds else "unfetched")
         self._known_lost = 0
         self._stale: Counter[int] = Counter()
         self._since = 0.0
@@ -115,6 +118,9 @@ class Hand:
         damaged = found.damaged or not body.as_sent(message, found.number)
         id, count = next(self._ids), message.delivery_count
         more = ({"damaged": True} if damaged else {}) | ({"of": found.of} if found.of != self.queue else {})
+        held = sum(one.generation == self._generation for one in self.held.values())
+        if held >= self._bound and self._now() == self._generation:
+            more["over"] = True
         self.journal.write(
             "deliver", link=self.link, id=id, position=message.position, producer=found.producer, number=found.number,
             count=count, since=round(self._since, 6), **more,

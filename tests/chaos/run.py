@@ -21,8 +21,8 @@ from mantamq.client import MantaError
 from . import faults, history, plants
 from .crowd import Crowd
 from .history import Verdict, Violation
-from .journal import DEAD, Journal, read_lines
-from .load import PATIENCE_S, GivenUp, Task, drain
+from .journal import DRAINER, Journal, read_lines
+from .load import PATIENCE_S, GivenUp, Task, declare, delete, drain
 from .nodes import Nodes, can_cut
 from .world import World
 
@@ -139,7 +139,8 @@ class Round:
         self._chance = random.Random(settings.seed * 1000 + number)
         self._queues = [f"chaos-{number}-{index}" for index in range(settings.queues)]
         self._alone = f"chaos-{number}-alone"  # has one consumer
-        self._every = [*self._queues, self._alone]
+        self._kept = f"chaos-{number}-kept"  # has none until it is drained, and is browsed
+        self._every = [*self._queues, self._alone, self._kept]
         self._addresses = folder / "addresses.json"
         self._progress_due = 0.0
 
@@ -171,17 +172,12 @@ class Round:
     def _declare(self) -> None:
         with self._world.connect(self._chance) as connection:
             for queue in self._every:
-                connection.declare_queue(queue + DEAD)
-                connection.declare_exchange(queue + DEAD, "fanout")
-                connection.bind(queue + DEAD, queue + DEAD)
-                connection.declare_queue(queue, alternate=queue + DEAD)
+                declare(connection, queue)
 
     def _delete(self) -> None:
         with self._world.connect(self._chance) as connection:
             for queue in self._every:
-                connection.delete_queue(queue)
-                connection.delete_queue(queue + DEAD)
-                connection.delete_exchange(queue + DEAD)
+                delete(connection, queue)
 
     # ---- load
 
@@ -195,11 +191,12 @@ class Round:
         settings, queues = self._settings, self._queues
         tasks: list[Task] = []
         for index in range(settings.senders):
-            tasks.append(self._task("sender", index, [*queues, self._alone], settings.rate / settings.senders))
+            tasks.append(self._task("sender", index, self._every, settings.rate / settings.senders))
         for index in range(settings.receivers):
             mine = [queues[(index + step) % len(queues)] for step in range(min(2, len(queues)))]
             tasks.append(self._task("receiver", index, mine, 0.0))
         tasks.append(self._task("alone", 0, [self._alone], 0.0))
+        tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0]], 0.0))
         for task in tasks:
             crowd.start(task)
         until = time.monotonic() + BEGIN_S
@@ -214,7 +211,7 @@ class Round:
         client = f"{role[0]}{index + 1}"
         journal = str(self._folder / f"{client}.jsonl")
         seed = self._chance.randrange(1 << 32)
-        return Task(client, role, queues, journal, str(self._addresses), index, seed, rate)
+        return Task(client, role, queues, journal, str(self._addresses), index, seed, rate, True)
 
     # ---- faults
 
@@ -277,12 +274,13 @@ class Round:
         """All that is sent is sent; the receivers get what is there; then one drains what they left."""
         self._say(f"round {self._number}: draining")
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
+        stuck += crowd.finish("browser", 3 * PATIENCE_S)
         for role in RECEIVERS:
             crowd.tell(role, "drain")
         until = time.monotonic() + DRAIN_S
         with self._world.connect(self._chance) as connection:
             while time.monotonic() < until:
-                if not any(connection.queue(queue)["messages"] for queue in self._every):
+                if not any(connection.queue(queue)["messages"] for queue in [*self._queues, self._alone]):
                     break
                 time.sleep(0.2)
         for role in RECEIVERS:
@@ -291,7 +289,7 @@ class Round:
             self._found("stuck", text)
         for text in crowd.failed():
             self._found("client", text)
-        journal = Journal(self._folder / "drain.jsonl", "drain")
+        journal = Journal(self._folder / "drain.jsonl", DRAINER)
         with self._world.connect(self._chance) as connection:
             drain(connection, journal, self._every, until + DRAIN_S)
         journal.write("done")
@@ -315,9 +313,10 @@ class Round:
 
 def judge(folder: Path, strict: bool) -> Verdict:
     """The checker's word on the journals of one round."""
-    least = {"loss checks": 100, "accepts completed": 100, "place order checks": 100, "redeliveries": 1}
+    least = {"loss checks": 100, "accepts completed": 100, "place order checks": 100, "redeliveries": 1,
+             "browse loss checks": 100}  # fmt: skip
     return history.check_files(folder.glob("*.jsonl"), strict, least)
 
 
 def _has_begun(journal: Path) -> bool:
-    return journal.exists() and any(line["op"] in ("send", "deliver") for line in read_lines(journal))
+    return journal.exists() and any(line["op"] in ("send", "deliver", "browse") for line in read_lines(journal))

@@ -72,7 +72,7 @@ class Outbox:
     def act(self, rng: random.Random, batch: int) -> None:
         core = self.core
         assert core is not None
-        if self.hear() and rng.random() < 0.5:
+        if self.hear() and rng.random() < 0.2:
             self.give_up(rng)
             return
         chance = rng.random()

@@ -207,6 +207,8 @@ class Story:
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
         alternates.declare(keeper, self.queues)
         self.until(lambda: keeper.idle, "exchanges have their alternates")
+        self._unended.remove(keeper)
+        keeper.leave()
         if SINGLE in self.watch.wiring.ids:
             self.singles = Singles(self.world, self.watch)
             self.single = self.user(True)
@@ -248,15 +250,15 @@ class Story:
         client = self.client()
         for _ in range(rng.choice([1, 2])):
             exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
-                                        (alternates.PICKY, "none"), (alternates.WIDE, None), *[("", name) for name in self.queues[1:] * 2]])  # fmt: skip
+                                        rng.choice(alternates.SENT_TO), *[("", name) for name in self.queues[1:] * 2]])  # fmt: skip
             client.attach_sender(exchange, key, rng.random() < 0.3)
 
     def _user_sends(self, user: User) -> None:
         rng = self.rng
         direct = [("", name) for name in [*self.queues[1:] * 2, *[SINGLE] * (self.single is not None)]]
         exchange, key = rng.choice([("topics", "x.y"), ("topics", None), ("amq.direct", "k"), ("amq.direct", "none"),
-                                    ("everybody", ""), (HEADERS, ""), (HEADERS, None), *alternates.SENT_TO, *direct, *direct])  # fmt: skip
-        limit_s = rng.choice([None, 60, 60, 0.3, 1, 3])
+                                    ("everybody", ""), (HEADERS, ""), (HEADERS, None), rng.choice(alternates.SENT_TO), *direct, *direct])  # fmt: skip
+        limit_s = rng.choice([None, 60, 60, 60, 0.3, 1, 3])
         user.sender(exchange, key, rng.choice([1, 5, 50, CAPACITY]), limit_s, rng.random() < 0.3)
 
     def _user_receives(self, user: User) -> None:

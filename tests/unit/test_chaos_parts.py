@@ -70,10 +70,10 @@ class FakeConnection:
     def session(self) -> FakeConnection:
         return self
 
-    def sender(self, queue: str, capacity: int) -> Any:
+    def sender(self, queue: str, capacity: int, *_, **options) -> Any:
         return self._sender
 
-    def receiver(self, queue: str, capacity: int) -> FakeConnection:
+    def receiver(self, queue: str, capacity: int, **options) -> FakeConnection:
         return self
 
     def fetch(self, timeout: float) -> Message:

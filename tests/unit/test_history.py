@@ -34,7 +34,7 @@ class Story:
     def open(self, client: str, queue: str = "q", **values: Any) -> str:
         self.links[client] = self.links.get(client, 0) + 1
         link = f"{client}/{self.links[client]}"
-        role = "sender" if client[0] == "s" else "receiver"
+        role = {"s": "sender", "b": "browser"}.get(client[0], "receiver")
         self.line("open", client, link=link, queue=queue, role=role, broker="b", **values)
         return link
 
@@ -54,6 +54,12 @@ class Story:
         numbers = self.sent(link, count, queue)
         self.known(link, numbers, outcome)
         return numbers
+
+    def browse(self, queue: str, seen: list[tuple[int, str, int]]) -> None:
+        """A look at the whole queue."""
+        link, began = self.open("b1", queue), self.t
+        self.line("browse", "b1", link=link, began=began, whole=True, seen=seen)
+        self.line("close", "b1", link=link, broken=False)
 
     def take(
         self, link: str, number: int, count: int = 0, producer: str = "s1", queue: str = "q", **values: Any
@@ -84,7 +90,7 @@ class Story:
         self.line("close", link.split("/")[0], link=link, broken=broken)
 
     def end(self) -> History:
-        for client in {line.get("client", "s1") for line in self.lines} if self.finish else ():
+        for client in {line.get("client", "s1") for line in self.lines} - {"drain"} if self.finish else ():
             self.line("done", client)
         for queue in {line["queue"] for line in self.lines if line["op"] == "open"} if self.drain else ():
             self.line("drained", "drain", queue=queue)
@@ -672,8 +678,47 @@ def honest(story: Story) -> list[dict[str, Any]]:
                     story.consume(link, number, 1, producer=f"s{index + 1}")
                 else:
                     story.settle(link, id)
+    browsed(story)
     story.end()
     return story.lines
+
+
+def browsed(story: Story) -> None:
+    """A queue is looked at, and then drained."""
+    numbers = story.send(story.open("s1", "kept"), 3, queue="kept")
+    story.browse("kept", [(story.places["kept", "s1", number], "s1", number) for number in numbers])
+    drain = story.open("drain", "kept")
+    for number in numbers:
+        story.settle(drain, story.take(drain, number, queue="kept"))
+
+
+def test_a_browser_may_miss_what_is_not_complete_or_was_taken(story):
+    sender, receiver = story.open("s1"), story.open("r1")
+    numbers = story.send(sender, 2)
+    for number in numbers:
+        story.consume(receiver, number)
+    unknown = story.send(sender, 1, "unknown")
+    story.browse("q", [(story.places["q", "s1", number], "s1", number) for number in unknown])
+    story.consume(receiver, *unknown)
+    story.browse("q", [])
+    assert story.rules() == set()
+
+
+@pytest.mark.parametrize("seen", [[1, 3], [1, 2, 2, 3], [2, 1, 3], [1, 2, 3, 4]])
+def test_a_browser_sees_what_is_there_once_and_in_order(story, seen):
+    numbers = story.send(story.open("s1", "kept"), 3, queue="kept")
+    story.browse("kept", [(story.places.get(("kept", "s1", number), 9), "s1", number) for number in seen])
+    drain = story.open("drain", "kept")
+    for number in numbers:
+        story.consume(drain, number, queue="kept")
+    assert story.rules() & {"browse", "phantom"}
+
+
+def test_more_than_the_window(story):
+    sender, receiver = story.open("s1"), story.open("r1")
+    (number,) = story.send(sender)
+    story.settle(receiver, story.take(receiver, number, over=True))
+    assert story.rules() == {"window"}
 
 
 def test_the_honest_history_passes(story):
