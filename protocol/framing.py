@@ -25,7 +25,8 @@ from .version import MAJOR, wrong_major
 
 VERSION = MAJOR
 HEADER = struct.Struct("!BIB")
-_encoder = msgspec.msgpack.Encoder()
+_header = HEADER.pack
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -37,10 +38,8 @@ def encode_frame(frame: Frame) -> bytes:
     kind = KIND_OF.get(type(frame))
     if kind is None:
         raise LocalError(f"{type(frame).__name__} has no frame kind: add it to frames.KINDS")
-    buffer = bytearray(HEADER.size)
-    _encoder.encode_into(frame, buffer, HEADER.size)
-    HEADER.pack_into(buffer, 0, VERSION, len(buffer) - HEADER.size, kind)
-    return bytes(buffer)
+    payload = _encode(frame)
+    return _header(VERSION, len(payload), kind) + payload
 
 
 def _free_form(cls: type[Frame]) -> list[str]:

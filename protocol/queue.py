@@ -415,9 +415,11 @@ class QueueState:
 
     def snapshot(self) -> list[object]:
         """All that is replicated, in a canonical form: equal snapshots mean equal replicas."""
+        positions = sorted(self.blobs)
         return [
             self.next_position,
-            [[position, zlib.crc32(self.blobs[position])] for position in sorted(self.blobs)],
+            positions,
+            list(map(zlib.crc32, map(self.blobs.__getitem__, positions))),
             self.available.flat(),
             sorted([list(key), held.flat()] for key, held in self.acquired.items()),
             self.dying.flat(),

@@ -69,7 +69,7 @@ class Scenario:
         if self.world.posted == posted and not self.lines:
             self.lines.append("(nothing at all is sent)")
         for name in self.world.machines:
-            self.watch.compare(name)
+            self.watch.compare(name, True)
         return self.lines or ["(nothing to be seen)"]
 
     def _do(self, words: list[str]) -> None:

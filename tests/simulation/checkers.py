@@ -6,6 +6,7 @@ Frames are tapped where they are sent and where they arrive; the committed log s
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ class Watcher:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._chance = world.rng.random
         self.voters: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}
         self.faulty = world.standby
         self.logs: dict[str, dict[int, events.Entry]] = {}
@@ -62,6 +64,9 @@ class Watcher:
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
         self._returned: set[tuple[str, events.Ballot, str, int]] = set()  # blank keepers whose vote counts again
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
+        self._own: dict[str, list[int]] = {}  # stream -> where its log has, or had, an entry of the sequencers' own
+        # (machine, stream) -> what it kept of it when it was compared last, and where both were in the stream.
+        self._compared: dict[tuple[str, str], tuple[Any, int, int]] = {}
         self._digests: dict[tuple[str, int], int] = {}
         self._wirings: dict[int, int] = {}
         self._tables: dict[tuple[str, int], tuple[Any, Any]] = {}  # (stream, index) -> numbers and incs of its keepers
@@ -183,6 +188,8 @@ class Watcher:
                 for later in range(index, len(log) + 1):
                     del log[later]
             log[index] = entry
+            if not entry.origin:
+                insort(self._own.setdefault(frame.stream, []), index)
             if self._seqs.setdefault(entry.seq, (frame.stream, index)) != (frame.stream, index) and not self.faulty:
                 raise Violation(f"I5: seq {entry.seq} is given twice")
         if frame.commit > committed:
@@ -199,6 +206,8 @@ class Watcher:
         for index in sorted(adopted):
             if index > committed and adopted[index].ballot < frame.ballot:
                 log[index] = adopted[index]
+                if not adopted[index].origin:
+                    insort(self._own.setdefault(frame.stream, []), index)
 
     def _enter(self, stream: str, index: int, entry: events.Entry) -> None:
         """An entry is committed: its place in its origin's order."""
@@ -281,10 +290,10 @@ class Watcher:
 
     def _changes(self, stream: str, upto: int) -> list[int]:
         """Indexes of changes of the voters up to there that are not committed."""
-        log = self.logs.get(stream, {})
+        log, own = self.logs.get(stream, {}), self._own.get(stream, [])
         return [
             index
-            for index in range(self.commits.get(stream, 0) + 1, upto + 1)
+            for index in sorted(set(own[bisect_right(own, self.commits.get(stream, 0)) : bisect_right(own, upto)]))
             if index in log and not log[index].origin and _kind(log[index]) is events.Member
         ]
 
@@ -295,7 +304,8 @@ class Watcher:
         committed = self.commits.get(stream, 0)
         if (stream, ballot, voter, inc) in self._returned:
             return True
-        for index in range(match, 0, -1):
+        own = self._own.get(stream, [])
+        for index in reversed(own[: bisect_right(own, match)]):
             entry = log.get(index)
             if entry is None or entry.origin:
                 continue
@@ -368,24 +378,33 @@ class Watcher:
     # ---- states: I9, I14, I16, I18
 
     def _stepped(self, name: str) -> None:
-        if self.world.rng.random() < COMPARE_SHARE:
+        if self._chance() < COMPARE_SHARE:
             self.compare(name)
 
-    def compare(self, name: str) -> None:
-        """One machine's state against the other replicas' and the model's."""
+    def compare(self, name: str, again: bool = False) -> None:
+        """One machine's state against the other replicas' and the model's. `again`: also what has applied nothing since
+        it was compared."""
         machine = self.world.machines[name]
         if "." in name:
             for id, hosted in machine.queues.items():
-                self._compare_queue(name, id, hosted)
+                self._compare_queue(name, id, hosted, again)
         elif name in self.world.brokers:
-            self._compare_broker(name, machine)
+            self._compare_broker(name, machine, again)
 
-    def _compare_queue(self, name: str, id: str, hosted: Any) -> None:
+    def _is_new(self, name: str, stream: str, kept: Any, applied: int) -> bool:
+        committed = self.commits.get(stream, 0)
+        before = self._compared.get((name, stream))
+        self._compared[name, stream] = kept, applied, committed
+        return before is None or before[0] is not kept or before[1:] != (applied, committed)
+
+    def _compare_queue(self, name: str, id: str, hosted: Any, again: bool) -> None:
         if hosted.update is not None or id in self.gone:
             return
         if hosted.applied > self.commits.get(id, 0):  # a learner knows first
             self._commit_to(id, hosted.applied, f"K3: {name} by applying it")
         self._compare_keeper(name, hosted.keeper)
+        if not (self._is_new(name, id, hosted, hosted.applied) or again):
+            return
         committed = self.commits.get(id, 0)
         digest = hosted.state.digest()
         if self._digests.setdefault((id, hosted.applied), digest) != digest:
@@ -405,8 +424,20 @@ class Watcher:
                 f"I16: {name} has numbers, incarnations and voters of {keeper.stream} {told}, another {known}"
             )
 
-    def _compare_broker(self, name: str, machine: Any) -> None:
+    def _compare_broker(self, name: str, machine: Any, again: bool) -> None:
         self._compare_keeper(name, machine.keeper)
+        if self._is_new(name, events.CLUSTER, machine.wiring, machine.keeper.commit) or again:
+            self._compare_wiring(name, machine)
+        for origin, number in self.unanswered:
+            if origin == name and number not in machine._requests:
+                raise Violation(f"B1: {name} has forgotten its request {number}, which has no answer")
+        under_way = sum(len(event) for request in machine._requests.values() for _, event in request.parts)
+        if not 0 <= machine.transfers.uncommitted_bytes <= under_way:
+            raise Violation(
+                f"I18: {name} counts {machine.transfers.uncommitted_bytes} uncommitted bytes, {under_way} are under way"
+            )
+
+    def _compare_wiring(self, name: str, machine: Any) -> None:
         digest = machine.wiring.digest()
         if self._wirings.setdefault(machine.keeper.commit, digest) != digest:
             raise Violation(f"I16: {name} and another broker have different wirings at {machine.keeper.commit}")
@@ -419,21 +450,13 @@ class Watcher:
             wanted = (wiring.ids, wiring.defined, wiring.exchanges, wiring.alternates, wiring.bindings)
             if found != wanted:
                 raise Violation(f"I16: the wiring of {name} is {found}, the model's is {wanted}")
-        for origin, number in self.unanswered:
-            if origin == name and number not in machine._requests:
-                raise Violation(f"B1: {name} has forgotten its request {number}, which has no answer")
-        under_way = sum(len(event) for request in machine._requests.values() for _, event in request.parts)
-        if not 0 <= machine.transfers.uncommitted_bytes <= under_way:
-            raise Violation(
-                f"I18: {name} counts {machine.transfers.uncommitted_bytes} uncommitted bytes, {under_way} are under way"
-            )
 
     def finish(self) -> None:
         """At rest: everything is answered, all replicas are alike and as the model says."""
         if self.unanswered:
             raise Violation(f"I17: at rest these requests have no answer: {list(self.unanswered)[:5]}")
         for name in list(self.world.machines):
-            self.compare(name)
+            self.compare(name, True)
         for id in self.models.keys() - self.gone:
             applied = [
                 machine.queues[id].applied
@@ -458,19 +481,19 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
                 raise Violation(f"I9 {where}: {position} is in two places")
             places[position] = ("held", broker, inc, acquisition)
     places |= dict.fromkeys(each(state.dying.flat()), "dying")
-    wanted = {position: model.place[position] for position in model.live}
+    wanted = dict(zip(model.live, map(model.place.__getitem__, model.live), strict=True))
     if places != wanted:
         every = sorted(places.keys() | wanted.keys())
         differ = {p: (places.get(p), model.place.get(p)) for p in every if places.get(p) != wanted.get(p)}
         raise Violation(f"I9 {where}: position -> (machine, model): {dict(list(differ.items())[:5])}")
     if state.blobs != model.live:
         raise Violation(f"I9 {where}: the messages kept are not those that are there")
-    for ours, theirs in zip(("accepted", "discarded", "dead_lettered", "expired"), GONE, strict=True):
-        if getattr(state, ours) != model.went.get(theirs, 0):
-            raise Violation(f"I9 {where}: {getattr(state, ours)} {ours}, the model says {model.went.get(theirs, 0)}")
+    went = (state.accepted, state.discarded, state.dead_lettered, state.expired)
+    if went != (theirs := tuple(model.went.get(how, 0) for how in GONE)):
+        raise Violation(f"I9 {where}: {went} went as {GONE}, the model says {theirs}")
     if state.enqueued != len(model.place) or state.bytes != sum(map(len, model.live.values())):
         raise Violation(f"I9 {where}: {state.enqueued} enqueued, the model says {len(model.place)}")
-    if state.deliveries != {p: n for p, n in model.returned.items() if p in model.live}:
+    if state.deliveries != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I9 {where}: delivery counts are {state.deliveries}, the model says {model.returned}")
     if (state.owner, state.grant) != (model.owner, model.grant):
         raise Violation(

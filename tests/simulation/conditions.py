@@ -5,7 +5,6 @@ a message whose sender has heard, or hears later, that it is complete.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from mantamq.protocol import events
 from mantamq.protocol.frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Detached
@@ -30,42 +29,45 @@ class Conditions:
         self._direct: set[tuple[str, int]] = set()  # senders to one queue
         self._complete: set[Number] = set()
         self._dead: set[Number] = set()  # went with a queue that was deleted as empty
-        world.taps.append(self._sent)
+        world.watch(
+            sent={AttachReceiver: self._asks, AttachSender: self._sends, Attached: self._hears, Detach: self._leaves,
+                  Detached: self._ends, Completed: self._completed},
+        )  # fmt: skip
         watch.on_condition.append(self._deleted)
 
     def _client(self, line: str) -> str:
         user = getattr(self.world.clients.get(line), "user", None)
         return line if user is None else user.name
 
-    def _sent(self, source: str, target: str, frame: Any) -> None:
-        kind = type(frame)
-        if kind is AttachReceiver:
-            if frame.mode == "consume":
-                self._asked[source, frame.handle] = target, frame.queue
-        elif kind is AttachSender:
-            if frame.exchange == "" and frame.key:
-                self._direct.add((self._client(source), frame.handle))
-        elif kind is Attached:
-            asked = self._asked.get((target, frame.handle))
-            if asked is not None and asked[0] == source:
-                machine = self.world.machines[source]
-                known = machine.wiring.queue(asked[1])
-                if known is not None:
-                    self._attached[target, frame.handle] = source, known.id
-        elif kind is Detach:
-            self._attached.pop((source, frame.handle), None)
-        elif kind is Detached:
-            self._attached.pop((target, frame.handle), None)
-            self._asked.pop((target, frame.handle), None)
-        elif kind is Completed:
-            client = self._client(target)
-            if (client, frame.handle) in self._direct:
-                told = {(client, frame.handle, number) for number in each(frame.ranges)}
-                if told & self._dead:
-                    raise Violation(
-                        f"{target} hears that {sorted(told & self._dead)} are complete: they went with a queue"
-                    )
-                self._complete |= told
+    def _asks(self, source: str, target: str, frame: AttachReceiver) -> None:
+        if frame.mode == "consume":
+            self._asked[source, frame.handle] = target, frame.queue
+
+    def _sends(self, source: str, target: str, frame: AttachSender) -> None:
+        if frame.exchange == "" and frame.key:
+            self._direct.add((self._client(source), frame.handle))
+
+    def _hears(self, source: str, target: str, frame: Attached) -> None:
+        asked = self._asked.get((target, frame.handle))
+        if asked is not None and asked[0] == source:
+            known = self.world.machines[source].wiring.queue(asked[1])
+            if known is not None:
+                self._attached[target, frame.handle] = source, known.id
+
+    def _leaves(self, source: str, target: str, frame: Detach) -> None:
+        self._attached.pop((source, frame.handle), None)
+
+    def _ends(self, source: str, target: str, frame: Detached) -> None:
+        self._attached.pop((target, frame.handle), None)
+        self._asked.pop((target, frame.handle), None)
+
+    def _completed(self, source: str, target: str, frame: Completed) -> None:
+        client = self._client(target)
+        if (client, frame.handle) in self._direct:
+            told = {(client, frame.handle, number) for number in each(frame.ranges)}
+            if told & self._dead:
+                raise Violation(f"{target} hears that {sorted(told & self._dead)} are complete: they went with a queue")
+            self._complete |= told
 
     def _deleted(self, id: str, condemned: events.Condemn) -> None:
         if condemned.if_unused:

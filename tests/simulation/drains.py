@@ -7,6 +7,7 @@ released it, was not there when it was asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mantamq.protocol import events
@@ -78,7 +79,7 @@ class Drains:
             if frame.drain and frame.sure:
                 model = self.watch.models.get(frame.queue)
                 sub.upto = len(model.place) if model is not None else 0
-                sub.still = set(self._there(frame.queue, sub))
+                sub.still = self._there(frame.queue, sub, model.live if model is not None else ())
                 self._asking.setdefault(frame.queue, {})[target, frame.sub] = sub
 
     def _given(self, source: str, target: str, frame: Deliver) -> None:
@@ -104,25 +105,26 @@ class Drains:
         self._asking.get(frame.queue, {}).pop((source, frame.sub), None)
 
     def _committed(self, stream: str, event: events.AnyEvent, model: Any, effective: bool) -> None:
-        if self._asking.get(stream):
+        if self._asking.get(stream) and not isinstance(event, events.Enqueue):  # what comes takes nothing away
             self._look(stream)
 
     def _look(self, queue: str) -> None:
         for sub in self._asking.get(queue, {}).values():
             if sub.still:
-                sub.still &= set(self._there(queue, sub))
+                sub.still = self._there(queue, sub, sub.still)
 
-    def _there(self, queue: str, sub: _Asked) -> list[int]:
-        """What the queue has for it now, of what was committed when it asked."""
+    def _there(self, queue: str, sub: _Asked, among: Iterable[int]) -> set[int]:
+        """Which of these positions the queue has for it now; of what was committed when it asked."""
         model = self.watch.models.get(queue)
         if model is None or sub.upto is None:
-            return []
+            return set()
         now_ms = self.world.now_us // 1000
-        return [
+        place, expiry, out = model.place, model.expiry, self._deliveries.out
+        return {
             position
-            for position in model.live
+            for position in among
             if position <= sub.upto
-            and model.place[position] == "available"
-            and model.expiry.get(position, now_ms + 1) > now_ms
-            and (position > sub.seen if sub.browse else (queue, position) not in self._deliveries.out)
-        ]
+            and place[position] == "available"
+            and (position not in expiry or expiry[position] > now_ms)
+            and (position > sub.seen if sub.browse else (queue, position) not in out)
+        }

@@ -131,10 +131,12 @@ class Flows:
         )
 
     def _stepped(self, name: str) -> None:
+        if "." in name:
+            return
         machine = self.world.machines[name]
         if name in self.world.brokers:
-            said, index = machine.wiring.flow.members.keys(), machine.keeper.commit
-            if said != self.on(index):
+            said, index = machine.wiring.flow.members, machine.keeper.commit
+            if (said or self.on(index)) and said.keys() != self.on(index):
                 raise Violation(
                     f"I16: {name} has flow control on for {set(said)} at {index}, it is for {self.on(index)}"
                 )
@@ -150,7 +152,7 @@ class Flows:
             return
         kept = entries = 0
         for id, stream in machine.streams.items():
-            if stream.ready and len(stream.log) > 20:
+            if len(stream.log) > 20 and stream.ready:
                 bytes_, count = self._held(name, id, stream)
                 kept, entries = kept + bytes_, entries + count
         self._raised_in_time(name, machine, kept, entries)

@@ -20,6 +20,7 @@ class Line(Client):
     def __init__(self, user: User, name: str, broker: str) -> None:
         self.user = user
         user.ledger.lines[name] = broker
+        self._reader = FrameBuffer()
         self._held: dict[int, int] = {}  # handle -> messages delivered and not settled on this line
         super().__init__(user.world, name, broker, greets=False)
 
@@ -31,7 +32,7 @@ class Line(Client):
 
     def write(self, data: bytes) -> None:
         """What the books say, as bytes: so nothing of theirs is shared with whoever reads it."""
-        for frame in FrameBuffer().feed(data):
+        for frame in self._reader.feed(data):
             if type(frame) is Open:
                 self.world.post(self.name, self.broker, frame)
                 continue

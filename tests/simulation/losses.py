@@ -267,7 +267,7 @@ class Loss:
         self.rescues.look(self.queues)
         waits = self._waits()
         for name in list(self.world.machines):
-            self.watch.compare(name)
+            self.watch.compare(name, True)
         serving = [b for b in self.world.brokers if self.world.serves(b)]
         wirings = self.watch.wiring.ids
         if self.what == "brokers":

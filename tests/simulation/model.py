@@ -20,11 +20,15 @@ class Violation(AssertionError):
 
 def each(flat: list[int]) -> list[int]:
     """Every number of flat ranges."""
+    if len(flat) == 2:
+        return list(range(flat[0], flat[1] + 1))
     return [n for i in range(0, len(flat), 2) for n in range(flat[i], flat[i + 1] + 1)]
 
 
 def each_run(flat: list[int]) -> list[tuple[int, int]]:
     """Every (acquisition, position) of flat runs."""
+    if len(flat) == 3:
+        return [(flat[0], n) for n in range(flat[1], flat[2] + 1)]
     return [(flat[i], n) for i in range(0, len(flat), 3) for n in range(flat[i + 1], flat[i + 2] + 1)]
 
 

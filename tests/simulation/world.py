@@ -558,7 +558,15 @@ class World:
         if inbox is None:
             inbox = self._inbox[name] = deque()
         inbox.append(input)
-        self._wake(name, 0 if self._fixed else (0, 10, 300)[self._below(3)])
+        delay_us = 0
+        if not self._fixed:
+            while (drawn := self._bits(2)) > 2:
+                pass
+            delay_us = (0, 10, 300)[drawn]
+        if name not in self._due:
+            self._due.add(name)
+            self._order = order = self._order + 1
+            heappush(self._heap, (self.now_us + delay_us, order, self._process, (name,)))
 
     def _wake(self, name: str, delay_us: int) -> None:
         if name not in self._due:
@@ -582,9 +590,9 @@ class World:
         step, machines = machine.step, self.machines
         if effects := step(Tick(self.now_us // 1000)):
             self._carry_out(name, effects)
-        for _ in range(count):
             if machines.get(name) is not machine:
                 return  # it has retired
+        for _ in range(count):
             input = inbox.popleft()  # type: ignore[union-attr]
             kind = input.__class__
             if kind is Received:
@@ -595,8 +603,8 @@ class World:
                 self.way(name, input.peer).down = False
             if effects := step(input):
                 self._carry_out(name, effects)
-        if machines.get(name) is not machine:
-            return
+                if machines.get(name) is not machine:
+                    return
         if effects := step(FLUSH):
             self._carry_out(name, effects)
             if machines.get(name) is not machine:
