@@ -414,6 +414,8 @@ class User:
                 again_us = world.now_us + int(core.patience.slice_s(left_s) * 1e6) + 1
                 world.at(again_us, self.poll)
                 yield lambda again_us=again_us: core.settled(mark) or world.now_us >= again_us
+                if core.settled(mark):
+                    break  # as the drivers: what is over is not looked at
                 core.look(world.now_us / 1e6)
                 outbox.stall.looked(world.now_us)
         finally:
