@@ -146,7 +146,7 @@ class Healer:
         if supervisor.stage_now == "stopped":
             return
         book = supervisor.book
-        known = Known({name: entry.inc for name, entry in book.items()}, book.of("BrokerNode"))
+        known = Known({name: entry.inc for name, entry in book.items()}, book.of("BrokerNode"), supervisor.changing())
         for one in (Tick(_now_ms()), known, input):
             for deed in machine.step(one):
                 self._carry_out(deed)

@@ -10,16 +10,17 @@ import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..protocol.changing import Change
 from .book import Book, Entry, Plan
 from .placement import Placement
 from .ray_handles import Handle
-from .roster import Change
 
 
 @dataclass(frozen=True)
 class Legacy:
     """Attributes:
     version: rises with each word to the brokers.
+    number: of the Supervisor that wrote it: an older one that was cut off may have gone on writing.
     cluster, secret, plan, began, numbers, change, ended: as the Supervisor, its Healer and its Joiner know them.
     book: the address book, without handles.
     ids: name -> Ray's id of the actor.
@@ -35,6 +36,12 @@ class Legacy:
     numbers: dict[str, int]
     change: Change | None
     ended: dict[str, tuple[str, str]]
+    number: int = 0
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Of two, the one with the higher is the newer."""
+        return self.number, self.version
 
     @staticmethod
     def of(book: Book, **known: Any) -> Legacy:

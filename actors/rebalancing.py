@@ -1,5 +1,5 @@
 """Spreads the brokers over hosts again when one has come (back): the Supervisor's part. Who goes where is decided in
-`../protocol/placing.py`.
+`../protocol/placing.py`, and when in `../protocol/spreading.py`.
 
     whole for a while -> a new broker joins on the emptiest host -> it has everything -> one of the fullest host leaves
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import LocalError
 from ..protocol.placing import Node, astray, emptiest, uneven
+from ..protocol.spreading import DONE, LEAVE, WAIT, Spreading, onwards
 from .health import leader, on_duty
 from .placement import alive_nodes, broker_nodes, ended_hosts
 from .spreading import frail
@@ -31,8 +32,6 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 ASK_S = 2.0
-SETTLED_S = 8.0
-"""A cluster that has been whole, and unevenly spread, for so long is put right."""
 NODES_S = 2.0
 
 
@@ -49,7 +48,7 @@ class Rebalancer:
         self.wanted = False
         self._supervisor = supervisor
         self._task: asyncio.Task[None] | None = None
-        self._settled_since: float | None = None
+        self._spreading = Spreading()
 
     def begin(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="rebalancer")
@@ -111,19 +110,14 @@ class Rebalancer:
 
     async def _begin(self) -> None:
         supervisor = self._supervisor
+        now_ms = int(time.monotonic() * 1000)
         if self._astray(self.nodes) is None:
-            self._settled_since = None
+            self._spreading.ripe(now_ms, False, False)
             self.wanted = False
             return
         status = await supervisor.status(ASK_S)
-        if not status["healthy"]:
-            self._settled_since = None
+        if not self._spreading.ripe(now_ms, True, status["healthy"], self.wanted):
             return
-        now = time.monotonic()
-        self._settled_since = self._settled_since or now
-        if now - self._settled_since < SETTLED_S and not self.wanted:
-            return
-        self._settled_since = None
         # A host that was cut off is alive to Ray for a while, and no better place yet.
         answering = await supervisor.reach.among(self.nodes)
         leading = leader(status["actors"])
@@ -159,14 +153,16 @@ class Rebalancer:
     async def _go_on(self) -> None:
         """A newcomer has joined, or is about to: then the other one may leave."""
         supervisor = self._supervisor
-        broker, count = supervisor.plan.moving
-        if supervisor.joiner.change is not None:
+        plan, changing = supervisor.plan, supervisor.joiner.change is not None
+        if onwards(plan.moving, plan.members, changing, True) == WAIT:
             return
-        if broker not in supervisor.plan.members or len(supervisor.plan.members) <= count:
-            await self._done()  # it has left, or nobody came
-            return
-        if (await supervisor.status(ASK_S))["healthy"]:
-            await supervisor.joiner.remove(secrets.token_hex(8), broker)
+        whole = (await supervisor.status(ASK_S))["healthy"]
+        plan, changing = supervisor.plan, supervisor.joiner.change is not None
+        step = onwards(plan.moving, plan.members, changing, whole)
+        if step == LEAVE:
+            await supervisor.joiner.remove(secrets.token_hex(8), plan.moving[0])
+        elif step == DONE:
+            await self._done()
 
     async def _done(self) -> None:
         self._supervisor.plan = replace(self._supervisor.plan, moving=("", 0))

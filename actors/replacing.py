@@ -13,6 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import EVENTS, SEQUENCER, is_sequencer
+from ..protocol.errors import LocalError
 from ..protocol.placing import Node, emptiest, for_broker, for_ownership, for_sequencer
 from . import tapping
 from .book import broker_of
@@ -47,13 +48,21 @@ class Replacer:
         try:
             await supervisor.verify(name, VERIFY_S)
             await supervisor.start_sequencer(name, False)
+            # From when it is dialled it may lead, and the next Supervisor must know it: whom it does not know it ends.
+            if not await supervisor.tell_members():
+                raise LocalError(f"a majority of the brokers is to know of {name} before anybody dials it")
         except BaseException:
             book.pop(name).handle.kill()
             raise
         self._healer.mind(name)
-        await self._tell([n for n in book if not is_sequencer(n)], "meet", {name: book[name].peers})
+        await self.acquaint()
         await self._tell([n for n in book if not is_sequencer(n)], "part", [dead])
         await supervisor.tell_members()
+
+    async def acquaint(self) -> None:
+        """Have everybody dial the sequencers there are; whoever does already goes on."""
+        book = self._supervisor.book
+        await self._tell([n for n in book if not is_sequencer(n)], "meet", book.sequencers())
 
     async def ownership(self, name: str) -> None:
         """Where it was, or, if that node does not answer or the other one is there too, on another host than that."""

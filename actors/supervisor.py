@@ -18,11 +18,13 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from ..protocol.changing import Change
 from ..protocol.effects import OWNERSHIP, OWNERSHIP2, SEQUENCER
 from ..protocol.errors import LocalError
 from ..protocol.office import Commission
 from ..protocol.placing import Node, layout
 from ..protocol.supervision import Supervision
+from ..protocol.voters import majority
 from . import bound, ending, tapping
 from .book import Book, Entry, Plan, broker_of, fresh
 from .broker_actor import BrokerNode
@@ -89,6 +91,7 @@ class Supervisor:
         self.replacer = Replacer(self)
         self.joiner = Joiner(self)
         self.rebalancer = Rebalancer(self)
+        self._inherited: Change | None = None  # what the last one had begun, until it is taken up
         self._bound: asyncio.Task[None] | None = None
         self._host = ""
         if fenced:
@@ -277,8 +280,9 @@ class Supervisor:
         self.healer.mind(name)
         return True
 
-    async def tell_members(self) -> None:
-        """Tell every broker where clients find the others, and what a new Supervisor would have to know."""
+    async def tell_members(self) -> bool:
+        """Tell every broker where clients find the others, and what a new Supervisor would have to know; whether a
+        majority of them knows it now."""
         self._version += 1
         addresses, legacy = self.book.serving(), self._legacy().packed()
         brokers = self.book.of("BrokerNode")
@@ -287,14 +291,24 @@ class Supervisor:
             if broker in self.healer.turns:
                 continue  # it is told when it has come back; nobody waits for one that stands still
             deputy = Deputy(self.placement, legacy, rank, tuple(brokers))
-            calls.append(self.order(broker, "members", addresses, timeout_s=STOP_S))
-            calls.append(self.order(broker, "remember", deputy, timeout_s=STOP_S))
-        await asyncio.gather(*calls, return_exceptions=True)
+            calls.append(self._tell_broker(broker, addresses, deputy))
+        told = sum(await asyncio.gather(*calls))
+        return told >= majority([b for b in brokers if self.book[b].inc or b in self.healer.turns])
+
+    async def _tell_broker(self, broker: str, addresses: dict[str, str], deputy: Deputy) -> bool:
+        """Whether it remembers."""
+        said = await asyncio.gather(
+            self.order(broker, "members", addresses, timeout_s=STOP_S),
+            self.order(broker, "remember", deputy, timeout_s=STOP_S),
+            return_exceptions=True,
+        )
+        return not isinstance(said[1], BaseException)
 
     def _legacy(self) -> Legacy:
         return Legacy.of(
             self.book,
             version=self._version,
+            number=self.supervision.commission.number,
             cluster=self.cluster,
             secret=self._secret,
             plan=self.plan,
@@ -313,6 +327,7 @@ class Supervisor:
         """
         legacy = Legacy.unpacked(packed)
         self.cluster, self.plan, self.book = legacy.cluster, legacy.plan, legacy.handles(self.placement)
+        self._inherited = legacy.change
         await self.healer.elected(ELECTED_S)
         legacy = await self._newest(legacy)
         self.cluster, self._secret, self._version = legacy.cluster, legacy.secret, legacy.version
@@ -324,16 +339,40 @@ class Supervisor:
             self.healer.dead(name)
         self.stage_now = "running"
         self.joiner.resume(legacy.change, legacy.ended)
+        self._inherited = None
+        await self.replacer.acquaint()  # the last one may have come no further than to tell of a new one
         await self.tell_members()
         self._begin()
 
     async def _newest(self, legacy: Legacy) -> Legacy:
-        """Whoever started us may have missed the last word: a broker that has left would then be healed back."""
-        book = legacy.handles(self.placement)
-        calls = (book[broker].handle.call("recall", timeout_s=RECALL_S) for broker in book.of("BrokerNode"))
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        others = [Legacy.unpacked(packed) for packed in found if isinstance(packed, bytes)]
-        return max([legacy, *others], key=lambda one: one.version)
+        """Whoever started us may have missed the last word: a broker that has left would then be healed back, and one
+        that joins would not be known. A change was told to a majority, so a majority is asked.
+
+        Raises:
+            LocalError: too few answer.
+        """
+        until = time.monotonic() + ELECTED_S
+        while time.monotonic() < until:
+            book = self.book
+            brokers = book.of("BrokerNode")
+            calls = (book[broker].handle.call("recall", timeout_s=RECALL_S) for broker in brokers)
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            others = [Legacy.unpacked(packed) for packed in found if isinstance(packed, bytes)]
+            newest = max([legacy, *others], key=lambda one: one.age)
+            if newest.age > legacy.age:
+                legacy, self.book = newest, newest.handles(self.placement)  # its brokers are those that count
+                self._inherited = legacy.change
+            elif self.supervision.enough(
+                b for b, said in zip(brokers, found, strict=True) if not isinstance(said, BaseException)
+            ):
+                return legacy
+            try:
+                await self.healer.confirmed()
+            except LocalError as error:
+                log.warning("what the last supervisor knew is not known yet: %s", error)
+        reason = "too few brokers say what the last supervisor knew: another one is to try"
+        self.resign(reason)
+        raise LocalError(reason)
 
     async def _end_unknown(self) -> None:
         """End the actors that were started after the legacy was written: known to Ray by name, but not to us."""
@@ -347,6 +386,11 @@ class Supervisor:
         until = time.monotonic() + NAMES_S
         while ended & set(self.placement.names()) and time.monotonic() < until:
             await asyncio.sleep(0.05)
+
+    def changing(self) -> str:
+        """The broker that joins or leaves, "" for none."""
+        change = self.joiner.change or self._inherited
+        return change.broker if change is not None else ""
 
     async def add_broker(self, request: str, node: str) -> None:
         """Begin to add a broker (`Joiner.add`)."""

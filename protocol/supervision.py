@@ -53,10 +53,16 @@ CANDIDATE_MS = 20_000
 
 @dataclass(frozen=True)
 class Known:
-    """The address book as it is now. `incs`: name -> incarnation, 0 for one that was not started yet."""
+    """The address book as it is now.
+
+    Attributes:
+        incs: name -> incarnation, 0 for one that was not started yet.
+        changing: the broker that joins or leaves, "" for none: whether it is a member others may know better.
+    """
 
     incs: dict[str, int]
     brokers: list[str]
+    changing: str = ""
 
 
 @dataclass(frozen=True)
@@ -231,6 +237,7 @@ class Supervision:
     resigned: str = ""
     _incs: dict[str, int] = field(default_factory=dict)
     _brokers: list[str] = field(default_factory=list)
+    _others: list[str] = field(default_factory=list)  # all but the one that joins or leaves
     _answers: dict[str, Confirmed] = field(default_factory=dict)
     _led: Led | None = None
     _silent_ms: dict[str, int] = field(default_factory=dict)
@@ -286,16 +293,23 @@ class Supervision:
         """Whether the brokers that do not confirm us, and are not surely dead, are too few for a majority. Where an
         even number votes, half of them are enough: the others can order nothing without one of these."""
         ours = {broker for broker, answer in self._fresh() if answer.holder[:2] == self.commission[:2]}
-        ours.update(broker for broker in self._brokers if self._died.get(broker))
-        return self._enough(ours | self._unbegun)
+        return self.enough(ours | self._unbegun)
+
+    def enough(self, some: Iterable[str]) -> bool:
+        """Whether these brokers, and those that surely died, are so many that each majority has one of them."""
+        return self._enough([*some, *(broker for broker in self._brokers if self._died.get(broker))])
 
     def in_office(self, now_ms: int) -> bool:
         """Whether we could act a moment ago."""
         return now_ms - self._could_ms < SILENT_MS
 
     def _enough(self, some: Iterable[str]) -> bool:
-        rest = set(self._brokers).difference(some)
-        return bool(self._brokers) and len(rest) < majority(self._brokers)
+        """With and without the broker that joins or leaves."""
+        found = set(some)
+        for brokers in (self._brokers, self._others):
+            if len(set(brokers) - found) >= majority(brokers):
+                return False
+        return bool(self._brokers)
 
     def _fresh(self) -> list[tuple[str, Confirmed]]:
         since = self.now_ms - FRESH_MS
@@ -344,6 +358,7 @@ class Supervision:
                 self._silent_ms.pop(name, None)
         self._incs = dict(input.incs)
         self._brokers = list(input.brokers)
+        self._others = [broker for broker in self._brokers if broker != input.changing] or self._brokers
         self._unbegun.intersection_update(self._brokers)
 
     def _confirmed(self, input: Confirmed) -> None:
@@ -435,7 +450,10 @@ class Supervision:
         if not self.elected and self._began_ms and self.now_ms - self._began_ms > CANDIDATE_MS:
             return self._resign("no majority of the brokers takes this one for the supervisor")
         heard = [broker for broker, _ in answers] + [broker for broker in self._brokers if self._died.get(broker)]
-        if (others or not mine.number) and self._enough(heard) and self.now_ms - self._stood_ms >= STAND_MS:
+        # One that is in office is taken at its word: it takes a higher number only when no other can have a majority.
+        ours = {broker for broker, answer in answers if answer.holder[:2] == mine[:2]}
+        free = self._enough(ours) if self.elected else self._enough(heard)
+        if (others or not mine.number) and free and self.now_ms - self._stood_ms >= STAND_MS:
             highest = max([answer.holder.number for _, answer in answers], default=0)
             self._stood_ms = self.now_ms
             self.commission = mine._replace(number=max(highest, mine.number) + 1)

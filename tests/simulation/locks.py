@@ -22,7 +22,8 @@ from .checkers import Watcher
 from .clients import Client
 from .deliveries import Deliveries
 from .model import Violation
-from .supervised import SUPERVISOR, SupervisedWorld, Supervisor
+from .supervised import SUPERVISOR, SupervisedWorld
+from .supervisors import Copy, Supervisor
 
 QUEUE = "q"
 HOSTS = ("h1", "h2", "h3")
@@ -44,7 +45,7 @@ class LockWorld(SupervisedWorld):
         one, two = self.rng.sample(HOSTS, 2)
         self.host |= {OWNERSHIP: one, OWNERSHIP2: two, SEQUENCER: self.rng.choice(HOSTS[:2])}
 
-    def elect(self, name: str, host: str, commission: Commission) -> None:
+    def elect(self, name: str, host: str, commission: Commission, copy: Copy) -> None:
         self.supervisors.setdefault(SUPERVISOR, _Nobody())  # type: ignore[arg-type]
 
     def _died(self, name: str, machine: object) -> None:

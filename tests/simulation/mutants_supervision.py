@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from mantamq.protocol import supervision
+from mantamq.protocol import placing, supervision
+from mantamq.protocol.changing import JOIN, LEAVE, Changing, Forget, Introduce, Looked, Resumed, Started, Tell, Undo
 from mantamq.protocol.charges import Charges
 from mantamq.protocol.office import Commission, Office
 from mantamq.protocol.standing import Standing
-from mantamq.protocol.supervision import Died, Silent, Supervision
+from mantamq.protocol.supervision import Died, Known, Launched, Silent, Supervision
+
+from .supervised import play_members, play_return, play_together
 
 Patch = pytest.MonkeyPatch
 
@@ -84,6 +89,116 @@ def candidate_needs_nobody(patch: Patch) -> None:
     patch.setattr(Office, "out_of_reach", lambda self, now_ms, rank, others, brokers: self.silent_ms(now_ms) > 1500)
 
 
+def launched_wait_for_each_other(patch: Patch) -> None:
+    """Of two brokers that died together, the process that waits to begin does not confirm the other's supervisor."""
+    step = Supervision.step
+    patch.setattr(Supervision, "step", lambda self, input: [] if type(input) is Launched else step(self, input))
+
+
+def one_in_office_takes_any_number(patch: Patch) -> None:
+    """Back from a cut it sets its number above the next one's, of which it has heard from one broker only."""
+    enough = Supervision._enough
+
+    def rash(self: Any, some: Any) -> bool:
+        asked_for = sys._getframe(1).f_code.co_name == "_superseded"
+        return enough(
+            self, dict(self._fresh()) | {b: 0 for b in self._brokers if self._died.get(b)} if asked_for else some
+        )
+
+    patch.setattr(Supervision, "_enough", rash)
+
+
+# ---- members
+
+
+def who_joins_or_leaves_counts_as_a_member(patch: Patch) -> None:
+    """One that has left, and has died, is counted for a supervisor that is cut off and has not heard that it has left;
+    and so is one that has not joined yet."""
+    step = Supervision.step
+
+    def blind(self: Any, input: Any) -> Any:
+        return step(self, replace(input, changing="") if type(input) is Known else input)
+
+    patch.setattr(Supervision, "step", blind)
+
+
+def newcomer_begins_before_it_is_known(patch: Patch) -> None:
+    """Its processes are told of to nobody first, and the next supervisor ends whom it does not know."""
+
+    def hasty(step: Any, self: Any, input: Any) -> list[Any]:
+        if type(input) is Started and not input.why and self.change is not None:
+            return [Introduce(self.change.broker), Tell()]
+        return step(self, input)
+
+    _around(patch, hasty)
+
+
+def next_supervisor_takes_nothing_up(patch: Patch) -> None:
+    """What the last one began stays half done."""
+    _around(patch, lambda step, self, input: step(self, Resumed(None, {}) if type(input) is Resumed else input))
+
+
+def supervisors_word_is_enough_to_leave(patch: Patch) -> None:
+    """Whoever is to leave is ended: neither it nor the others are asked."""
+
+    def hasty(step: Any, self: Any, input: Any) -> list[Any]:
+        change = self.change
+        if type(input) is Looked and change is not None and change.kind == LEAVE:
+            return [Forget(change.broker)]
+        return step(self, input)
+
+    _around(patch, hasty)
+
+
+def newcomer_that_serves_nobody_yet_is_undone(patch: Patch) -> None:
+    """Whether it has begun is not looked at: whom clients are not told of is held for one that did not start."""
+
+    def hasty(step: Any, self: Any, input: Any) -> list[Any]:
+        change = self.change
+        if type(input) is Looked and change is not None and change.kind == JOIN and input.begun and not input.serving:
+            return [Undo(change.broker)]
+        return step(self, input)
+
+    _around(patch, hasty)
+
+
+def _around(patch: Patch, what: Callable[..., list[Any]]) -> None:
+    step = Changing.step
+    patch.setattr(Changing, "step", lambda self, input: what(step, self, input))
+
+
+# ---- places
+
+
+def hosts_do_not_matter(patch: Patch) -> None:
+    """What comes anew goes to the first node, whoever is there, and stays."""
+    patch.setattr(placing, "best", lambda nodes, *shunned: nodes[0])
+    patch.setattr(placing, "astray", lambda *of: None)
+
+
+def nobody_moves_to_a_host_that_is_back(patch: Patch) -> None:
+    patch.setattr(placing, "uneven", lambda brokers, hosts: None)
+
+
+def newcomer_goes_where_most_are(patch: Patch) -> None:
+    """One more broker goes to the fullest host, and then it moves for ever."""
+
+    def fullest(nodes: Any, brokers: Any) -> Any:
+        hosts = [host for _, host in brokers]
+        return max(nodes, key=lambda node: hosts.count(node.host))
+
+    patch.setattr(placing, "emptiest", fullest)
+    patch.setattr(placing, "uneven", lambda brokers, hosts: None)
+
+
+STORIES: dict[str, Callable[[int], Any]] = {
+    "launched_wait_for_each_other": play_together,
+    "who_joins_or_leaves_counts_as_a_member": play_members,
+    "newcomer_begins_before_it_is_known": play_members,
+    "newcomer_that_serves_nobody_yet_is_undone": play_members,
+    "one_in_office_takes_any_number": play_return,
+}
+"""What needs a rare moment is looked for in a story that is made for it."""
 ALL: dict[str, Callable[[Patch], None]] = {
     name: function
     for name, function in list(globals().items())

@@ -1,15 +1,17 @@
-"""The simulator with supervisors: hosts are cut off, and what was said before the cut arrives after it has healed.
+"""The simulator with supervisors: hosts are cut off or lost, and what was said before a cut arrives after it has healed.
 
 Three hosts carry a broker each; the first has the leading sequencer, the first Ownership and the supervisor as well.
-What a supervisor decides is `protocol/supervision.py`; what is here carries it out, as `actors/healing.py` does,
-over a Ray that delivers late what was asked while a host was cut off. Whoever is ended, or obeys, is looked at by the
-checker: no order of an older supervisor has effect at a member that has heard of a newer one, nobody ends who leads or
-serves a majority, and in the end one supervisor is in office and all is whole.
+Brokers join and leave meanwhile, and move to a host that has come back. What a supervisor does is `supervisors.py`.
+Whoever is ended, or obeys, is looked at by the checker: no order of an older supervisor has effect at a member that has
+heard of a newer one, nobody ends who leads or serves a majority, no newcomer that began is undone, and nobody is
+forgotten who has a vote. In the end one supervisor is in office, all is whole, no change of the members stands still,
+and one host may fail.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,49 +20,31 @@ from mantamq.protocol.effects import (
     OWNERSHIP2,
     SEQUENCER,
     PeerDown,
-    Supervises,
-    Tick,
+    broker_of,
     is_ownership,
     is_sequencer,
 )
+from mantamq.protocol.events import CLUSTER
 from mantamq.protocol.frames import Supervised
-from mantamq.protocol.office import Commission, Office
+from mantamq.protocol.office import Commission
 from mantamq.protocol.reign import LEADING
-from mantamq.protocol.supervision import (
-    Answered,
-    Ask,
-    Confirmed,
-    Died,
-    Elected,
-    End,
-    Ended,
-    Gone,
-    Kill,
-    Known,
-    Led,
-    Refused,
-    Replace,
-    Resign,
-    Silent,
-    Spared,
-    Stand,
-    Supervision,
-    TellEnd,
-)
 from mantamq.protocol.voters import majority
 
 from .model import Violation
-from .world import World
+from .supervisors import Copy, Supervisor
+from .world import BROKERS, World
 
-LOOK_US = 1_000_000
-ASK_US = 2_000_000
-CONFIRM_US = 1_000_000
 DEPUTY_US = 2_000_000
 STORY_US = 120_000_000
-WHOLE_US = 90_000_000
+WHOLE_US = 120_000_000
 LEADERLESS_US = 12_000_000
 """A majority that is neither cut off nor paused has a leader again within that time."""
+TOGETHER_US = 30_000_000
+"""Brokers that died together have begun again by then."""
 SUPERVISOR = "supervisor"
+CHANGES = 4
+MOST = 5
+"""Brokers."""
 
 
 class SupervisedWorld(World):
@@ -69,6 +53,9 @@ class SupervisedWorld(World):
     Attributes:
         host: process -> its host.
         supervisors: by name, those whose process is there.
+        copies: broker -> its process, and what it keeps for the next supervisor.
+        launched: newcomer -> who has started its processes, which wait to begin.
+        began: newcomer -> when it began.
         counts: what happened, and how often.
     """
 
@@ -80,7 +67,13 @@ class SupervisedWorld(World):
         self._cut: dict[str, int] = {}  # host -> until when
         self._delayed: list[tuple[str, str, Callable[[], None]]] = []
         self._wanted: set[frozenset[str]] = set()  # links that cannot be there now
-        self.legacy: dict[str, tuple[int, Any]] = {}
+        self._lost: dict[str, int] = {}  # host -> until when
+        self._fallen: dict[int, bool] = {}  # machine that died -> whether with its host
+        self.copies: dict[str, tuple[Any, Copy]] = {}
+        self.launched: dict[str, Supervisor] = {}
+        self.began: dict[str, int] = {}
+        self.hosts = ("h1", "h2", "h3")
+        self._numbers = len(BROKERS)
         super().__init__(rng, machines=machines, replicas=1)
         self.arrivals.append(self._arrived)
         self.deaths.append(self._died)
@@ -92,17 +85,39 @@ class SupervisedWorld(World):
         self.ownerships = (OWNERSHIP, OWNERSHIP2)
         self.host = {SEQUENCER: "h1", OWNERSHIP: "h1", OWNERSHIP2: "h2"} | {f"b{n}": f"h{n}" for n in (1, 2, 3)}
         super()._build()
-        self.start_sequencer("h3")
-        self.elect(f"{SUPERVISOR}", "h1", Commission(1, "first", SUPERVISOR))
+        self.meet(self.start_sequencer("h3"))
         for broker in self.brokers:
             self.after(DEPUTY_US, lambda broker=broker: self._deputy(broker, 0))
+        self.first()
+
+    def first(self) -> None:
+        self.elect(f"{SUPERVISOR}", "h1", Commission(1, "first", SUPERVISOR), Copy())
 
     def home(self, name: str) -> str:
-        return self.host[name.partition(".")[0]]
+        return self.host[broker_of(name)]
 
     def apart(self, one: str, other: str) -> bool:
         """Whether nothing passes between these hosts now."""
         return one != other and any(self._cut.get(host, 0) > self.now_us for host in (one, other))
+
+    def away(self, one: str, other: str) -> bool:
+        """Whether nothing can be started there now."""
+        return self.apart(one, other) or self._lost.get(other, 0) > self.now_us
+
+    def lose(self, host: str, us: int) -> None:
+        """All that runs there ends, and nothing can be started there for a while."""
+        self.counts["lost"] = self.counts.get("lost", 0) + 1
+        self._lost[host] = self.now_us + us
+        for supervisor in [one for one in self.supervisors.values() if one.host == host]:
+            supervisor.end()
+        for name in sorted(name for name in self.machines if self.home(name) == host):
+            if name in self.machines:
+                self._fallen[id(self.machines[name])] = True
+                self.crash(name)
+
+    def surely(self, machine: Any) -> bool:
+        """Whether it surely died: its host lives, so it is no cut that is taken for a death."""
+        return id(machine) not in self._fallen
 
     def link(self, a: str, b: str) -> None:
         if a in self.machines and b in self.machines and self.apart(self.home(a), self.home(b)):
@@ -160,35 +175,60 @@ class SupervisedWorld(World):
     # ---- processes
 
     def start_sequencer(self, host: str) -> str:
-        name = f"{SEQUENCER}{self._sequencers + 1}"
+        """Nobody dials it yet."""
+        self._sequencers += 1
+        name = f"{SEQUENCER}{self._sequencers}"
         self.host[name] = host
-        self._start_sequencer()
+        self.machines[name] = self._classes["sequencer"](100 + self._sequencers, list(self.brokers), leading=False)
         return name
 
-    def start_again(self, name: str, host: str) -> None:
-        """What a supervisor brings in place of one that is gone."""
-        if is_sequencer(name):
-            self.start_sequencer(host)
-        elif is_ownership(name):
-            self.host[name] = host
-            self.start_ownership(name)
-        elif "." in name:
-            self.add_replica(name.partition(".")[0])
-        else:
-            self.host[name] = host
-            self._start_broker(name)
+    def meet(self, sequencer: str) -> None:
+        """Everybody dials it who does not yet."""
+        for other in list(self.machines):
+            pair = frozenset((sequencer, other))
+            if not is_sequencer(other) and pair not in self._links and pair not in self._wanted:
+                self.link(sequencer, other)
+
+    def new_broker(self) -> str:
+        """A broker's name that was never used."""
+        self._numbers += 1
+        return f"b{self._numbers}"
+
+    def begin_broker(self, broker: str, host: str) -> None:
+        self.host[broker] = host
+        self.launched.pop(broker, None)
+        if broker not in self.brokers:
+            self.brokers = (*self.brokers, broker)
+            self._incs.setdefault(broker, 0)
+            self.after(DEPUTY_US, lambda: self._deputy(broker, 0))
+        self._start_broker(broker)
+        self._tell_members()
+
+    def forget(self, broker: str) -> None:
+        """A supervisor has forgotten it."""
+        self.brokers = tuple(other for other in self.brokers if other != broker)
+        self._tell_members()
+
+    def _end(self, broker: str) -> None:
+        """It says that it has left."""
+        self.crash(broker)
+        for replica in [name for name in self.machines if broker_of(name) == broker]:
+            self.crash(replica)
 
     def _died(self, name: str, machine: Any) -> None:
         self.told.pop(name, None)
         for supervisor in list(self.supervisors.values()):
-            self.call(self.home(name), supervisor.host, lambda s=supervisor: s.died(name, machine))
+            self.call(
+                self.home(name), supervisor.host, lambda s=supervisor: s.died(name, machine, self.surely(machine))
+            )
 
-    def kill(self, machine: Any, why: str) -> None:
-        """A process is ended from outside, or ends since it was told to."""
+    def kill(self, machine: Any, why: str, agreed: bool = False) -> None:
+        """A process is ended from outside, or (`agreed`) ends since it was told to, or it is no member that serves."""
         name = next((name for name, other in self.machines.items() if other is machine), "")
         if not name:
             return
-        self._check_needed(name, machine, why)
+        if not agreed:
+            self.check_needed(name, machine, why)
         self.counts[why] = self.counts.get(why, 0) + 1
         for replica in [other for other in self.machines if other.startswith(name + ".")]:
             self.crash(replica)
@@ -196,17 +236,21 @@ class SupervisedWorld(World):
 
     # ---- supervisors
 
-    def elect(self, name: str, host: str, commission: Commission) -> None:
+    def elect(self, name: str, host: str, commission: Commission, copy: Copy) -> None:
         if name in self.supervisors:
             return  # Ray gives a name to one
         self.counts["supervisors"] = self.counts.get("supervisors", 0) + 1
-        self.supervisors[name] = Supervisor(self, name, host, commission)
+        self.supervisors[name] = Supervisor.__new__(Supervisor)  # it is there before it says anything
+        self.supervisors[name].__init__(self, name, host, commission, copy)
 
     def _deputy(self, broker: str, missed: int) -> None:
         """What `actors/deputy.py` does."""
         machine = self.machines.get(broker)
+        if broker not in self.brokers:
+            return
         self.after(DEPUTY_US, lambda: self._deputy(broker, 0 if self.supervisors else missed + 1))
-        if machine is None or broker in self._frozen:
+        kept, copy = self.copies.get(broker, (None, Copy()))
+        if machine is None or broker in self._frozen or kept is not machine:
             return
         rank, office, now_ms = self.brokers.index(broker), machine.office, self.now_us // 1000
         others = [
@@ -218,7 +262,7 @@ class SupervisedWorld(World):
         vacant = not self.supervisors and missed > 1 + rank
         if vacant or office.out_of_reach(now_ms, rank, others, len(self.brokers)):
             name = SUPERVISOR if vacant else f"{SUPERVISOR}{office.holder.number + 1}"
-            self.elect(name, self.home(broker), Commission(0, f"{name} {self.now_us}", name))
+            self.elect(name, self.home(broker), Commission(0, f"{name} {self.now_us}", name), copy)
 
     # ---- checks
 
@@ -248,7 +292,36 @@ class SupervisedWorld(World):
                 return name
         return ""
 
-    def _check_needed(self, name: str, machine: Any, why: str) -> None:
+    def check_undone(self, broker: str) -> None:
+        """A newcomer that began may have a vote, and is not undone."""
+        if broker in self.began:
+            raise Violation(f"{broker} has begun, and is undone")
+
+    def check_left(self, broker: str) -> None:
+        """A member is forgotten by the cluster's own word only."""
+        leading = self.leader()
+        stream = self.machines[leading].streams.get(CLUSTER) if leading else None
+        if stream is not None and stream.ready and broker in stream.voters:
+            raise Violation(f"{broker} is forgotten, and votes under {leading}")
+
+    def whole_for(self, supervisor: Supervisor) -> bool:
+        """Whether this supervisor finds nothing wrong: nothing is missing, and all answer it."""
+        here = supervisor.host
+        return not _missing(self) and not any(self.away(here, self.home(name)) for name in self.machines)
+
+    def unspread(self) -> str:
+        """Why one host may not fail, though another is there."""
+        brokers = Counter(self.home(name) for name in self.brokers)
+        for host in self.hosts:
+            better = min(brokers[other] for other in self.hosts) + 1 < brokers[host]  # four on three cannot be helped
+            if better and len(self.brokers) - brokers[host] < majority(self.brokers):
+                return f"{host} carries a majority of the brokers: {dict(brokers)}"
+        for names in (self.sequencers(), self.ownerships):
+            if len(names) > 1 and len({self.home(name) for name in names}) == 1:
+                return f"{' and '.join(names)} share {self.home(names[0])}"
+        return ""
+
+    def check_needed(self, name: str, machine: Any, why: str) -> None:
         leading = self.leader()
         if name == leading:
             raise Violation(f"{name} leads a majority and is ended ({why})")
@@ -257,219 +330,6 @@ class SupervisedWorld(World):
             serves = machine.following.leader == leading and machine.following.attached and name not in leader.absent
             if serves and not machine.lease.expired(self.now_us // 1000) and not machine.keeper.blank:
                 raise Violation(f"{name} serves under {leading} and is ended ({why})")
-
-
-class Supervisor:
-    """One supervisor's process: the shell of `Supervision` here."""
-
-    def __init__(self, world: SupervisedWorld, name: str, host: str, commission: Commission) -> None:
-        self.world = world
-        self.name = name
-        self.host = host
-        self.machine = Supervision(commission, elected=commission.number > 0)
-        # The book, as it was left to the next: who is to be there, and by which process.
-        self.book: dict[str, tuple[int, Any]] = dict(world.legacy)
-        self._healing: list[str] = []
-        self._under_way = ""
-        self._asked = 0
-        if not self.book:
-            for member in world.machines:
-                self._note(member)
-            self._tell()
-        self._look()
-
-    @property
-    def alive(self) -> bool:
-        return self.world.supervisors.get(self.name) is self
-
-    def end(self) -> None:
-        if self.alive:
-            del self.world.supervisors[self.name]
-
-    def _note(self, name: str) -> None:
-        """A process is there, and this supervisor has started it, or was told of it."""
-        machine = self.world.machines[name]
-        self.book[name] = (getattr(machine, "inc", 0) or getattr(machine, "uid", 0), machine)
-
-    def _tell(self) -> None:
-        """Every broker keeps a copy of the book, for the next supervisor."""
-        self.world.legacy = dict(self.book)
-
-    # ---- the machine's shell
-
-    def give(self, input: Any) -> None:
-        if not self.alive:
-            return
-        known = Known({name: inc for name, (inc, _) in self.book.items()}, list(self.world.brokers))
-        for one in (Tick(self.world.now_us // 1000), known, input):
-            for deed in self.machine.step(one):
-                self._carry_out(deed)
-
-    def _carry_out(self, deed: Any) -> None:
-        world, kind = self.world, type(deed)
-        if kind is Ask:
-            self._poll()
-        elif kind is Stand:
-            self._confirm(False)
-        elif kind is Elected:
-            self.book = dict(world.legacy)
-            for name, (_, machine) in self.book.items():
-                if world.machines.get(name) is not machine:
-                    world.call(self.host, self.host, lambda n=name, m=machine: self.died(n, m))
-            world.counts["elected"] = world.counts.get("elected", 0) + 1
-        elif kind is Resign:
-            world.counts["resigned"] = world.counts.get("resigned", 0) + 1
-            self.end()
-        elif kind is Replace:
-            self._healing.append(deed.name)
-            self._next()
-        elif kind is TellEnd and deed.name in self.book:
-            self._tell_end(deed.name, deed.outside)
-        elif kind is Kill and deed.name in self.book:
-            target = self.book[deed.name][1]
-            world.call(self.host, world.home(deed.name), lambda: world.kill(target, "killed"))
-        elif kind is Gone:
-            world.after(world.rng.choice([20_000, 400_000, 1_500_000]), lambda: self._start(deed.name))
-        elif kind is Spared:
-            self._finished(deed.name)
-
-    def _next(self) -> None:
-        """One after the other, as the healer goes."""
-        while self._healing and self._healing[0] not in self.book:
-            self._healing.pop(0)  # it has gone with its broker
-        if self._healing and self.alive and self._under_way != self._healing[0]:
-            self._under_way = self._healing[0]
-            self.give(End(self._healing[0]))
-
-    def _start(self, name: str) -> None:
-        """It is gone: another comes, if we may still act."""
-        world = self.world
-        if not self.alive:
-            return
-        if not self.machine.may_act():
-            self._poll()
-            world.after(200_000, lambda: self._start(name))
-            return
-        if name in world.machines and world.machines[name] is self.book.get(name, (0, None))[1]:
-            world.after(50_000, lambda: self._start(name))  # the last of it is on its way
-            return
-        before = set(world.machines)
-        self.book.pop(name, None)
-        if name not in world.machines and ("." not in name or name.partition(".")[0] in world.machines):
-            reachable = [host for host in ("h1", "h2", "h3") if not world.apart(host, self.host)]
-            used = {world.home(other) for other in world.machines if is_sequencer(other)}
-            free = [host for host in reachable if host not in used] if is_sequencer(name) else []
-            home = world.home(name)
-            world.start_again(name, free[0] if free else home if home in reachable else self.host)
-            world.counts["started"] = world.counts.get("started", 0) + 1
-        for other in set(world.machines) - before:
-            self._note(other)
-        for other in [o for o in self.book if o not in world.machines and o.partition(".")[0] == name]:
-            del self.book[other]
-        self._tell()
-        self._finished(name)
-
-    def _finished(self, name: str) -> None:
-        self._under_way = ""
-        if name in self._healing:
-            self._healing.remove(name)
-        self._next()
-
-    def died(self, name: str, machine: Any) -> None:
-        if self.book.get(name, (0, None))[1] is machine:
-            self.give(Died(name, True))
-
-    # ---- asking
-
-    def _look(self) -> None:
-        if self.alive or not self._asked:
-            self.world.after(LOOK_US, self._look)
-            self._poll()
-
-    def _poll(self) -> None:
-        self._asked += 1
-        if not self.alive:
-            return
-        self._confirm(self.machine.elected)
-        for name in list(self.book):
-            parted = "." in name and name not in getattr(self.world.machines.get(name.partition(".")[0]), "hosts",
-                                                         _NONE).replicas  # fmt: skip
-            if is_sequencer(name) or is_ownership(name) or parted:
-                self._ask(name, ASK_US, lambda name, machine, asked: self._how(name, machine, asked))
-        self.give(Tick(self.world.now_us // 1000))
-
-    def _confirm(self, elected: bool) -> None:
-        giver = self.machine.commission
-        for broker in self.world.brokers:
-            if broker in self.book:
-                self._ask(broker, CONFIRM_US, lambda b, m, asked: self._confirmed(b, m, asked, giver, elected))
-
-    def _ask(self, name: str, limit_us: int, answer: Callable[[str, Any, int], Any]) -> None:
-        """Ask a process; `answer` is made there, and its result, an input, is given to the machine here."""
-        world, machine, asked = self.world, self.book[name][1], self.world.now_us // 1000
-        state = {"done": False}
-
-        def there() -> None:
-            frozen = world._frozen.get(name, 0) - world.now_us
-            if world.machines.get(name) is not machine:
-                return
-            if frozen > 0:
-                world.after(frozen + 10, there)
-                return
-            found = answer(name, machine, asked)
-            world.call(world.home(name), self.host, lambda: here(found))
-
-        def here(found: Any) -> None:
-            state["done"] = True
-            for one in found:
-                self.give(one)
-
-        def late() -> None:
-            if not state["done"]:
-                self.give(Silent(name, asked))
-
-        world.call(self.host, world.home(name), there)
-        world.after(limit_us, late)
-
-    def _confirmed(self, broker: str, machine: Any, asked: int, giver: Commission, elected: bool) -> list[Any]:
-        world = self.world
-        for one in (Tick(world.now_us // 1000), Supervises(*giver, elected)):
-            world._carry_out(broker, machine.step(one))
-        office: Office = machine.office
-        number = office.holder.number
-        world.told[broker] = max(number, world.told.get(broker, 0))
-        linked = frozenset(name for name in world.machines if not world.way(broker, name).down
-                           and frozenset((broker, name)) in world._links)  # fmt: skip
-        return [Confirmed(broker, asked, office.holder, office.settled, linked, machine.following.promised)]
-
-    def _how(self, name: str, machine: Any, asked: int) -> list[Any]:
-        found: list[Any] = [Answered(name)]
-        if is_sequencer(name) and machine.reign.role == LEADING:
-            linked = frozenset(machine.linked)
-            found.append(Led(asked, machine.ballot, dict(machine.out), frozenset(machine.absent), linked))
-        return found
-
-    def _tell_end(self, name: str, outside: bool) -> None:
-        world, giver, machine = self.world, self.machine.commission, self.book[name][1]
-
-        def told(name: str, machine: Any, asked: int) -> list[Any]:
-            if not machine.office.admits(giver):
-                return []
-            world.obeyed(name, giver)
-            now_ms = world.now_us // 1000
-            why = machine.charges.needed(now_ms) if is_sequencer(name) else "" if outside else (
-                machine.standing.needed(now_ms) if name in world.brokers else "")  # fmt: skip
-            if why:
-                return [Refused(name, why)]
-            world.after(50_000, lambda: world.kill(machine, "ended"))
-            return [Ended(name)]
-
-        if world.machines.get(name) is machine or name in world.machines:
-            self._ask(name, ASK_US, told)
-
-
-class _NONE:
-    replicas: dict[str, Any] = {}
 
 
 def play_supervised(seed: int) -> SupervisedWorld:
@@ -485,32 +345,57 @@ def play_supervised(seed: int) -> SupervisedWorld:
     while world.now_us < end:
         world.run_for(rng.randrange(1_000_000, 20_000_000))
         _fault(world, rng)
+    _rest(world)
+    return world
+
+
+def _rest(world: SupervisedWorld) -> None:
+    """No faults any more: everything becomes whole."""
     world.run_for(30_000_000)
     until = world.now_us + WHOLE_US
     while wrong := _wrong(world):
         if world.now_us > until:
             raise Violation(f"not whole within {WHOLE_US / 1e6:g} simulated seconds: {wrong}; {world.counts}")
         world.run_for(500_000)
-    return world
 
 
 def _fault(world: SupervisedWorld, rng: random.Random) -> None:
     """One thing at a time: of three, a majority is there."""
-    kind = rng.choice(["cut", "cut", "cut", "cut home", "cut home", "die", "die", "pause", "supervisor"])
+    kind = rng.choice(
+        [
+            "cut",
+            "cut",
+            "cut home",
+            "cut home",
+            "die",
+            "die",
+            "pause",
+            "supervisor",
+            "lose",
+            "member",
+            "member",
+            "member",
+        ]
+    )
     us = rng.choice([500_000, 3_000_000, 9_000_000, 15_000_000, 28_000_000])
+    if kind == "member":
+        _member(world, rng)
+        kind = rng.choice(["supervisor", "cut home", "die", "none", "none"])
     homes = [supervisor.host for supervisor in world.supervisors.values()] or ["h1"]
     if kind.startswith("cut"):
-        world.cut(rng.choice(homes) if kind == "cut home" else rng.choice(["h1", "h2", "h3"]), us)
+        world.cut(rng.choice(homes) if kind == "cut home" else rng.choice(world.hosts), us)
         if rng.random() < 0.5:  # something dies elsewhere, or there, meanwhile: orders are under way
             world.run_for(rng.randrange(us))
             _die(world, rng)
         world.run_for(max(0, max(world._cut.values()) - world.now_us))
     elif kind == "die":
         _die(world, rng)
+    elif kind == "lose":
+        _lose(world, rng)
     elif kind == "pause":
         world.pause(rng.choice(sorted(world.machines)), us)
         world.run_for(us)
-    elif world.supervisors:
+    elif kind == "supervisor" and world.supervisors:
         world.supervisors[rng.choice(sorted(world.supervisors))].end()
     served = world.now_us
     while not world.leader():
@@ -518,6 +403,27 @@ def _fault(world: SupervisedWorld, rng: random.Random) -> None:
             raise Violation(f"nobody leads for {LEADERLESS_US / 1e6:g} simulated seconds after {kind}; {world.counts}")
         world.run_for(100_000)
     world.run_for(25_000_000)
+
+
+def _member(world: SupervisedWorld, rng: random.Random) -> None:
+    """Somebody asks for a change of the members; what comes next may come in the midst of it."""
+    if world.supervisors:
+        supervisor = world.supervisors[rng.choice(sorted(world.supervisors))]
+        request = f"request {world.now_us}"
+        if len(world.brokers) < MOST and (len(world.brokers) <= len(BROKERS) or rng.random() < 0.5):
+            supervisor.add(request)
+        elif len(world.brokers) > len(BROKERS):
+            supervisor.remove(request, rng.choice(world.brokers))
+        world.run_for(rng.choice([rng.randrange(100_000), rng.randrange(2_000_000), rng.randrange(8_000_000)]))
+
+
+def _lose(world: SupervisedWorld, rng: random.Random) -> None:
+    """A host is lost, with all that is on it, if the others can do without."""
+    host = rng.choice(world.hosts)
+    if world.unspread() or _missing(world):
+        return
+    world.lose(host, rng.choice([5_000_000, 40_000_000]))
+    world.run_for(max(0, world._lost[host] - world.now_us))
 
 
 def _die(world: SupervisedWorld, rng: random.Random) -> None:
@@ -529,6 +435,22 @@ def _die(world: SupervisedWorld, rng: random.Random) -> None:
         world.crash(rng.choice(sorted(others)))
 
 
+def _missing(world: SupervisedWorld) -> str:
+    """What is not there, or not whole."""
+    missing = [b for b in world.brokers if b not in world.machines or world.machines[b].keeper.blank]
+    if missing:
+        return f"brokers {missing} are not whole"
+    leading = world.leader()
+    if not leading:
+        return "nobody leads"
+    if len(world.sequencers()) < 2 or not all(name in world.machines for name in world.ownerships):
+        return "no standby, or an Ownership is missing"
+    voters = world.machines[leading].streams[CLUSTER].voters
+    if sorted(voters) != sorted(world.brokers):
+        return f"{voters} vote, and {world.brokers} are members"
+    return ""
+
+
 def _wrong(world: SupervisedWorld) -> str:
     """What is not whole yet."""
     if len(world.supervisors) != 1:
@@ -536,14 +458,77 @@ def _wrong(world: SupervisedWorld) -> str:
     (supervisor,) = world.supervisors.values()
     if not supervisor.machine.in_office(world.now_us // 1000):
         return "no supervisor in office"
-    missing = [b for b in world.brokers if b not in world.machines or world.machines[b].keeper.blank]
-    if missing:
-        return f"brokers {missing} are not whole"
-    if not world.leader():
-        return "nobody leads"
-    if len(world.sequencers()) < 2 or not all(name in world.machines for name in world.ownerships):
-        return "no standby, or an Ownership is missing"
+    if supervisor.changing.change is not None:
+        return f"a change stands still: {supervisor.changing.under_way()}"
+    if missing := _missing(world):
+        return missing
+    if sorted(supervisor.members) != sorted(world.brokers):
+        return f"the supervisor knows {supervisor.members}, and {world.brokers} are members"
     numbers = {world.machines[b].wiring.supervisor.number for b in world.brokers}
     if numbers != {supervisor.machine.commission.number}:
         return f"the cluster stream says {numbers}, and {supervisor.machine.commission.number} is in office"
-    return ""
+    return world.unspread()
+
+
+def play_members(seed: int) -> SupervisedWorld:
+    """Members change, and each time the supervisor dies, or its host is cut off, in the midst of it.
+
+    Raises:
+        Violation: a rule is broken.
+    """
+    rng = random.Random(seed)
+    world = SupervisedWorld(rng)
+    world.run_for(5_000_000)
+    for _ in range(CHANGES):
+        _member(world, rng)
+        world.run_for(rng.randrange(2_500_000))
+        for supervisor in list(world.supervisors.values()):
+            if rng.random() < 0.5:
+                supervisor.end()
+            else:
+                world.cut(supervisor.host, 15_000_000)
+        world.run_for(25_000_000)
+    _rest(world)
+    return world
+
+
+def play_return(seed: int) -> SupervisedWorld:
+    """A supervisor comes back from a long cut, while nobody leads, so that no stream says who took its place; and its own
+    broker dies before it has heard of the other one from everybody.
+
+    Raises:
+        Violation: a rule is broken.
+    """
+    rng = random.Random(seed)
+    world = SupervisedWorld(rng)
+    world.run_for(5_000_000)
+    world.cut("h1", 28_000_000)
+    world.run_for(rng.randrange(1_000_000, 8_000_000))
+    world.crash(f"{SEQUENCER}2")
+    world.run_for(world._cut["h1"] - world.now_us + rng.randrange(150_000))
+    if "b1" in world.machines:
+        world.crash("b1")
+    world.run_for(30_000_000)
+    for supervisor in world.supervisors.values():
+        supervisor.add("one more")
+    _rest(world)
+    return world
+
+
+def play_together(seed: int) -> SupervisedWorld:
+    """Two of three brokers die at the same time; the wiring is lost with them, but both begin again.
+
+    Raises:
+        Violation: one waits for the other for ever.
+    """
+    rng = random.Random(seed)
+    world = SupervisedWorld(rng)
+    world.run_for(5_000_000 + rng.randrange(3_000_000))
+    fallen = {broker: world.machines[broker] for broker in ("b2", "b3")}
+    for broker in fallen:
+        world.crash(broker)
+    world.run_for(TOGETHER_US)
+    waits = [broker for broker, machine in fallen.items() if world.machines.get(broker) in (None, machine)]
+    if waits:
+        raise Violation(f"{waits} have not begun again within {TOGETHER_US / 1e6:g} simulated seconds")
+    return world

@@ -9,7 +9,7 @@ import pytest
 from mantamq.actors.book import Book, Entry, Plan
 from mantamq.actors.legacy import Legacy
 from mantamq.actors.ray_handles import ActorGone, Handle
-from mantamq.actors.roster import LEAVE, Change
+from mantamq.protocol.changing import LEAVE, Change
 
 
 def handle(name: str, id: str) -> Handle:

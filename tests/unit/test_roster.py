@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, plan, silence
 from mantamq.actors.book import Plan
-from mantamq.actors.roster import Change, joined, left, may_leave
+from mantamq.actors.roster import may_leave
+from mantamq.protocol.changing import Change, joined, left
 
 
 def streams(found: list[Actor]) -> dict[str, Any]:

@@ -116,6 +116,31 @@ def test_what_another_supervisor_has_started_is_not_known_to_this_one_alone() ->
     assert not one.machine.may_act()
 
 
+def test_who_joins_or_leaves_makes_no_majority() -> None:
+    one = Sitting()
+    brokers = ["b1", "b2", "b3", "b4"]
+    for changing, acts in (("", True), ("b4", False), ("b1", False), ("b3", True)):
+        one.give(Known(BOOK | {"b4": 14}, brokers, changing))
+        one.answers("b1", "b4")
+        assert one.machine.may_act() == acts, changing  # half of four, but one of the three who are members anyway
+    one.give(Died("b4", True))
+    one.give(Known(BOOK | {"b4": 14}, brokers, "b4"))
+    one.answers("b1")
+    assert not one.machine.may_act(), "it may have left before it died"
+
+
+def test_one_back_from_a_cut_does_not_set_itself_above_a_number_that_a_majority_may_have_given() -> None:
+    one = Sitting()
+    one.give(Died("b1", True))  # whom b1 had taken it cannot say any more
+    one.now_ms += 3000
+    assert not [deed for deed in one.answers("b2", holder=TWO) if type(deed) is Stand]
+    assert [type(deed) for deed in one.answers("b3", holder=TWO)] == [Resign]
+    one = Sitting()
+    one.now_ms += 3000
+    assert not [deed for deed in one.answers("b2", holder=TWO) if type(deed) is Stand]
+    assert [deed for deed in one.answers("b1", "b3") if type(deed) is Stand] == [Stand(3)], "it is nobody's"
+
+
 def test_a_sequencer_stands_still_only_when_the_brokers_have_lost_it_too() -> None:
     one = Sitting()
     one.give(Silent("sequencer2", one.now_ms))
