@@ -185,7 +185,7 @@ class Locks:
                 world.crash(name)
         while len(world.sequencers()) < 2:
             used = {world.home(name) for name in world.sequencers()}
-            world.start_sequencer(self.rng.choice([host for host in HOSTS if host not in used]))
+            world.meet(world.start_sequencer(self.rng.choice([host for host in HOSTS if host not in used])))
         for name in world.ownerships:
             if name not in world.machines:
                 world.start_ownership(name)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from . import mutants_supervision
 from .model import Violation
-from .supervised import play_supervised, play_together
+from .supervised import play_members, play_return, play_supervised, play_together
 
-SEEDS = 40
-TOGETHER = 10
+SEEDS = 30
+MEMBERS = 15
+RARE = 10
 BUDGET = 100
 WHAT = (
     "cut", "elected", "resigned", "ended", "killed", "started", "lost", "moved", "join", "leave", "went on",
@@ -22,12 +24,15 @@ def test_who_is_cut_off_ends_nobody_and_one_is_in_office_in_the_end() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, SEEDS + 1):
         counts.update(play_supervised(seed).counts)
+    for seed in range(1, MEMBERS + 1):
+        counts.update(play_members(seed).counts)
     assert min(counts[what] for what in WHAT) > 5, counts
 
 
-def test_brokers_that_died_together_begin_again_together() -> None:
-    for seed in range(1, TOGETHER + 1):
-        play_together(seed)
+@pytest.mark.parametrize("play", [play_together, play_return])
+def test_what_is_rare_in_other_stories(play: Callable[[int], object]) -> None:
+    for seed in range(1, RARE + 1):
+        play(seed)
 
 
 @pytest.mark.parametrize("name", sorted(mutants_supervision.ALL))
