@@ -115,7 +115,6 @@ class Story:
         self.users: list[User] = []
         self._lined: list[Client] = []  # clients for whom nobody else has come yet
         self._unended: list[User] = []  # and such users
-        self.heartbeats_ms = (500, 2_000) if faulty else (100, 500)  # with faults a story lasts ten times as long
         self.share = rng.choice(USERS)
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -148,7 +147,7 @@ class Story:
 
     def user(self, reconnects: bool | None = None) -> User:
         rng = self.rng
-        heartbeat_ms = rng.choice([0, 0, *self.heartbeats_ms])
+        heartbeat_ms = rng.choice([0, 0, 100, 500])
         user = User(
             self.world, self.ledger, f"u{len(self.users) + 1}", rng.choice(self.serving()), rng, heartbeat_ms,
             rng.random() < 0.9 if reconnects is None else reconnects,
