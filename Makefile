@@ -54,7 +54,7 @@ hosts-tools:
 	  { apt-get install -y -qq iproute2 nftables || { apt-get update -qq && apt-get install -y -qq iproute2 nftables; }; } \
 	    >/dev/null 2>&1 || echo "iproute2 and nftables could not be installed: no stories on several hosts"; fi
 
-compat: $(STAMP) ## The tests that touch Ray, on the oldest and newest that the pin allows, or on RAYS='2.54.1 2.60.0'
+compat: $(STAMP) ## The tests that touch Ray, on the oldest and newest that the pin allows, or on RAYS='2.57.1 2.58.0'
 	$(BIN)/python -m tests.compat $(RAYS)
 
 bench: $(STAMP) ## Ours and the installed peers in one run, with ratios

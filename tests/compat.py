@@ -27,7 +27,7 @@ TESTS = (
 
 
 def pin() -> str:
-    """What pyproject.toml says of Ray's version: ">=2.60,<2.61"."""
+    """What pyproject.toml says of Ray's version: ">=2.57,<2.61"."""
     wanted: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     return next(one.partition("]")[2] for one in wanted if one.startswith("ray["))
 
