@@ -130,11 +130,10 @@ class Deliveries:
         consume = self._sub_of[target, frame.handle]
         passing = self._passing.get((source, consume.sub))
         made = passing.popleft() if passing else None
-        wanted = consume.queue, frame.ranges
-        while passing and made is not None and self.watch.faulty and (made.queue, made.ranges) != wanted:
+        given = (consume.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
+        while passing and made is not None and self.watch.faulty and _content(made) != given:
             made = passing.popleft()  # lost with a replica, or said to a dead broker by one that lived a little longer
-        given = (frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
-        if made is None or (made.acquisition, made.ranges, made.blobs, made.redelivered) != given:
+        if made is None or _content(made)[1:] != given[1:]:
             raise Violation(f"I10: {source} gives {target} {frame}; what its queue sent was {made}")
         if consume.queue != made.queue or made.queue.rpartition("#")[0] != self._queue_of[target, frame.handle]:
             raise Violation(f"{target} gets a message of {made.queue} on handle {frame.handle}")
@@ -276,3 +275,7 @@ class Deliveries:
                 raise Violation(f"{self._unrouted[blob]}; it is in {model.id}")
             if model is not dead and any(count > 1 for count in model.arrived.values()):
                 raise Violation(f"I7 {model.id}: a message is there twice")
+
+
+def _content(frame: Deliver) -> tuple[Any, ...]:
+    return frame.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered

@@ -59,7 +59,11 @@ SMALL_WORLDS = {
 STATES = 100_000
 FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
-    "who_has_just_left_held_nothing": [(workload, "BROKERS", ("b1",))],
+    "who_has_just_left_held_nothing": [
+        (workload, "BROKERS", ("b1",)),
+        (workload, "ALONE", 1.0),
+        (workload, "CUT", 0.3),
+    ],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """What needs rare moments is looked for in stories that have more of them: other shares than usual."""

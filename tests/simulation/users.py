@@ -408,6 +408,7 @@ class User:
         try:
             if not core.settled(mark):
                 core.look(world.now_us / 1e6)
+                outbox.stall.looked(world.now_us)
                 expired = core.patience.expired
             while not core.settled(mark) and core.patience.expired == expired and world.now_us < end_us:
                 left_s = (end_us - world.now_us) / 1e6 if timeout_us is not None else None
