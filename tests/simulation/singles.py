@@ -7,9 +7,7 @@ gives to the line that was left comes later, and is not looked at.
 
 from __future__ import annotations
 
-from typing import Any
-
-from mantamq.protocol.frames import AttachReceiver, Delivery
+from mantamq.protocol.frames import AttachReceiver, Deliver, Delivery
 
 from .checkers import Watcher
 from .lines import Line
@@ -34,19 +32,29 @@ class Singles:
         self._given: set[int] = set()  # over this line
         self._ever: set[int] = set()
         self._newest = ""  # the line by which the consumer was attached last
-        self._astray: set[tuple[str, int, int]] = set()  # (broker, acquisition, position) given to a line it had left
-        world.watch(sent={AttachReceiver: self._attaches, Delivery: self._goes_out}, arrived={Delivery: self._arrived})
+        self._astray: set[int] = set()  # given to a line it had left, and not to it since
+        world.watch(
+            sent={AttachReceiver: self._attaches, Deliver: self._given_out, Delivery: self._goes_out},
+            arrived={Delivery: self._arrived},
+        )
 
     def _attaches(self, source: str, target: str, frame: AttachReceiver) -> None:
         if frame.queue == QUEUE and frame.mode == "consume" and isinstance(self.world.clients.get(source), Line):
             self._newest = source
+
+    def _given_out(self, source: str, target: str, frame: Deliver) -> None:
+        """To a broker at which the consumer is no more: it is held there, and has yet to go out."""
+        line = self.world.clients.get(self._newest)
+        elsewhere = isinstance(line, Line) and line.broker != target
+        if elsewhere and frame.acquisition and frame.queue.rpartition("#")[0] == QUEUE:
+            self._astray.update(each(frame.ranges))
 
     def _goes_out(self, source: str, target: str, frame: Delivery) -> None:
         if frame.acquisition and target != self._newest:
             line = self.world.clients.get(target)
             link = line.links.get(frame.handle) if isinstance(line, Line) else None
             if link is None or link.target == QUEUE:
-                self._astray |= {(source, frame.acquisition, position) for position in each(frame.ranges)}
+                self._astray.update(each(frame.ranges))
 
     def _arrived(self, source: str, target: str, frame: Delivery) -> None:
         if not frame.acquisition:
@@ -72,13 +80,11 @@ class Singles:
             and position not in self._given
             and model.place[position] != "dying"
             and model.expiry.get(position, now_ms + 1) > now_ms
-            and not self._strays(position, model.place[position])
+            and position not in self._astray
         ]
+        self._astray.difference_update(each(frame.ranges))
         if skipped:
             raise Violation(
                 f"{target} is the only consumer of {model.id} and gets {frame.ranges} before {skipped[:5]}, which are "
                 f"{[model.place[position] for position in skipped[:5]]}"
             )
-
-    def _strays(self, position: int, place: Any) -> bool:
-        return isinstance(place, tuple) and place[0] == "held" and (place[1], place[3], position) in self._astray
