@@ -82,20 +82,23 @@ def _ray_kill(kind: str) -> Fault:
     return fault
 
 
-def _node(world: World, chance: random.Random) -> int:
-    """A Ray node that carries a broker."""
+def _node(world: World, chance: random.Random, dies: bool = False) -> int:
+    """A Ray node that carries a broker. One that is to die carries fewer than half of them: until they are spread again a
+    node may have two, and a majority lost is lost, as the README says."""
     assert world.nodes is not None
-    placed = {world.nodes.number(node) for node in world.broker_nodes()}
+    carried = world.broker_nodes()
+    most = (carried.total() - 1) // 2 if dies else carried.total()
+    placed = {world.nodes.number(node) for node, brokers in carried.items() if brokers <= most}
     numbers = [number for number in world.nodes.numbers if number in placed]
     if not numbers:
-        raise NoVictim("no Ray node carries a broker")
+        raise NoVictim("no Ray node carries a broker" + ", and not too many" * dies)
     return chance.choice(numbers)
 
 
 def _kill_node(raylet_only: bool) -> Fault:
     def fault(world: World, chance: random.Random) -> str:
         assert world.nodes is not None
-        number = _node(world, chance)
+        number = _node(world, chance, dies=True)
         world.nodes.kill(number, raylet_only)
         time.sleep(chance.uniform(*REPLACE_S))
         return f"node {number}, node {world.nodes.add()} instead"

@@ -6,6 +6,7 @@ import contextlib
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,9 +115,10 @@ class World:
             if actor["role"] == "QueueReplica" and actor.get("machine")
         }
 
-    def broker_nodes(self) -> set[str]:
-        """Ids of the Ray nodes that carry brokers."""
-        return {actor["node"] for actor in self.status()["actors"] if actor["role"] == "BrokerNode"}
+    def broker_nodes(self) -> Counter[str]:
+        """Ids of the Ray nodes that carry brokers, and how many of the members each carries."""
+        status = self.status()
+        return Counter(actor["node"] for actor in status["actors"] if actor["name"] in status["members"])
 
     def owners(self) -> set[str]:
         """The brokers that hold a consume lock now."""
