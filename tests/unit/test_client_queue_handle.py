@@ -54,8 +54,10 @@ def test_maxsize(broker):
         handle.put_nowait(3)
     with pytest.raises(queue.Full):
         handle.put(3, timeout=0.01)
-    threading.Timer(0.02, handle.get).start()
+    getter = threading.Timer(0.02, handle.get)
+    getter.start()
     handle.put(3, timeout=20)
+    getter.join(20)  # of two who get at the same time either may get what comes first
     assert [handle.get(timeout=20), handle.get(timeout=20)] == [2, 3]
 
 
