@@ -185,7 +185,7 @@ class Hand:
         self._stale.clear()
         self._known_lost = len(told)
         outcomes: dict[tuple[str, str], list[int]] = {}
-        for one in asked:
+        for one in sorted(asked, key=lambda one: one.id):  # of two deliveries of one message the earlier is lost
             outcome = COMPLETED
             if lost[one.position]:
                 # Of one that was on its way when the broker was lost nobody knows whether it counted.
