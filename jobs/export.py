@@ -43,7 +43,10 @@ def export(
     directory = newest_folder(directory or (tail.directory if tail else ""))
     listing = list_parts(directory)
     if not listing.parts and tail is None:
-        raise LocalError(f"there are no events in {directory}: is it the directory the cluster writes them to?")
+        raise LocalError(
+            f"there are no events in {directory}: is it the directory the cluster writes them to? It writes them once "
+            "a minute; --live asks it for the others"
+        )
     before = tail.row_first if tail and tail.row_last >= tail.row_first else 0
     wanted = [
         part
