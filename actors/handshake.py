@@ -27,8 +27,11 @@ from typing import Protocol
 
 import msgspec
 
+from ..protocol.client_frames import Open
 from ..protocol.errors import INVALID, NOT_ALLOWED, UNAUTHORIZED, PeerError
-from ..protocol.frames import CLIENT_KINDS, KIND_OF, KINDS, Accepted, Challenge, Frame, Hello, Open, Proof, Refused
+from ..protocol.frame import Frame
+from ..protocol.kinds import CLIENT_KINDS, KIND_OF, KINDS
+from ..protocol.link_frames import Accepted, Challenge, Hello, Proof, Refused
 from ..protocol.version import MINOR
 
 NONCE_BYTES = 32

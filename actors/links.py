@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from ..protocol.errors import BUSY, NOT_ALLOWED, UNAVAILABLE, PeerError
-from ..protocol.frames import Frame, Ping, Pong, Refused
+from ..protocol.frame import Frame
 from ..protocol.framing import HEADER, FrameBuffer, encode_frame
 from ..protocol.heartbeat import Heartbeat, Verdict
 from ..protocol.limits import DEFAULT, Limits
+from ..protocol.link_frames import Ping, Pong, Refused
 from ..protocol.version import MINOR, spoken
 from .handshake import Opening
 

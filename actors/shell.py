@@ -42,7 +42,7 @@ from ..protocol.effects import (
     WantSpare,
 )
 from ..protocol.errors import INTERNAL, LocalError, PeerError
-from ..protocol.frames import Frame
+from ..protocol.frame import Frame
 from ..protocol.framing import encode_frame
 from ..protocol.heartbeat import PEER_BEAT_MS, PEER_PATIENCE_MS
 from ..protocol.limits import DEFAULT, Limits

@@ -17,29 +17,26 @@ from typing import Any
 
 import uvloop
 
-from ..protocol.effects import Effect, Input, Multicast, Received, Send
-from ..protocol.events import Entry
-from ..protocol.frames import (
-    Ack,
-    Append,
+from ..protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
     Command,
     Completed,
-    Deliver,
     Delivery,
     Dispose,
     Disposed,
     Flow,
-    Frame,
     Open,
     Opened,
     Reply,
-    Request,
-    Results,
     Transfer,
 )
+from ..protocol.effects import Effect, Input, Multicast, Received, Send
+from ..protocol.events import Entry
+from ..protocol.frame import Frame
+from ..protocol.order_frames import Ack, Append, Request, Results
+from ..protocol.queue_frames import Deliver
 from .manta import consume, produce
 from .pipeline_limit import free_ports
 from .processes import Job, run, summary

@@ -11,7 +11,8 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
+from ..protocol.client_frames import AttachReceiver, AttachSender
+from ..protocol.queue_frames import ACCEPT, REJECT, RELEASE
 from .addresses import resolve
 from .aio_driver import AsyncDriver
 from .errors import Busy, ConnectionLost, Empty, Full, Invalid, LinkClosed, MantaError, Timeout, Unavailable

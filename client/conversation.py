@@ -16,8 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.errors import BUSY, NOT_FOUND, UNAVAILABLE, PeerError
-from ..protocol.frames import (
+from ..protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -29,17 +28,16 @@ from ..protocol.frames import (
     Disposed,
     Failed,
     FlowDrained,
-    Frame,
     MembersChanged,
     Open,
     Opened,
-    Ping,
-    Pong,
-    Refused,
     Reply,
 )
+from ..protocol.errors import BUSY, NOT_FOUND, UNAVAILABLE, PeerError
+from ..protocol.frame import Frame
 from ..protocol.framing import FrameBuffer, encode_frame
 from ..protocol.heartbeat import Heartbeat, Verdict
+from ..protocol.link_frames import Ping, Pong, Refused
 from ..protocol.version import MINOR, spoken
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied

@@ -11,8 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from ..protocol.frames import RELEASE, Delivery, Detached, Dispose, Disposed, Flow, Frame
+from ..protocol.client_frames import Delivery, Detached, Dispose, Disposed, Flow
+from ..protocol.frame import Frame
 from ..protocol.limits import DEFAULT
+from ..protocol.queue_frames import RELEASE
 from ..protocol.ranges import RangeSet, compress, pairs
 from .errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from .message import Message, decode

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from ..protocol.client_frames import Completed, Detached, Failed, Transfer
 from ..protocol.errors import PeerError
-from ..protocol.frames import Completed, Detached, Failed, Frame, Transfer
+from ..protocol.frame import Frame
 from ..protocol.framing import check_depth
 from ..protocol.limits import DEFAULT, too_large
 from ..protocol.ranges import RangeSet, pairs, size, subtract

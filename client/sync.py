@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Literal
 
-from ..protocol.frames import ACCEPT, REJECT, RELEASE, AttachReceiver, AttachSender
+from ..protocol.client_frames import AttachReceiver, AttachSender
+from ..protocol.queue_frames import ACCEPT, REJECT, RELEASE
 from .addresses import resolve
 from .aio import _receiver_of
 from .errors import Busy, ConnectionLost, Empty, Full, LinkClosed, MantaError, Timeout, Unavailable

@@ -12,6 +12,23 @@ from collections.abc import Callable, Iterable
 from hmac import compare_digest
 from typing import Any
 
+from .client_frames import (
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Command,
+    Delivery,
+    Detach,
+    Detached,
+    Dispose,
+    Disposed,
+    Flow,
+    FlowDrained,
+    MembersChanged,
+    Open,
+    Opened,
+    Transfer,
+)
 from .commands import Commands
 from .effects import (
     Close,
@@ -47,57 +64,42 @@ from .events import (
     encode_event,
 )
 from .follower import Follower
-from .frames import (
-    Append,
-    Attached,
-    AttachReceiver,
-    AttachSender,
-    Beat,
-    Beating,
-    Bury,
-    Cancel,
-    Cancelled,
-    Command,
-    Credit,
-    Deliver,
-    Delivery,
-    Detach,
-    Detached,
-    Dispose,
-    Disposed,
-    Drained,
-    Evicted,
-    Fetch,
-    Flow,
-    FlowDrained,
-    Frame,
-    Hosted,
-    Left,
-    MembersChanged,
-    Open,
-    Opened,
-    Prepare,
-    Promised,
-    QueueReply,
-    Request,
-    ResetDone,
-    Results,
-    Settle,
-    Settled,
-    Suspect,
-    Transfer,
-    Update,
-    UpdateStart,
-    Waits,
-    Yielded,
-)
+from .frame import Frame
 from .hosts import Hosts
 from .investiture import Investiture
 from .keeper import Keeper
 from .lease import Lease
 from .limits import DEFAULT, Limits
 from .office import Office
+from .order_frames import (
+    Append,
+    Beat,
+    Beating,
+    Evicted,
+    Fetch,
+    Left,
+    Prepare,
+    Promised,
+    Request,
+    Results,
+    Suspect,
+    Update,
+    UpdateStart,
+)
 from .pulse import BEAT_MS, BROKEN_MS
+from .queue_frames import (
+    Bury,
+    Cancel,
+    Cancelled,
+    Credit,
+    Deliver,
+    Drained,
+    Hosted,
+    QueueReply,
+    Settle,
+    Settled,
+    Yielded,
+)
 from .resets import Resets
 from .session import ReceiverLink, Session, not_attached
 from .standing import Standing
@@ -105,6 +107,7 @@ from .transfers import Transfers, lost_text
 from .using import RESCUE, Using
 from .version import MINOR
 from .waiting import Told
+from .waiting_frames import ResetDone, Waits
 from .wiring import Outcome, QueueDefinition, Wiring
 
 Done = Callable[[], None]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import Buried
-from .frames import Bury, Interred
 from .hosting import Hosting
 from .queue import QueueState
+from .queue_frames import Bury, Interred
 from .ranges import pairs
 
 if TYPE_CHECKING:

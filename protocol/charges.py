@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .effects import is_ownership
-from .frames import Frame, Supervised
+from .frame import Frame
 from .office import Commission
+from .order_frames import Supervised
 from .reign import LEADING
 
 if TYPE_CHECKING:

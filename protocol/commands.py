@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from .arguments import check_names
+from .client_frames import Command, Reply
 from .deleting import Deleting
 from .errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from .events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
-from .frames import Command, QueueCommand, QueueReply, Reply
+from .queue_frames import QueueCommand, QueueReply
 from .session import Session
 from .wiring import Outcome, QueueDefinition
 

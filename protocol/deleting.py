@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from .events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
-from .frames import Beat
+from .order_frames import Beat
 from .wiring import Outcome, QueueDefinition
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .credit import UNLIMITED, Credit
-from .frames import Deliver
 from .queue import Holder, QueueState
+from .queue_frames import Deliver
 from .ranges import RangeSet, subtract
 from .resuming import Before, Resumption
 

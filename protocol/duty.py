@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .effects import OWNERSHIP, is_broker, is_ownership
-from .frames import Beat
+from .order_frames import Beat
 from .pulse import BROKEN_MS, SUSPECT_MS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .frames import Frame
+from .frame import Frame
 
 SEQUENCER = "sequencer"
 """The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""

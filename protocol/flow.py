@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from .events import CLUSTER, FlowControl, encode_event
-from .frames import Evicted
+from .order_frames import Evicted
 from .reign import LEADING
 from .streams import StreamView
 from .voters import majority

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from .effects import Effect, Retire, Send
 from .events import Ballot
 from .following import Following
-from .frames import Beat, Evicted, Fetch, Frame, Nack, Prepare
+from .frame import Frame
 from .keeper import Keeper
+from .order_frames import Beat, Evicted, Fetch, Nack, Prepare
 
 
 class Follower:

@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from .errors import BAD_FRAME, TOO_LARGE, LocalError, PeerError
-from .frames import KIND_OF, KINDS, Frame
+from .frame import Frame
+from .kinds import KIND_OF, KINDS
 from .limits import DEFAULT, Limits
 from .version import MAJOR, wrong_major
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from .effects import Send
 from .events import ZERO, AnyEvent, Ballot, Evict, Member, Own, Rejoin
-from .frames import Contended, Forget, Frame, Held, Interest, Void, Yielded
+from .frame import Frame
 from .hosting import Hosting
 from .queue import Applied
+from .queue_frames import Contended, Forget, Held, Interest, Void, Yielded
 
 if TYPE_CHECKING:
     from .replica import ReplicaMachine

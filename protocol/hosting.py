@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from .dispatch import Dispatcher
 from .events import Entry
-from .frames import Held, QueueCommand, UpdateStart
 from .keeper import Keeper
 from .lock import Lock
+from .order_frames import UpdateStart
 from .queue import QueueState
+from .queue_frames import Held, QueueCommand
 from .ranges import RangeSet, runs
 from .updating import Updatee, Updater
 

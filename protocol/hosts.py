@@ -11,7 +11,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from .effects import KeepAlive, WantSpare
-from .frames import Host, Unhost
+from .queue_frames import Host, Unhost
 from .wiring import QueueDefinition
 
 LIVES = 1000

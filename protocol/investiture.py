@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from .effects import Supervises
 from .events import Supervise
-from .frames import Supervised
 from .office import Commission
+from .order_frames import Supervised
 
 if TYPE_CHECKING:
     from .broker import BrokerMachine

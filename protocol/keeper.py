@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import LocalError
 from .events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
-from .frames import Ack, Append, Fetch, Fetched, Gap, Nack, Numbers, Subscribe, UpdateStart
+from .order_frames import Ack, Append, Fetch, Fetched, Gap, Nack, Numbers, Subscribe, UpdateStart
 from .voters import change
 
 TAIL_ENTRIES = 1000

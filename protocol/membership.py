@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import CLUSTER, Member, encode_event
-from .frames import Leave, Left, Subscribe
+from .order_frames import Leave, Left, Subscribe
 from .reign import LEADING
 from .streams import KeeperView, StreamView
 from .voters import change, majority

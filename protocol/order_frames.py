@@ -6,16 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from .events import Ballot, Entry
+from .frame import Frame
 
 Numbers = dict[str, tuple[int, int, int]]
 """Origin -> incarnation and number of its last request in a stream, and how many parts of that are in it (S5)."""
-
-
-class Frame(msgspec.Struct, array_like=True, frozen=True):
-    """Base of all frames. `KIND` is in each class's registry entry below."""
 
 
 # ---- order: 32 to 47 (`sequencer.md` section 2)

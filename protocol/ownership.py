@@ -19,8 +19,9 @@ from __future__ import annotations
 from .effects import OWNERSHIP, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
 from .events import ZERO, Ballot, Own, encode_event
 from .following import Following
-from .frames import Beat, Beating, Contended, Forget, Held, Interest, Request, Results, Supervised, Void
 from .office import Commission, Office
+from .order_frames import Beat, Beating, Request, Results, Supervised
+from .queue_frames import Contended, Forget, Held, Interest, Void
 from .version import MINOR
 
 LOST = "?"

@@ -11,7 +11,7 @@ those the longest (S2).
 from __future__ import annotations
 
 from .events import CLUSTER, ZERO, Ballot, Member, Rejoin, decode_event
-from .frames import Fetch, Fetched, Promised, Subscribe, Suspect
+from .order_frames import Fetch, Fetched, Promised, Subscribe, Suspect
 from .streams import StreamView
 from .voters import majority, recovery_quorum
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import Rejoin, encode_event
-from .frames import Update
+from .order_frames import Update
 from .streams import KeeperView, StreamView
 from .updating import RETRY_MS
 from .voters import recovery_quorum

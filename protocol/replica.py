@@ -43,49 +43,51 @@ from .events import (
 )
 from .expiry import expired, note_expiry
 from .follower import Follower
-from .frames import (
-    ACCEPT,
-    REJECT,
-    RELEASE,
+from .frame import Frame
+from .grants import EXPELS, Grants
+from .hosting import ACK_MS, Hosting, Settling, claim
+from .keeper import Keeper
+from .office import Commission, Office
+from .order_frames import (
     Ack,
     Append,
     Beat,
+    Evicted,
+    Fetch,
+    Orphaned,
+    Prepare,
+    Request,
+    Results,
+    Supervised,
+    Unsubscribe,
+    Update,
+    UpdateFront,
+    UpdateStart,
+    UpdateTaken,
+)
+from .queue import Applied
+from .queue_frames import (
+    ACCEPT,
+    REJECT,
+    RELEASE,
     Cancel,
     Cancelled,
     Consume,
     Contended,
     Credit,
     Drained,
-    Evicted,
-    Fetch,
     Forget,
-    Frame,
     Host,
     Hosted,
     Interest,
     Interred,
-    Orphaned,
-    Prepare,
     QueueCommand,
     QueueReply,
-    Request,
-    Results,
     Settle,
     Settled,
-    Supervised,
     Unhost,
-    Unsubscribe,
-    Update,
-    UpdateFront,
-    UpdateStart,
-    UpdateTaken,
     Yield,
 )
-from .grants import EXPELS, Grants
-from .hosting import ACK_MS, Hosting, Settling, claim
-from .keeper import Keeper
-from .office import Commission, Office
-from .queue import Applied
 from .ranges import pairs, runs
 from .updates import Updates
 from .updating import RETRY_MS

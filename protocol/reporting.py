@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .broker import BrokerMachine
+from .client_frames import Opened
 from .effects import EVENTS, Effect, Flush, Input, Members, PeerDown, PeerUp, Received, Tick
 from .event_table import fresh_numbers
 from .events import (
@@ -28,10 +29,11 @@ from .events import (
     Unbind,
     encode_event,
 )
-from .frames import Deliver, Forget, Frame, Interest, Opened
+from .frame import Frame
 from .hosting import Hosting
 from .journal import Journal, Reporter
 from .queue import Applied
+from .queue_frames import Deliver, Forget, Interest
 from .ranges import pairs
 from .replica import ReplicaMachine
 from .session import Session

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from .client_frames import Transfer
 from .events import Enqueue, encode_event
-from .frames import Transfer
 from .ranges import compress, pairs
 from .session import SenderLink
 from .wiring import Wiring

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .effects import Effect, Multicast, Send
 from .events import CLUSTER
-from .frames import Append, Results
+from .order_frames import Append, Results
 from .streams import KeeperView, StreamView
 
 if TYPE_CHECKING:

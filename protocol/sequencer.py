@@ -31,12 +31,16 @@ from .effects import (
 from .errors import LocalError
 from .events import CLUSTER, ZERO, Ballot, Entry, Evict, Start, encode_event
 from .flow import Flow
-from .frames import (
+from .frame import Frame
+from .hosts import LIVES
+from .losing import Losing
+from .membership import Membership
+from .office import Office
+from .order_frames import (
     Ack,
     Beating,
     Evicted,
     Fetched,
-    Frame,
     Gap,
     Leave,
     Nack,
@@ -44,16 +48,11 @@ from .frames import (
     Prepare,
     Promised,
     Request,
-    Reset,
     Subscribe,
     Suspect,
     Unsubscribe,
     UpdateStart,
 )
-from .hosts import LIVES
-from .losing import Losing
-from .membership import Membership
-from .office import Office
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Reign
 from .rejoining import Rejoining
@@ -62,6 +61,7 @@ from .streams import KeeperView, Origin, Part, Pending, StreamView
 from .succession import Succession
 from .voters import held_by_majority, majority, recovery_quorum
 from .waiting import Watch
+from .waiting_frames import Reset
 
 
 def _broker_of(peer: str) -> str:

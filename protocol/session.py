@@ -8,9 +8,10 @@ end one sender, receiver or command.
 
 from __future__ import annotations
 
+from .client_frames import AttachReceiver, Dispose, Flow, Transfer
 from .errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
-from .frames import ACCEPT, REJECT, RELEASE, AttachReceiver, Credit, Dispose, Flow, Transfer
 from .limits import Limits, too_large
+from .queue_frames import ACCEPT, REJECT, RELEASE, Credit
 from .ranges import pairs, size
 from .resuming import Before
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .events import CLUSTER, AnyEvent, Evict, Member, Rejoin
-from .frames import Append, Evicted, Leave, Left, Update, UpdateStart, Yield
+from .order_frames import Append, Evicted, Leave, Left, Update, UpdateStart
+from .queue_frames import Yield
 from .voters import change
 from .wiring import Wiring
 

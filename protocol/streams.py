@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .events import ZERO, Ballot, Entry
-from .frames import Fetched, Numbers, Subscribe
 from .keeper import note_number
+from .order_frames import Fetched, Numbers, Subscribe
 
 ALL_PARTS = 1 << 30
 

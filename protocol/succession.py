@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from .effects import Retire, is_broker
 from .events import CLUSTER, Ballot, Evict, Start, encode_event
-from .frames import Fetched, Nack, Prepare, Promised, Subscribe, Suspect
+from .order_frames import Fetched, Nack, Prepare, Promised, Subscribe, Suspect
 from .pulse import Pulse
 from .reign import GRACE_MS, LEADING, PREPARING, STANDBY, adopt
 from .streams import StreamView

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .order_frames import Frame
+from .frame import Frame
 
 
 class Offer(Frame):

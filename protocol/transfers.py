@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .client_frames import Completed, Detached, Failed, Transfer
 from .effects import PauseClient, PauseClients
 from .errors import LOST, NOT_FOUND, UNROUTABLE
 from .events import Enqueue, encode_event
-from .frames import Bury, Completed, Detached, Failed, Interred, Transfer
+from .queue_frames import Bury, Interred
 from .ranges import RangeSet, compress, pairs
 from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
 from .session import SenderLink, Session

@@ -6,19 +6,10 @@ from typing import TYPE_CHECKING
 
 from .dispatch import Looked
 from .events import ZERO
-from .frames import (
-    Cancel,
-    Cancelled,
-    Evicted,
-    QueueCommand,
-    QueueReply,
-    Update,
-    UpdateFront,
-    UpdateStart,
-    UpdateTaken,
-)
 from .hosting import Hosting, Settling
+from .order_frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
 from .queue import QueueState
+from .queue_frames import Cancel, Cancelled, QueueCommand, QueueReply
 from .updating import PROCESS_BYTES_S, RETRY_MS, Pace, Updatee, Updater
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ the sequencer, keeps it, and applies it when all messages are there; until then 
 
 from __future__ import annotations
 
-from .frames import UpdateFront, UpdateStart
+from .order_frames import UpdateFront, UpdateStart
 from .queue import QueueState
 
 CHUNK_BYTES = 128 * 1024

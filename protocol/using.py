@@ -12,9 +12,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
+from .client_frames import Attached, AttachReceiver, Detached
 from .errors import INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE
 from .events import CLUSTER, InUse, encode_event
-from .frames import Attached, AttachReceiver, Cancelled, Consume, Detached
+from .queue_frames import Cancelled, Consume
 from .session import ReceiverLink, Session
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from .events import Ballot
-from .order_frames import Frame
+from .frame import Frame
 
 WAITS, RESET, LOST = "waits", "reset", "lost"
 """What becomes of a stream without a majority: it goes on when who is missing is back; it never will, and an operator

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
-from mantamq.protocol.frames import MembersChanged, Opened
+from mantamq.protocol.client_frames import MembersChanged, Opened
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 
 READ_BYTES = 1 << 16

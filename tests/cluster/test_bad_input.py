@@ -12,9 +12,12 @@ from mantamq.actors.cluster import Cluster
 from mantamq.actors.handshake import Credentials, DialOpening
 from mantamq.actors.links import Link
 from mantamq.actors.shell import Shell
+from mantamq.protocol.client_frames import Command, Open, Opened, Reply, Transfer
 from mantamq.protocol.events import CLUSTER, DeclareQueue, encode_event
-from mantamq.protocol.frames import KIND_OF, Command, Open, Opened, Refused, Reply, Request, Transfer
 from mantamq.protocol.framing import HEADER, VERSION, encode_frame
+from mantamq.protocol.kinds import KIND_OF
+from mantamq.protocol.link_frames import Refused
+from mantamq.protocol.order_frames import Request
 from mantamq.protocol.version import MINOR, spoken
 
 from tests.cluster.wire import RawClient

@@ -7,7 +7,7 @@ import struct
 from typing import TypeVar
 
 import msgspec
-from mantamq.protocol.frames import (
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -15,12 +15,12 @@ from mantamq.protocol.frames import (
     Completed,
     Delivery,
     Flow,
-    Frame,
     Open,
     Opened,
     Reply,
     Transfer,
 )
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 
 F = TypeVar("F", bound=Frame)

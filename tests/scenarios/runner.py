@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from mantamq.protocol import events
-from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Delivery, Detached, Disposed, Failed, Frame, Opened, Reply
+from mantamq.protocol.client_frames import Delivery, Detached, Disposed, Failed, Opened, Reply
+from mantamq.protocol.frame import Frame
+from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 from mantamq.protocol.ranges import pairs, runs
 
 from tests.simulation.checkers import Watcher

@@ -9,7 +9,7 @@ from mantamq.client import MantaError, Message
 from mantamq.client.errors import Unavailable
 from mantamq.client.receiving import ReceiverCore
 from mantamq.client.sending import SenderCore
-from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 
 from .model import Violation
 from .stalls import Stall

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mantamq.protocol import events
-from mantamq.protocol.frames import Ack, Append, Beat, Deliver, Request, Results, Subscribe
+from mantamq.protocol.order_frames import Ack, Append, Beat, Request, Results, Subscribe
+from mantamq.protocol.queue_frames import Deliver
 
 from .model import GONE, ModelQueue, ModelWiring, Violation, each
 from .world import World

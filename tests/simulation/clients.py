@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.frames import (
-    ACCEPT,
-    REJECT,
-    RELEASE,
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -25,15 +22,15 @@ from mantamq.protocol.frames import (
     Failed,
     Flow,
     FlowDrained,
-    Frame,
     MembersChanged,
     Open,
     Opened,
-    Pong,
-    Refused,
     Reply,
     Transfer,
 )
+from mantamq.protocol.frame import Frame
+from mantamq.protocol.link_frames import Pong, Refused
+from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 
 from .model import Violation, each, each_run
 from .world import World

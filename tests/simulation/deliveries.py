@@ -6,19 +6,18 @@ from collections import Counter, deque
 from typing import Any
 
 from mantamq.protocol import events
-from mantamq.protocol.errors import UNROUTABLE
-from mantamq.protocol.frames import (
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
     Completed,
-    Consume,
-    Deliver,
     Delivery,
     Disposed,
     Failed,
     Transfer,
 )
+from mantamq.protocol.errors import UNROUTABLE
+from mantamq.protocol.queue_frames import Consume, Deliver
 
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each, each_run

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mantamq.protocol import events
-from mantamq.protocol.frames import Cancel, Consume, Credit, Deliver, Drained
+from mantamq.protocol.queue_frames import Cancel, Consume, Credit, Deliver, Drained
 
 from .checkers import Watcher
 from .deliveries import Deliveries

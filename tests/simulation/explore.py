@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from mantamq.protocol import saying
 from mantamq.protocol.events import CLUSTER, Ballot, Entry
-from mantamq.protocol.frames import Ack, Append, Frame, Request, Results
+from mantamq.protocol.frame import Frame
+from mantamq.protocol.order_frames import Ack, Append, Request, Results
 from mantamq.protocol.sequencer import SequencerMachine
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -10,7 +10,8 @@ from typing import Any
 
 from mantamq.protocol.effects import Received, is_ownership
 from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.frames import Append, Bury, Suspect
+from mantamq.protocol.order_frames import Append, Suspect
+from mantamq.protocol.queue_frames import Bury
 from mantamq.protocol.voters import majority
 
 from .world import World

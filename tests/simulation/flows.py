@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mantamq.protocol import events, flow
+from mantamq.protocol.client_frames import Completed, Detached
 from mantamq.protocol.effects import is_sequencer
-from mantamq.protocol.frames import Append, Beat, Completed, Detached
+from mantamq.protocol.order_frames import Append, Beat
 from mantamq.protocol.pulse import BEAT_MS
 
 from .checkers import Watcher

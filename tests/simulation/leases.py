@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mantamq.protocol.client_frames import Completed, Delivery
 from mantamq.protocol.events import Ballot
-from mantamq.protocol.frames import Beat, Completed, Delivery
+from mantamq.protocol.order_frames import Beat
 from mantamq.protocol.pulse import BEAT_MS, LEASE_MS
 
 from .model import Violation

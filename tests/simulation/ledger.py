@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from mantamq.client import Message
 from mantamq.protocol import events
-from mantamq.protocol.frames import Completed, Failed, Transfer
+from mantamq.protocol.client_frames import Completed, Failed, Transfer
 from mantamq.protocol.framing import encode_frame
 
 from .checkers import Watcher

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mantamq.protocol.frames import AttachReceiver, Completed, Delivery, Dispose, Failed, Flow, Frame, Open, Transfer
+from mantamq.protocol.client_frames import AttachReceiver, Completed, Delivery, Dispose, Failed, Flow, Open, Transfer
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import FrameBuffer
 
 from .clients import Client

@@ -14,8 +14,8 @@ import random
 from collections.abc import Callable
 
 from mantamq.protocol.effects import OWNERSHIP, OWNERSHIP2, SEQUENCER, is_ownership
-from mantamq.protocol.frames import ACCEPT
 from mantamq.protocol.office import Commission
+from mantamq.protocol.queue_frames import ACCEPT
 from mantamq.protocol.reign import LEADING
 
 from .checkers import Watcher

@@ -17,7 +17,7 @@ from typing import Any
 from mantamq.protocol import events
 from mantamq.protocol.effects import is_sequencer
 from mantamq.protocol.events import CLUSTER, Ballot, Entry
-from mantamq.protocol.frames import Append
+from mantamq.protocol.order_frames import Append
 from mantamq.protocol.waiting import LOST_MS
 
 from .checkers import Watcher

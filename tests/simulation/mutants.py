@@ -7,16 +7,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import broker, frames, replica, sequencer
+from mantamq.protocol import broker, replica, sequencer
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.burying import Burials
+from mantamq.protocol.client_frames import Detach
 from mantamq.protocol.credit import Credit
 from mantamq.protocol.dispatch import Dispatcher
 from mantamq.protocol.effects import Send
 from mantamq.protocol.events import Own, encode_event
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.order_frames import Request
 from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.queue import Applied, QueueState
+from mantamq.protocol.queue_frames import Cancel, Held, Settle, Settled, Unhost
 from mantamq.protocol.ranges import RangeSet, runs
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import SequencerMachine
@@ -25,7 +29,7 @@ from mantamq.protocol.session import Session
 Patch = pytest.MonkeyPatch
 
 
-def patch_rule(patch: Patch, frame: type[frames.Frame], function: Any) -> None:
+def patch_rule(patch: Patch, frame: type[Frame], function: Any) -> None:
     """Replace what a replica does on a frame: its rules are bound in a table."""
     patch.setattr(ReplicaMachine, replica._RULES[frame].__name__, function)
     patch.setitem(replica._RULES, frame, function)
@@ -92,7 +96,7 @@ def stale_accept_counts(patch: Patch) -> None:
         local(self, frame)
 
     patch.setattr(QueueState, "_settle", settle)
-    patch_rule(patch, frames.Settle, trusting)
+    patch_rule(patch, Settle, trusting)
 
 
 def deliver_after_accept(patch: Patch) -> None:
@@ -116,7 +120,7 @@ def no_number_table(patch: Patch) -> None:
             request(self, peer, frame)
         return result
 
-    patch.setitem(sequencer._RULES, frames.Request, twice)
+    patch.setitem(sequencer._RULES, Request, twice)
 
 
 def applied_out_of_order(patch: Patch) -> None:
@@ -138,7 +142,7 @@ def lost_release(patch: Patch) -> None:
             hosted.dispatcher.subscriptions[frame.sub].held.clear()
         cancel(self, frame)
 
-    patch_rule(patch, frames.Cancel, forgetful)
+    patch_rule(patch, Cancel, forgetful)
 
 
 def two_grants(patch: Patch) -> None:
@@ -172,9 +176,9 @@ def settled_before_commit(patch: Patch) -> None:
 
     def hasty(self: Any, frame: Any) -> None:
         settle(self, frame)
-        self.effects.append(Send(self.broker, frames.Settled(frame.queue, frame.sub, frame.number, [])))
+        self.effects.append(Send(self.broker, Settled(frame.queue, frame.sub, frame.number, [])))
 
-    patch_rule(patch, frames.Settle, hasty)
+    patch_rule(patch, Settle, hasty)
 
 
 def credit_forgotten(patch: Patch) -> None:
@@ -254,7 +258,7 @@ def lost_held_stays_lost(patch: Patch) -> None:
     def modest(self: Any, peer: str) -> None:
         before = len(self.effects)
         peer_up(self, peer)
-        own = [e for e in self.effects[before:] if type(e.frame) is not frames.Held or e.frame.broker == self.broker]
+        own = [e for e in self.effects[before:] if type(e.frame) is not Held or e.frame.broker == self.broker]
         self.effects[before:] = own
 
     patch.setattr(ReplicaMachine, "_peer_up", modest)
@@ -277,13 +281,13 @@ def starved_consumer_keeps_the_lock(patch: Patch) -> None:
 
 def crossing_detach_closes(patch: Patch) -> None:
     """A `Detach` that crosses the broker's own `Detached` is taken for a broken rule."""
-    detach = broker._CLIENT_RULES[frames.Detach]
+    detach = broker._CLIENT_RULES[Detach]
 
     def strict(self: Any, session: Session, frame: Any) -> None:
         session.ended.clear()
         detach(self, session, frame)
 
-    patch.setitem(broker._CLIENT_RULES, frames.Detach, strict)
+    patch.setitem(broker._CLIENT_RULES, Detach, strict)
 
 
 def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
@@ -294,7 +298,7 @@ def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
             self.queues[frame.queue].mine.clear()
         unhost(self, frame)
 
-    patch_rule(patch, frames.Unhost, silent)
+    patch_rule(patch, Unhost, silent)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

@@ -11,7 +11,8 @@ from mantamq.client.conversation import Conversation
 from mantamq.client.patience import Patience
 from mantamq.client.receiving import ReceiverCore
 from mantamq.client.sending import SenderCore
-from mantamq.protocol.frames import RELEASE, AttachSender
+from mantamq.protocol.client_frames import AttachSender
+from mantamq.protocol.queue_frames import RELEASE
 
 Patch = pytest.MonkeyPatch
 

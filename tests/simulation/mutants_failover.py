@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import events, frames, ownership, reign, rejoining, replica, sequencer, succession
+from mantamq.protocol import events, ownership, reign, rejoining, replica, sequencer, succession
 from mantamq.protocol.broker import BrokerMachine
 from mantamq.protocol.following import Following
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.grants import Grants
 from mantamq.protocol.hosting import Hosting
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.lease import Lease
+from mantamq.protocol.order_frames import Ack, Request
 from mantamq.protocol.pulse import Pulse
 from mantamq.protocol.queue import Applied, QueueState
 from mantamq.protocol.rejoining import Rejoining
@@ -47,7 +49,7 @@ def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], An
     patch.setattr(kind, name, lambda self, *arguments: change(self, before(self, *arguments)))
 
 
-def _told(patch: Patch, frame: type[frames.Frame], change: Callable[[Any, Any], Any]) -> None:
+def _told(patch: Patch, frame: type[Frame], change: Callable[[Any, Any], Any]) -> None:
     """A replica sees another frame than was sent."""
     rule = replica._RULES[frame]
     patch_rule(patch, frame, lambda self, seen: rule(self, change(self, seen)))
@@ -116,7 +118,7 @@ def rejoin_at_once(patch: Patch) -> None:
 
 def suffix_of_an_older_sequencer_is_acknowledged(patch: Patch) -> None:
     def ack(self: Any, applied: int, eager: bool = True) -> Any:
-        return frames.Ack(self.promised, self.stream, self.voter, self.end, applied, eager)
+        return Ack(self.promised, self.stream, self.voter, self.end, applied, eager)
 
     patch.setattr(Keeper, "ack", ack)
 
@@ -242,7 +244,7 @@ def repeats_answered_early(patch: Patch) -> None:
                 self._part_done(pending)
 
     patch.setattr(SequencerMachine, "request", hasty)
-    patch.setitem(sequencer._RULES, frames.Request, hasty)
+    patch.setitem(sequencer._RULES, Request, hasty)
 
 
 def no_start(patch: Patch) -> None:
@@ -296,7 +298,7 @@ def ownership_does_not_repeat(patch: Patch) -> None:
     told = ownership.OwnershipMachine._beat
 
     def beat(self: Any, peer: str, frame: Any) -> list[Any]:
-        return [effect for effect in told(self, peer, frame) if type(effect.frame) is not frames.Request]
+        return [effect for effect in told(self, peer, frame) if type(effect.frame) is not Request]
 
     patch.setattr(ownership.OwnershipMachine, "_beat", beat)
 

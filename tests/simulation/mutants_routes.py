@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from mantamq.protocol import commands
 from mantamq.protocol.burying import Burials
-from mantamq.protocol.frames import Bury
+from mantamq.protocol.queue_frames import Bury
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.wiring import Wiring
 

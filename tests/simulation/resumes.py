@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.frames import Cancel, Consume, Deliver
+from mantamq.protocol.queue_frames import Cancel, Consume, Deliver
 from mantamq.protocol.resuming import HELD_MS
 
 from .checkers import Watcher

@@ -7,7 +7,8 @@ gives to the line that was left comes later, and is not looked at.
 
 from __future__ import annotations
 
-from mantamq.protocol.frames import AttachReceiver, Deliver, Delivery
+from mantamq.protocol.client_frames import AttachReceiver, Delivery
+from mantamq.protocol.queue_frames import Deliver
 
 from .checkers import Watcher
 from .lines import Line

@@ -13,20 +13,10 @@ from typing import Any
 from mantamq.protocol.effects import SEQUENCER, Flush, Input, Multicast, PeerDown, PeerUp, Received, Retire, Send, Tick
 from mantamq.protocol.events import CLUSTER
 from mantamq.protocol.follower import Follower
-from mantamq.protocol.frames import (
-    Append,
-    Beat,
-    Evicted,
-    Fetch,
-    Frame,
-    Prepare,
-    Promised,
-    Suspect,
-    Update,
-    UpdateStart,
-)
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.order_frames import Append, Beat, Evicted, Fetch, Prepare, Promised, Suspect, Update, UpdateStart
 from mantamq.protocol.sequencer import SequencerMachine
 
 GRACE_MS = 100

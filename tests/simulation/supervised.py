@@ -25,8 +25,8 @@ from mantamq.protocol.effects import (
     is_sequencer,
 )
 from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.frames import Supervised
 from mantamq.protocol.office import Commission
+from mantamq.protocol.order_frames import Supervised
 from mantamq.protocol.reign import LEADING
 from mantamq.protocol.voters import majority
 

@@ -12,7 +12,7 @@ from typing import Any
 from mantamq.protocol.effects import EVENTS, Kept, is_ownership, is_sequencer
 from mantamq.protocol.event_table import Row, rows
 from mantamq.protocol.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
-from mantamq.protocol.frames import Frame
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.queue import Applied, QueueState
 from mantamq.protocol.reporting import ReportingBroker, ReportingReplica
 from mantamq.protocol.tap import TapMachine

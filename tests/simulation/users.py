@@ -16,14 +16,10 @@ from mantamq.client.errors import ConnectionLost, MantaError
 from mantamq.client.management import _Ask
 from mantamq.client.patience import LOOK_S
 from mantamq.client.reconnect import Search
-from mantamq.protocol.frames import (
-    ACCEPT,
-    AttachReceiver,
-    AttachSender,
-    Flow,
-    Frame,
-)
+from mantamq.protocol.client_frames import AttachReceiver, AttachSender, Flow
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import encode_frame
+from mantamq.protocol.queue_frames import ACCEPT
 
 from .boxes import Inbox, Outbox
 from .ledger import Ledger

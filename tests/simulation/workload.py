@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
 from mantamq.protocol import flow, saying
-from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Frame
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 
 from . import alternates, sizes
 from .alternates import Alternates

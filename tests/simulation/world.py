@@ -41,9 +41,12 @@ from mantamq.protocol.effects import (
     is_ownership,
     is_sequencer,
 )
-from mantamq.protocol.frames import KIND_OF, Beat, Beating, Frame, Ping, Pong, Refused
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.protocol.kinds import KIND_OF
 from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.link_frames import Ping, Pong, Refused
+from mantamq.protocol.order_frames import Beat, Beating
 from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.sequencer import SequencerMachine

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.client_frames import Command, Delivery, Open, Reply
 from mantamq.protocol.effects import (
     OWNERSHIP,
     SEQUENCER,
@@ -26,7 +27,7 @@ from mantamq.protocol.effects import (
     SetTimer,
     Tick,
 )
-from mantamq.protocol.frames import Command, Delivery, Frame, Open, Reply
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.ownership import OwnershipMachine

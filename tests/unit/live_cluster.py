@@ -13,7 +13,7 @@ from mantamq.actors.ownership_actor import Ownership
 from mantamq.actors.replica_actor import QueueReplica
 from mantamq.actors.sequencer_actor import Sequencer
 from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
-from mantamq.protocol.frames import Frame
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import FrameBuffer, encode_frame
 
 LIMIT_S = 5.0

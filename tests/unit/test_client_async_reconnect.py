@@ -10,8 +10,9 @@ from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Full, connect_async
 from mantamq.client.message import decode
 from mantamq.protocol.broker import _CLIENT_RULES
+from mantamq.protocol.client_frames import AttachReceiver, Command, Completed, Disposed, Open, Reply, Transfer
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.frames import AttachReceiver, Command, Completed, Disposed, Open, Refused, Reply, Transfer
+from mantamq.protocol.link_frames import Refused
 
 pytestmark = pytest.mark.timeout(20)
 

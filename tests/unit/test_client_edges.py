@@ -24,9 +24,10 @@ from mantamq.client import (
 from mantamq.client.conversation import Conversation
 from mantamq.client.message import decode, encode
 from mantamq.client.sending import SenderCore
+from mantamq.protocol.client_frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Opened
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Opened, Refused
 from mantamq.protocol.framing import encode_frame
+from mantamq.protocol.link_frames import Refused
 
 pytestmark = pytest.mark.timeout(8)
 

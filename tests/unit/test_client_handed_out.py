@@ -12,8 +12,9 @@ from mantamq.client import Invalid, Message, connect
 from mantamq.client.message import decode
 from mantamq.client.receiving import ReceiverCore
 from mantamq.client.sending import SenderCore
-from mantamq.protocol.frames import ACCEPT, REJECT, RELEASE, Command, Completed, Delivery, Disposed, Transfer
+from mantamq.protocol.client_frames import Command, Completed, Delivery, Disposed, Transfer
 from mantamq.protocol.framing import encode_frame
+from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 
 pytestmark = pytest.mark.timeout(20)
 

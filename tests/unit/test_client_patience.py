@@ -11,7 +11,7 @@ from fake_broker import FakeBroker, wait_until
 from mantamq.client import Full, Invalid, Timeout, Unavailable, connect, connect_async
 from mantamq.client.patience import BLIND_S, Answering, Patience
 from mantamq.client.sending import SenderCore
-from mantamq.protocol.frames import Attached, Completed, Disposed, Opened, Reply
+from mantamq.protocol.client_frames import Attached, Completed, Disposed, Opened, Reply
 
 pytestmark = pytest.mark.timeout(20)
 SHORT_S = 0.15

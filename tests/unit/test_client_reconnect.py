@@ -11,7 +11,7 @@ from fake_broker import FakeBroker, wait_until
 from mantamq.client import ConnectionLost, Empty, LinkClosed, NotAllowed, connect
 from mantamq.client.message import Message, decode, encode
 from mantamq.client.reconnect import FIRST_WAIT_S, FLAPS, LONGEST_WAIT_S, SETTLED_S, Reconnecting, Search
-from mantamq.protocol.frames import (
+from mantamq.protocol.client_frames import (
     AttachReceiver,
     AttachSender,
     Command,
@@ -19,10 +19,10 @@ from mantamq.protocol.frames import (
     Disposed,
     MembersChanged,
     Open,
-    Refused,
     Reply,
     Transfer,
 )
+from mantamq.protocol.link_frames import Refused
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -21,7 +21,7 @@ from mantamq.client import (
     Unauthorized,
     connect,
 )
-from mantamq.protocol.frames import Completed, Dispose, Failed, Flow, Transfer
+from mantamq.protocol.client_frames import Completed, Dispose, Failed, Flow, Transfer
 from mantamq.protocol.limits import Limits
 
 

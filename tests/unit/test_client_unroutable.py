@@ -10,7 +10,7 @@ from fake_broker import FakeBroker, wait_until
 from mantamq.client import Message, NotAllowed, Unroutable, connect, connect_async
 from mantamq.client.message import decode
 from mantamq.protocol import broker as broker_module
-from mantamq.protocol.frames import Completed, Transfer
+from mantamq.protocol.client_frames import Completed, Transfer
 from mantamq.protocol.ranges import pairs
 
 pytestmark = pytest.mark.timeout(20)

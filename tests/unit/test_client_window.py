@@ -6,7 +6,8 @@ import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Empty, Invalid, connect, connect_async
 from mantamq.client.receiving import ReceiverCore
-from mantamq.protocol.frames import ACCEPT, RELEASE, Delivery, Dispose, Flow
+from mantamq.protocol.client_frames import Delivery, Dispose, Flow
+from mantamq.protocol.queue_frames import ACCEPT, RELEASE
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -10,13 +10,10 @@ from cluster_in_memory import Client, MemoryCluster
 from fake_broker import FakeBroker
 from mantamq.client import InUse, NotEmpty, NotFound, connect
 from mantamq.protocol import events
-from mantamq.protocol.frames import (
-    REJECT,
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
-    Beat,
-    Beating,
     Command,
     Completed,
     Delivery,
@@ -25,15 +22,11 @@ from mantamq.protocol.frames import (
     Dispose,
     Failed,
     Flow,
-    Interred,
-    QueueCommand,
-    QueueReply,
     Reply,
-    Request,
-    Results,
     Transfer,
-    UpdateStart,
 )
+from mantamq.protocol.order_frames import Beat, Beating, Request, Results, UpdateStart
+from mantamq.protocol.queue_frames import REJECT, Interred, QueueCommand, QueueReply
 from mantamq.protocol.wiring import Wiring
 from mortal_cluster import MortalCluster
 

@@ -6,17 +6,10 @@ from itertools import pairwise
 
 import pytest
 from cluster_in_memory import MemoryCluster
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
-from mantamq.protocol.frames import (
-    ACCEPT,
-    REJECT,
-    RELEASE,
-    Append,
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
-    Beat,
-    Beating,
     Completed,
     Delivery,
     Detach,
@@ -29,10 +22,12 @@ from mantamq.protocol.frames import (
     MembersChanged,
     Open,
     Opened,
-    Request,
     Transfer,
 )
+from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
 from mantamq.protocol.hosting import ACQUIRE_MS
+from mantamq.protocol.order_frames import Append, Beat, Beating, Request
+from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 from mantamq.protocol.saying import LAZY_MS
 
 

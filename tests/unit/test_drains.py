@@ -9,22 +9,20 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from live_cluster import LIMIT_S, cluster
 from mantamq.client import connect_async
-from mantamq.protocol.frames import (
-    ACCEPT,
-    RELEASE,
-    Append,
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
     Completed,
     Delivery,
     Dispose,
-    Drained,
     Flow,
     FlowDrained,
     Transfer,
 )
 from mantamq.protocol.hosting import ACK_MS
+from mantamq.protocol.order_frames import Append
+from mantamq.protocol.queue_frames import ACCEPT, RELEASE, Drained
 from mantamq.protocol.saying import LAZY_MS
 
 TRIES = 150

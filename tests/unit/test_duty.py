@@ -8,9 +8,10 @@ import pytest
 from mantamq.protocol.duty import FIRST_MS, Duty
 from mantamq.protocol.effects import OWNERSHIP, OWNERSHIP2, Flush, PeerDown, PeerUp, Received, Send
 from mantamq.protocol.events import ZERO, Entry, Own, decode_event, encode_event
-from mantamq.protocol.frames import Append, Beat, Beating, Contended, Held, Host, Interest, Request
+from mantamq.protocol.order_frames import Append, Beat, Beating, Request
 from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.pulse import BROKEN_MS, SUSPECT_MS
+from mantamq.protocol.queue_frames import Contended, Held, Host, Interest
 from mantamq.protocol.replica import ReplicaMachine
 
 BOTH = (OWNERSHIP, OWNERSHIP2)

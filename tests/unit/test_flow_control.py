@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 from cluster_in_memory import Client, MemoryCluster
 from mantamq.protocol import flow
-from mantamq.protocol.effects import SEQUENCER, PauseClient, PeerDown, Received
-from mantamq.protocol.events import Evict, FlowControl, Start
-from mantamq.protocol.flow import Lag
-from mantamq.protocol.flow_state import FlowState
-from mantamq.protocol.frames import (
-    ACCEPT,
-    Ack,
-    Append,
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -24,12 +17,17 @@ from mantamq.protocol.frames import (
     Detached,
     Dispose,
     Disposed,
-    Evicted,
     Flow,
-    Frame,
     Transfer,
 )
+from mantamq.protocol.effects import SEQUENCER, PauseClient, PeerDown, Received
+from mantamq.protocol.events import Evict, FlowControl, Start
+from mantamq.protocol.flow import Lag
+from mantamq.protocol.flow_state import FlowState
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.order_frames import Ack, Append, Evicted
+from mantamq.protocol.queue_frames import ACCEPT
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.wiring import Wiring
 

@@ -10,11 +10,16 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mantamq.protocol import errors, events, frames
+from mantamq.protocol import errors, events
+from mantamq.protocol.client_frames import Command, Transfer
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.events import Entry, decode_event, encode_event
 from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer, encode_frame
+from mantamq.protocol.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.link_frames import Ping
+from mantamq.protocol.order_frames import Unsubscribe
+from mantamq.protocol.queue_frames import Interest
 from mantamq.protocol.waiting_frames import Waiting
 
 numbers = st.integers(0, 2**40)
@@ -41,7 +46,7 @@ def built(cls):
     return st.builds(cls, **{name: BY_TYPE[cls.__annotations__[name]] for name in cls.__struct_fields__})
 
 
-any_frame = st.one_of([built(cls) for cls in frames.KINDS.values()])
+any_frame = st.one_of([built(cls) for cls in KINDS.values()])
 any_event = st.one_of([built(cls) for cls in typing.get_args(events.AnyEvent)])
 
 
@@ -71,14 +76,14 @@ def test_msgpack_and_msgspec_agree(frame):
     payload = encode_frame(frame)[HEADER.size :]
     plain = msgpack.unpackb(payload, strict_map_key=False)
     packed = msgpack.packb(plain)
-    header = HEADER.pack(VERSION, len(packed), frames.KIND_OF[type(frame)])
+    header = HEADER.pack(VERSION, len(packed), KIND_OF[type(frame)])
     assert FrameBuffer().feed(header + packed) == [frame]
 
 
 def test_golden_bytes():
     """What is on the wire does not change by accident: these bytes are version 1's."""
-    assert encode_frame(frames.Ping()) == bytes([1, 0, 0, 0, 1, 6, 0x90])
-    transfer = frames.Transfer(3, 7, [b"ab"], None, [0, 1000])
+    assert encode_frame(Ping()) == bytes([1, 0, 0, 0, 1, 6, 0x90])
+    transfer = Transfer(3, 7, [b"ab"], None, [0, 1000])
     assert encode_frame(transfer).hex() == "010000000f6796030791c4026162c09200cd03e8c0"
     assert encode_event(events.Own("b2", 5, "b1")).hex() == "9407a2623205a26231"
     assert encode_event(events.Accept("b1", 9, [4, 1, 2])).hex() == "9404a262310993040102"
@@ -86,9 +91,9 @@ def test_golden_bytes():
 
 def test_a_newer_kind_is_skipped_and_newer_fields_too():
     newer = HEADER.pack(VERSION, 3, 250) + b"\x01\x02\x03"
-    longer = msgspec.msgpack.encode([*msgspec.to_builtins(frames.Interest("q", "b1", True)), "more"])
-    interest = HEADER.pack(VERSION, len(longer), frames.KIND_OF[frames.Interest]) + longer
-    assert FrameBuffer().feed(newer + interest + newer) == [frames.Interest("q", "b1", True)]
+    longer = msgspec.msgpack.encode([*msgspec.to_builtins(Interest("q", "b1", True)), "more"])
+    interest = HEADER.pack(VERSION, len(longer), KIND_OF[Interest]) + longer
+    assert FrameBuffer().feed(newer + interest + newer) == [Interest("q", "b1", True)]
     assert decode_event(bytes([0x92, 0x7D, 0x01])) is None
 
 
@@ -112,20 +117,20 @@ def test_rules_of_the_wire_are_named(data, code):
 def test_nesting_is_bounded_long_before_the_stack():
     for depth in (17, 1_000, 200_000):
         payload = b"\x93\x01\xa0" + b"\x81\xa1a" * 1 + b"\x91" * depth + b"\xc0"
-        data = HEADER.pack(1, len(payload), frames.KIND_OF[frames.Command]) + payload
+        data = HEADER.pack(1, len(payload), KIND_OF[Command]) + payload
         with pytest.raises(PeerError) as error:
             FrameBuffer().feed(data)
         assert error.value.code == errors.BAD_FRAME
     payload = b"\x93\x01\xa0\x81\xa1a" + b"\x91" * 10 + b"\xc0"
-    data = HEADER.pack(1, len(payload), frames.KIND_OF[frames.Command]) + payload
+    data = HEADER.pack(1, len(payload), KIND_OF[Command]) + payload
     assert len(FrameBuffer().feed(data)) == 1
 
 
 def test_kinds_that_are_not_allowed_are_refused_and_earlier_frames_survive():
-    data = encode_frame(frames.Ping()) + encode_frame(frames.Unsubscribe("q", "b1"))
+    data = encode_frame(Ping()) + encode_frame(Unsubscribe("q", "b1"))
     with pytest.raises(PeerError) as error:
-        FrameBuffer(kinds=frames.CLIENT_KINDS).feed(data)
-    assert error.value.frames == [frames.Ping()]
+        FrameBuffer(kinds=CLIENT_KINDS).feed(data)
+    assert error.value.frames == [Ping()]
 
 
 @settings(max_examples=400)
@@ -143,7 +148,7 @@ def test_random_bytes_never_do_more_than_break_a_rule(data):
 
 
 @settings(max_examples=400)
-@given(st.sampled_from(sorted(frames.KINDS)), st.binary(max_size=100))
+@given(st.sampled_from(sorted(KINDS)), st.binary(max_size=100))
 def test_random_payloads_of_every_kind(kind, payload):
     try:
         FrameBuffer().feed(HEADER.pack(VERSION, len(payload), kind) + payload)

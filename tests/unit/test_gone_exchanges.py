@@ -8,7 +8,8 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from fake_broker import FakeBroker
 from mantamq.client import LinkClosed, NotFound, connect
-from mantamq.protocol.frames import Append, AttachSender, Command, Completed, Detached, Failed, Transfer
+from mantamq.protocol.client_frames import AttachSender, Command, Completed, Detached, Failed, Transfer
+from mantamq.protocol.order_frames import Append
 from mantamq.protocol.saying import LAZY_MS
 
 

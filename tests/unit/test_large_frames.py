@@ -5,23 +5,21 @@ from __future__ import annotations
 import cluster_in_memory
 import pytest
 from mantamq.protocol import burying, dispatch, reign, routing, saying, transfers
-from mantamq.protocol.frames import (
-    REJECT,
+from mantamq.protocol.client_frames import (
     AttachReceiver,
     AttachSender,
-    Bury,
     Completed,
     Delivery,
     Dispose,
-    Fetched,
     Flow,
     Reply,
     Transfer,
-    UpdateStart,
 )
 from mantamq.protocol.framing import encode_frame
 from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.order_frames import Fetched, UpdateStart
+from mantamq.protocol.queue_frames import REJECT, Bury
 from mortal_cluster import MortalCluster
 from msgspec.structs import replace
 

@@ -17,6 +17,7 @@ from mantamq.actors import links as links_module
 from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.links import Link
 from mantamq.actors.shell import Retired, Shell
+from mantamq.protocol.client_frames import Attached, Command, Detach, Open, Opened
 from mantamq.protocol.effects import (
     Again,
     Close,
@@ -37,29 +38,13 @@ from mantamq.protocol.effects import (
     Tick,
 )
 from mantamq.protocol.errors import UNAUTHORIZED, LocalError, PeerError
-from mantamq.protocol.frames import (
-    CLIENT_KINDS,
-    KIND_OF,
-    KINDS,
-    Accepted,
-    Attached,
-    Busy,
-    Challenge,
-    Command,
-    Detach,
-    Forget,
-    Frame,
-    Hello,
-    Open,
-    Opened,
-    Ping,
-    Pong,
-    Proof,
-    Refused,
-    Results,
-)
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import HEADER, FrameBuffer, encode_frame
+from mantamq.protocol.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.link_frames import Accepted, Challenge, Hello, Ping, Pong, Proof, Refused
+from mantamq.protocol.order_frames import Busy, Results
+from mantamq.protocol.queue_frames import Forget
 
 SECRET = b"s" * 32
 LIMIT_S = 5.0

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.frames import (
+from mantamq.protocol.client_frames import (
     AttachReceiver,
     AttachSender,
-    Beating,
     Command,
     Completed,
     Delivery,
@@ -18,6 +17,7 @@ from mantamq.protocol.frames import (
     Reply,
     Transfer,
 )
+from mantamq.protocol.order_frames import Beating
 from mortal_cluster import MortalCluster
 
 EVERYWHERE = ("b1", "b2", "b3")

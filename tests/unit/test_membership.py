@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cluster_in_memory import MemoryCluster
 from mantamq.protocol.broker import BrokerMachine
+from mantamq.protocol.client_frames import MembersChanged, Open
 from mantamq.protocol.effects import (
     Close,
     Dismiss,
@@ -32,31 +33,25 @@ from mantamq.protocol.events import (
     decode_event,
     encode_event,
 )
-from mantamq.protocol.frames import (
+from mantamq.protocol.frame import Frame
+from mantamq.protocol.hosting import Hosting
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.order_frames import (
     Ack,
     Append,
     Beat,
-    Frame,
-    Held,
-    Interest,
     Leave,
     Left,
-    MembersChanged,
     Nack,
-    Open,
     Promised,
     Request,
     Results,
     Subscribe,
     Suspect,
-    Void,
-    Yield,
-    Yielded,
 )
-from mantamq.protocol.hosting import Hosting
-from mantamq.protocol.keeper import Keeper
 from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.queue import QueueState
+from mantamq.protocol.queue_frames import Held, Interest, Void, Yield, Yielded
 from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.sequencer import SequencerMachine
 from mantamq.protocol.standing import LEAVING, LEFT

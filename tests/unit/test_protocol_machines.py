@@ -38,7 +38,12 @@ from mantamq.protocol.events import (
     decode_event,
     encode_event,
 )
-from mantamq.protocol.frames import (
+from mantamq.protocol.frame import Frame
+from mantamq.protocol.hosts import LIVES
+from mantamq.protocol.keeper import Keeper
+from mantamq.protocol.lease import Lease
+from mantamq.protocol.lock import IDLE_MS, Lock
+from mantamq.protocol.order_frames import (
     Ack,
     Append,
     Beat,
@@ -46,10 +51,7 @@ from mantamq.protocol.frames import (
     Evicted,
     Fetch,
     Fetched,
-    Frame,
     Gap,
-    Held,
-    Host,
     Nack,
     Orphaned,
     Promised,
@@ -62,12 +64,9 @@ from mantamq.protocol.frames import (
     UpdateFront,
     UpdateStart,
 )
-from mantamq.protocol.hosts import LIVES
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.lease import Lease
-from mantamq.protocol.lock import IDLE_MS, Lock
 from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, LEASE_MS, Pulse
 from mantamq.protocol.queue import QueueState
+from mantamq.protocol.queue_frames import Held, Host
 from mantamq.protocol.reign import PREPARING, Reign
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.saying import LAZY_MS

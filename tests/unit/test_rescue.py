@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
-from mantamq.protocol.frames import (
+from mantamq.protocol.client_frames import (
     AttachReceiver,
     AttachSender,
     Delivery,
@@ -14,6 +13,7 @@ from mantamq.protocol.frames import (
     Opened,
     Transfer,
 )
+from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
 from mortal_cluster import MortalCluster
 
 

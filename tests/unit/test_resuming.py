@@ -9,19 +9,11 @@ from cluster_in_memory import MemoryCluster
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import connect
 from mantamq.client.receiving import ReceiverCore
-from mantamq.protocol.frames import (
-    ACCEPT,
-    Attached,
-    AttachReceiver,
-    AttachSender,
-    Cancel,
-    Delivery,
-    Flow,
-    Frame,
-    Request,
-    Transfer,
-)
+from mantamq.protocol.client_frames import Attached, AttachReceiver, AttachSender, Delivery, Flow, Transfer
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.lock import IDLE_MS
+from mantamq.protocol.order_frames import Request
+from mantamq.protocol.queue_frames import ACCEPT, Cancel
 from mantamq.protocol.resuming import HELD_MS, UNSEEN_MS
 from mantamq.protocol.session import BEFORE
 

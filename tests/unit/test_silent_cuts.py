@@ -11,8 +11,7 @@ from mantamq.actors import dialler, shell
 from mantamq.actors.dialler import Dialler
 from mantamq.actors.shell import Shell
 from mantamq.protocol import pulse
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER, Input
-from mantamq.protocol.frames import (
+from mantamq.protocol.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -25,6 +24,7 @@ from mantamq.protocol.frames import (
     Reply,
     Transfer,
 )
+from mantamq.protocol.effects import OWNERSHIP, SEQUENCER, Input
 
 STANDBY = SEQUENCER + "2"
 BEAT_MS, PATIENCE_MS = 40, 160

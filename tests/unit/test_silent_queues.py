@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from mantamq.client import cli_wiring
 from mantamq.client.console import out
-from mantamq.protocol.frames import AttachSender, Command, QueueCommand, Reply, Transfer
+from mantamq.protocol.client_frames import AttachSender, Command, Reply, Transfer
+from mantamq.protocol.queue_frames import QueueCommand
 from mortal_cluster import MortalCluster
 
 

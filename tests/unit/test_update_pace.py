@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from mantamq.protocol.effects import Effect, Flush, Received, Send, Tick
 from mantamq.protocol.events import Enqueue
-from mantamq.protocol.frames import Frame, Host, UpdateFront, UpdateStart, UpdateTaken
+from mantamq.protocol.frame import Frame
+from mantamq.protocol.order_frames import UpdateFront, UpdateStart, UpdateTaken
 from mantamq.protocol.queue import QueueState
+from mantamq.protocol.queue_frames import Host
 from mantamq.protocol.replica import ReplicaMachine
 from mantamq.protocol.updating import PROCESS_BYTES_S, QUEUE_BYTES_S, Pace
 

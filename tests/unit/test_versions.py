@@ -12,24 +12,14 @@ from live_cluster import LIMIT_S, cluster, connection, own, until
 from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.health import complaints
 from mantamq.actors.shell import Shell
+from mantamq.protocol.client_frames import Attached, AttachSender, Command, Completed, Open, Opened, Reply, Transfer
 from mantamq.protocol.effects import SEQUENCER, Members
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.events import CLUSTER, decode_event
-from mantamq.protocol.frames import (
-    KIND_OF,
-    Attached,
-    AttachSender,
-    Command,
-    Completed,
-    Frame,
-    Hello,
-    Open,
-    Opened,
-    Refused,
-    Reply,
-    Transfer,
-)
+from mantamq.protocol.frame import Frame
 from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer
+from mantamq.protocol.kinds import KIND_OF
+from mantamq.protocol.link_frames import Hello, Refused
 from mantamq.protocol.version import MINOR, spoken
 
 NEWER = 99

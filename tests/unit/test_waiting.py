@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.frames import AttachSender, Transfer, Waits
+from mantamq.protocol.client_frames import AttachSender, Transfer
 from mantamq.protocol.waiting import KEPT_MS, LOST_MS, TOLD, Roll, Told
-from mantamq.protocol.waiting_frames import LOST, RESET, WAITS, Waiting
+from mantamq.protocol.waiting_frames import LOST, RESET, WAITS, Waiting, Waits
 from mortal_cluster import MortalCluster
 
 
