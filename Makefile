@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## A local cluster moves a year of New York's flights and counts every one
-	@$(BIN)/python -m mantamq.client.demo
+	@$(BIN)/python -m mantamq.client.demo.demo
 
 check: $(STAMP) ## Lint, format, types and the fast tests (under a minute)
 	$(BIN)/ruff check .

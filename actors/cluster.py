@@ -19,12 +19,13 @@ import ray
 
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
-from . import bound, door, local_ray, lookout, tapping
-from .book import is_broker
-from .local_ray import start_ray_head, stop_ray_head
-from .placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
-from .ray_handles import ActorGone, Handle
-from .supervisor import START_S, STOP_S, Plan, Supervisor
+from .ray_control import bound, door, local_ray
+from .ray_control.local_ray import start_ray_head, stop_ray_head
+from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
+from .ray_control.ray_handles import ActorGone, Handle
+from .supervisor import lookout, tap_life
+from .supervisor.address_book import is_broker
+from .supervisor.supervisor import START_S, STOP_S, Plan, Supervisor
 
 __all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 
@@ -413,7 +414,7 @@ def _directory(events: str | None) -> str:
     """Where events go, so that every process understands it alike; "" for nowhere."""
     if events in (None, "", "off"):
         return ""
-    tapping.check(events)
+    tap_life.check(events)
     return events if "://" in events else os.path.abspath(os.path.expanduser(events))
 
 

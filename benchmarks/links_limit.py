@@ -17,7 +17,8 @@ from typing import Any
 
 import uvloop
 
-from ..protocol.client_frames import (
+from ..protocol.machine import Effect, Input, Multicast, Received, Send
+from ..protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -32,11 +33,10 @@ from ..protocol.client_frames import (
     Reply,
     Transfer,
 )
-from ..protocol.effects import Effect, Input, Multicast, Received, Send
-from ..protocol.events import Entry
-from ..protocol.frame import Frame
-from ..protocol.order_frames import Ack, Append, Request, Results
-from ..protocol.queue_frames import Deliver
+from ..protocol.wire.events import Entry
+from ..protocol.wire.frame import Frame
+from ..protocol.wire.log_frames import Ack, Append, Request, Results
+from ..protocol.wire.queue_frames import Deliver
 from .manta import consume, produce
 from .pipeline_limit import free_ports
 from .processes import Job, run, summary
@@ -160,8 +160,8 @@ _ROLES: dict[str, tuple[type[_Machine], list[str]]] = {
 
 
 async def _serve(name: str, secret: bytes, ports: dict[str, int], clients: dict[str, int], up: Any) -> None:
-    from ..actors.handshake import Credentials
-    from ..actors.shell import Shell
+    from ..actors.links.handshake import Credentials
+    from ..actors.members.shell import Shell
 
     machine, peers = _ROLES[name]
     shell = Shell(machine(), Credentials("bench", secret, name))

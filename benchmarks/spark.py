@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.event_table import SCHEMA_VERSION, TYPES, Tail
+from ..protocol.capture.event_table import SCHEMA_VERSION, TYPES, Tail
 from .results import Collection, Figure, write
 
 if TYPE_CHECKING:

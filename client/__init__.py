@@ -1,6 +1,6 @@
 """What users import: connect, send, receive. No Ray is imported until a Ray cluster is asked for."""
 
-from .aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
+from .aio.aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
 from .errors import (
     Busy,
     ConnectionLost,
@@ -26,7 +26,7 @@ from .errors import (
 )
 from .message import Message
 from .queue_handle import Queue
-from .sync import Connection, Receiver, Sender, Session, connect
+from .sync.sync import Connection, Receiver, Sender, Session, connect
 
 __version__: str
 

@@ -89,9 +89,9 @@ def find_or_start(token: str = "", start: bool = True) -> tuple[list[str], str]:
         return resolve("local", token, 1)
     import ray
 
-    from ..actors import local_ray
     from ..actors.cluster import NotThere, find_cluster
-    from ..actors.door import NoRay
+    from ..actors.ray_control import local_ray
+    from ..actors.ray_control.door import NoRay
 
     try:
         find_cluster()
@@ -111,7 +111,7 @@ def find_or_start(token: str = "", start: bool = True) -> tuple[list[str], str]:
 def _start_here(namespace: str) -> None:
     """Start a cluster in the Ray that this process has joined; several may do so at once, one does."""
     from ..actors.cluster import start_cluster
-    from ..actors.placement import alive_nodes, broker_nodes
+    from ..actors.ray_control.placement import alive_nodes, broker_nodes
 
     with _lock:
         brokers = 3 if len(broker_nodes(alive_nodes())) >= 3 else 1

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .books.plain import check
 from .errors import Invalid
-from .plain import check
 
 if TYPE_CHECKING:
-    from .receiving import ReceiverCore
+    from .books.receiver import ReceiverCore
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Any]).decode

@@ -22,10 +22,10 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from .addresses import find_or_start
-from .aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
+from .aio.aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
 from .errors import Empty, Full, Invalid, MantaError, NotFound
 from .message import Message
-from .sync import Connection, Receiver, Sender, Session, connect
+from .sync.sync import Connection, Receiver, Sender, Session, connect
 
 PICKLED = "application/x-python-pickle"
 POLL_S = 0.01

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.capture.event_table import TYPES, Tail, check_kinds
 from ..protocol.errors import LocalError
-from ..protocol.event_table import TYPES, Tail, check_kinds
 from ..store.event_folders import newest_folder
 from ..store.event_parts import SCHEMA, Part, Skipped, check_parts, filesystem, from_ipc, list_parts
 from .session import Session
@@ -31,7 +31,7 @@ class Events:
     """What `events` found.
 
     Attributes:
-        df: the rows, with the columns of `protocol/event_table.py`.
+        df: the rows, with the columns of `protocol/capture/event_table.py`.
         parts: the parts it reads.
         skipped: files that are not read, and why.
         missing: ranges of rows that are in no part and not in the tail (skipped, or taken by retention in between).
@@ -129,7 +129,7 @@ def live_tail(namespace: str = "mantamq", timeout_s: float = 10.0) -> Tail | Non
     import ray
     from ray.exceptions import RayError
 
-    from ..protocol.event_table import TAP_NAME
+    from ..protocol.capture.event_table import TAP_NAME
 
     try:
         tap = ray.get_actor(TAP_NAME, namespace)

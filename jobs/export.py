@@ -11,8 +11,8 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
+from ..protocol.capture.event_table import Tail, check_kinds
 from ..protocol.errors import LocalError
-from ..protocol.event_table import Tail, check_kinds
 from ..store.event_folders import newest_folder
 from ..store.event_parts import SCHEMA, Skipped, check_parts, from_ipc, list_parts, read_parts
 

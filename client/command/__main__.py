@@ -10,7 +10,7 @@ import sys
 
 def main() -> None:
     try:
-        from .client.cli import main as command  # type: ignore[import-not-found]
+        from .client.cli.app import main as command  # type: ignore[import-not-found]
     except KeyboardInterrupt:
         print("mantamq: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -13,9 +13,9 @@ from typing import Any
 
 import ray
 from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
-from mantamq.actors.local_ray import wait_gone
-from mantamq.actors.placement import Placement
-from mantamq.actors.ray_handles import Handle
+from mantamq.actors.ray_control.local_ray import wait_gone
+from mantamq.actors.ray_control.placement import Placement
+from mantamq.actors.ray_control.ray_handles import Handle
 from mantamq.benchmarks.health import crew, unwell
 from mantamq.client import Connection, MantaError, connect
 from mantamq.protocol.errors import LocalError

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
-from mantamq.protocol.client_frames import MembersChanged, Opened
-from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.protocol.wire.client_frames import MembersChanged, Opened
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 
 READ_BYTES = 1 << 16
 

@@ -7,7 +7,7 @@ import time
 import psutil
 import ray
 from mantamq.actors.cluster import Cluster, start_cluster
-from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import wait_gone
 from mantamq.client import connect
 
 GONE_S = 10.0

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from mantamq.actors.cluster import Cluster
-from mantamq.actors.handshake import Credentials, DialOpening
-from mantamq.actors.links import Link
-from mantamq.actors.shell import Shell
-from mantamq.protocol.client_frames import Command, Open, Opened, Reply, Transfer
-from mantamq.protocol.events import CLUSTER, DeclareQueue, encode_event
-from mantamq.protocol.framing import HEADER, VERSION, encode_frame
-from mantamq.protocol.kinds import KIND_OF
-from mantamq.protocol.link_frames import Refused
-from mantamq.protocol.order_frames import Request
-from mantamq.protocol.version import MINOR, spoken
+from mantamq.actors.links.handshake import Credentials, DialOpening
+from mantamq.actors.links.links import Link
+from mantamq.actors.members.shell import Shell
+from mantamq.protocol.wire.client_frames import Command, Open, Opened, Reply, Transfer
+from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, encode_event
+from mantamq.protocol.wire.framing import HEADER, VERSION, encode_frame
+from mantamq.protocol.wire.kinds import KIND_OF
+from mantamq.protocol.wire.link_frames import Refused
+from mantamq.protocol.wire.log_frames import Request
+from mantamq.protocol.wire.version import MINOR, spoken
 
 from tests.cluster.wire import RawClient
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import psutil
 import pytest
-from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import wait_gone
 
 END_S = 50.0
 LEAVE_S = 10.0
@@ -250,7 +250,7 @@ def test_a_bound_cluster_ends_with_its_program_and_not_with_ray() -> None:
 import os
 os.environ["RAY_worker_niceness"] = "0"
 import ray, psutil, subprocess, sys
-from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import wait_gone
 
 ray.init(address="local", include_dashboard=False, num_cpus=2, log_to_driver=False)
 address = ray.get_runtime_context().gcs_address

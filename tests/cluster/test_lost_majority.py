@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from mantamq.actors.health import leader
+from mantamq.actors.supervisor.health import leader
 from mantamq.client import MantaError, connect
 
 SAID_S = 10.0
@@ -67,5 +67,5 @@ def _until_refused(address: str) -> None:
 
 
 def _mantamq(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mantamq.client.cli", *words]
+    command = [sys.executable, "-m", "mantamq.client.cli.app", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

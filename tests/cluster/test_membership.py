@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from mantamq.actors.cluster import Cluster, start_cluster
-from mantamq.actors.local_ray import wait_gone
-from mantamq.actors.placement import Placement
+from mantamq.actors.ray_control.local_ray import wait_gone
+from mantamq.actors.ray_control.placement import Placement
 from mantamq.client import Connection, connect
-from mantamq.protocol.client_frames import MembersChanged
 from mantamq.protocol.errors import LocalError
-from mantamq.protocol.link_frames import Refused
+from mantamq.protocol.wire.client_frames import MembersChanged
+from mantamq.protocol.wire.link_frames import Refused
 
 from tests.cluster.shared import GONE_S, ray_children
 from tests.cluster.test_reconnect import Consumer, Producer, wait_until

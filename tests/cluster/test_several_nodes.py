@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mantamq.actors.cluster import start_cluster
-from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import wait_gone
 
 from tests.cluster.ray_nodes import RayNodes
 from tests.cluster.shared import ray_children

@@ -9,7 +9,7 @@ import psutil
 import pytest
 import ray
 from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
-from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import wait_gone
 from mantamq.client import Unauthorized, connect
 from mantamq.protocol.errors import LocalError
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from mantamq.actors.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import wait_gone
 
 COMMAND_S = 100.0
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
     def run(*words: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "mantamq.client.cli", *words], env=base | environment, input=text,
+            [sys.executable, "-m", "mantamq.client.cli.app", *words], env=base | environment, input=text,
             capture_output=True, text=True, timeout=COMMAND_S, check=False,
         )  # fmt: skip
 

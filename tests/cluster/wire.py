@@ -7,7 +7,7 @@ import struct
 from typing import TypeVar
 
 import msgspec
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -20,8 +20,8 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 
 F = TypeVar("F", bound=Frame)
 WAIT_S = 10.0

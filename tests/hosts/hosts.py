@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mantamq.actors.placement import BROKER_RESOURCE
+from mantamq.actors.ray_control.placement import BROKER_RESOURCE
 from mantamq.client import Connection, MantaError, connect
 
 from tests.chaos import history
@@ -192,7 +192,7 @@ class Hosts:
 
     def mantamq(self, host: str, *words: str, timeout_s: float = SAY_S) -> subprocess.CompletedProcess[str]:
         """A command of the product, said on this host."""
-        return self.run(host, sys.executable, "-m", "mantamq.client.cli", *words, timeout_s=timeout_s)
+        return self.run(host, sys.executable, "-m", "mantamq.client.cli.app", *words, timeout_s=timeout_s)
 
     def status(self, host: str = "h1") -> Status:
         """`mantamq status --json` on this host; with "problem" only when it fails."""

@@ -10,7 +10,7 @@ import pytest
 from mantamq.jobs import events as job_events
 from mantamq.jobs import session as sessions
 from mantamq.jobs.session import Session
-from mantamq.protocol.event_table import Row
+from mantamq.protocol.capture.event_table import Row
 
 from tests.quick_java import OPTIONS
 

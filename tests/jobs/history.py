@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.event_table import Row, observed, rows
-from mantamq.protocol.events import (
+from mantamq.protocol.capture.event_table import Row, observed, rows
+from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.wire.events import (
     CLUSTER,
     Accept,
     Acquire,
@@ -24,7 +25,6 @@ from mantamq.protocol.events import (
     Release,
     Start,
 )
-from mantamq.protocol.queue import Applied, QueueState
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from history import SECOND, History, random_history
 from mantamq.jobs import audit as jobs
-from mantamq.protocol.event_table import Row
-from mantamq.protocol.events import Buried, Evict, Purge
+from mantamq.protocol.capture.event_table import Row
+from mantamq.protocol.wire.events import Buried, Evict, Purge
 
 Q, D = "q#1", "dead#2"
 

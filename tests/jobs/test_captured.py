@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mantamq.jobs import audit, lifecycle, load, members
-from mantamq.protocol.event_table import Row
+from mantamq.protocol.capture.event_table import Row
 
 from tests.simulation.tapped import play_tapped
 

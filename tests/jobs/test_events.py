@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from mantamq.jobs.events import DDL, events, read_stream, tail_frame
-from mantamq.protocol.event_table import TYPES, Row
+from mantamq.protocol.capture.event_table import TYPES, Row
 from mantamq.store.event_parts import SCHEMA, EventWriter, Limits, list_parts, read_parts, write_part
 
 SECOND = 1_000_000

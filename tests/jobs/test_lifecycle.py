@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from history import MINUTE, SECOND, History, random_history
 from mantamq.jobs import lifecycle as jobs
-from mantamq.protocol.event_table import Row
-from mantamq.protocol.events import Evict
+from mantamq.protocol.capture.event_table import Row
+from mantamq.protocol.wire.events import Evict
 
 
 def walked(rows: list[Row]) -> dict[tuple[str, int], dict]:

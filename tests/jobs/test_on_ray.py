@@ -18,7 +18,7 @@ from history import SECOND
 from mantamq.jobs import session as sessions
 from mantamq.jobs.events import events, live_tail, release, tail_frame
 from mantamq.jobs.lifecycle import lifecycle
-from mantamq.protocol.event_table import Row
+from mantamq.protocol.capture.event_table import Row
 from mantamq.store.event_parts import EventWriter, Limits
 
 pytestmark = pytest.mark.timeout(170)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from history import History, busy_history, random_history
-from mantamq.client import cli
-from mantamq.client.cli_analyze import moment
+from mantamq.client.cli import app
+from mantamq.client.cli.analyze import moment
 from mantamq.jobs import answers, charts, report
 from mantamq.jobs.events import events
 from mantamq.jobs.export import export
@@ -202,7 +202,7 @@ def test_a_failed_export_leaves_nothing(directory, tmp_path):
 def run(capsys, monkeypatch, *words: str) -> tuple[int, str, str]:
     monkeypatch.setattr(sys, "argv", ["mantamq", *words])
     with pytest.raises(SystemExit) as left:
-        cli.main()
+        app.main()
     said = capsys.readouterr()
     return int(left.value.code or 0), said.out, said.err
 

@@ -23,11 +23,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-from mantamq.protocol import events
-from mantamq.protocol.client_frames import Delivery, Detached, Disposed, Failed, Opened, Reply
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
 from mantamq.protocol.ranges import pairs, runs
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import Delivery, Detached, Disposed, Failed, Opened, Reply
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 from tests.simulation.checkers import Watcher
 from tests.simulation.clients import Client

@@ -11,8 +11,8 @@ import random
 from typing import Any
 
 from mantamq.client.management import _bind, _declare_exchange, _declare_queue
-from mantamq.protocol import events
-from mantamq.protocol.client_frames import AttachSender, Transfer
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 
 from .boxes import HEADERS
 from .checkers import Watcher

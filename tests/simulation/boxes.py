@@ -6,10 +6,10 @@ import random
 from typing import TYPE_CHECKING
 
 from mantamq.client import MantaError, Message
+from mantamq.client.books.receiver import ReceiverCore
+from mantamq.client.books.sender import SenderCore
 from mantamq.client.errors import Unavailable
-from mantamq.client.receiving import ReceiverCore
-from mantamq.client.sending import SenderCore
-from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 from .model import Violation
 from .stalls import Stall

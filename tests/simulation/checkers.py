@@ -10,9 +10,9 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import Any
 
-from mantamq.protocol import events
-from mantamq.protocol.order_frames import Ack, Append, Beat, Request, Results, Subscribe
-from mantamq.protocol.queue_frames import Deliver
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Request, Results
+from mantamq.protocol.wire.queue_frames import Deliver
 
 from .model import GONE, ModelQueue, ModelWiring, Violation, each
 from .world import World
@@ -73,8 +73,8 @@ class Watcher:
         self._tables: dict[tuple[str, int], tuple[Any, Any]] = {}  # (stream, index) -> numbers and incs of its keepers
         world.watch(
             sent={Append: self._append, Request: self._request, Results: self._results, Ack: self._says_ack,
-                  Subscribe: self._promises, Beat: self._beat, Deliver: self._owns},
-            arrived={Ack: self._ack, Subscribe: self._subscribed, Results: self._answered, Append: self._given},
+                  LogReport: self._promises, Heartbeat: self._beat, Deliver: self._owns},
+            arrived={Ack: self._ack, LogReport: self._subscribed, Results: self._answered, Append: self._given},
         )  # fmt: skip
         world.steps.append(self._stepped)
         world.deaths.append(self._died)
@@ -91,11 +91,11 @@ class Watcher:
 
     # ---- who leads, who has promised what: I1, I2
 
-    def _beat(self, source: str, target: str, frame: Beat) -> None:
+    def _beat(self, source: str, target: str, frame: Heartbeat) -> None:
         if self._leaders.setdefault(frame.ballot, source) != source:
             raise Violation(f"I2: {source} and {self._leaders[frame.ballot]} lead under {frame.ballot}")
 
-    def _promises(self, source: str, target: str, frame: Subscribe) -> None:
+    def _promises(self, source: str, target: str, frame: LogReport) -> None:
         if frame.promised < self._promised.get(source, events.ZERO):
             raise Violation(f"I1: {source} promised {self._promised[source]} and now {frame.promised}")
         self._promised[source] = frame.promised
@@ -240,9 +240,11 @@ class Watcher:
             return
         match = frame.previous + len(frame.entries)
         key = (target, frame.stream, frame.ballot)
-        if frame.learner == target or frame.previous <= max(self._said.get(key, 0), self.commits.get(frame.stream, 0)):
+        if frame.distinguished_learner == target or frame.previous <= max(
+            self._said.get(key, 0), self.commits.get(frame.stream, 0)
+        ):
             self._said[key] = max(match, self._said.get(key, 0))
-        if frame.learner == target:
+        if frame.distinguished_learner == target:
             voter = target.partition(".")[0]
             self._acks(target, frame.stream, voter, frame.ballot, match)
             self._learn(target, frame.stream, frame.ballot, voter, match)
@@ -265,7 +267,7 @@ class Watcher:
             if entry is not None and entry.ballot == ballot:
                 self._commit_to(stream, index, f"{learner} by what it was told")
 
-    def _subscribed(self, source: str, target: str, frame: Subscribe) -> None:
+    def _subscribed(self, source: str, target: str, frame: LogReport) -> None:
         if frame.ballot == frame.promised:
             self._acks(source, frame.stream, frame.voter, frame.ballot, frame.have)
         elif not frame.blank:

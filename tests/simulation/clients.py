@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -28,9 +28,9 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.link_frames import Pong, Refused
-from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.link_frames import Pong, Refused
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 from .model import Violation, each, each_run
 from .world import World

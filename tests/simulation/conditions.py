@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 
-from mantamq.protocol import events
-from mantamq.protocol.client_frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Detached
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Detached
 
 from .checkers import Watcher
 from .model import Violation, each

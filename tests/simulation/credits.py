@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.client_frames import AttachReceiver, Delivery, Flow, FlowDrained
+from mantamq.protocol.wire.client_frames import AttachReceiver, Delivery, Flow, FlowDrained
 
 from .model import Violation
 from .world import World

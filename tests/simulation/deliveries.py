@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
-from mantamq.protocol import events
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.errors import UNROUTABLE
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -16,8 +17,7 @@ from mantamq.protocol.client_frames import (
     Failed,
     Transfer,
 )
-from mantamq.protocol.errors import UNROUTABLE
-from mantamq.protocol.queue_frames import Consume, Deliver
+from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each, each_run

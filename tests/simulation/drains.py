@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mantamq.protocol import events
-from mantamq.protocol.queue_frames import Cancel, Consume, Credit, Deliver, Drained
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.queue_frames import Cancel, Consume, Credit, Deliver, Drained
 
 from .checkers import Watcher
 from .deliveries import Deliveries

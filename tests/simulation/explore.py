@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mantamq.protocol import saying
-from mantamq.protocol.events import CLUSTER, Ballot, Entry
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.order_frames import Ack, Append, Request, Results
-from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.sequencer import replicator
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import Ack, Append, Request, Results
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -55,7 +55,7 @@ class Bounds(NamedTuple):
     cuts: int
     deaths: int
     ends: int
-    append_bytes: int = saying.APPEND_BYTES
+    append_bytes: int = replicator.APPEND_BYTES
     prefix: tuple[Action, ...] = ()
 
 
@@ -111,11 +111,11 @@ class Explorer:
 
     def run(self, states: int) -> Iterator[int]:
         """Visit up to `states` worlds; yields how many, now and then. Raises `Violation` with the way there."""
-        usual, saying.APPEND_BYTES = saying.APPEND_BYTES, self.bounds.append_bytes
+        usual, replicator.APPEND_BYTES = replicator.APPEND_BYTES, self.bounds.append_bytes
         try:
             yield from self._run(states)
         finally:
-            saying.APPEND_BYTES = usual
+            replicator.APPEND_BYTES = usual
 
     def _run(self, states: int) -> Iterator[int]:
         self._push(*self._begin())

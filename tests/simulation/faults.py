@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.effects import Received, is_ownership
-from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.order_frames import Append, Suspect
-from mantamq.protocol.queue_frames import Bury
-from mantamq.protocol.voters import majority
+from mantamq.protocol.log.quorum import majority
+from mantamq.protocol.machine import Received, is_ownership
+from mantamq.protocol.wire.events import CLUSTER
+from mantamq.protocol.wire.log_frames import Append, Suspect
+from mantamq.protocol.wire.queue_frames import DeadLetter
 
 from .world import World
 
@@ -37,7 +37,7 @@ class Faults:
         self.lame = ""
         self._doomed = ""  # a sequencer that is to die in the midst of its work
         self._burier = False  # whether the next broker that buries is to die
-        world.watch(sent={Bury: self._buries, Append: self._appends})
+        world.watch(sent={DeadLetter: self._buries, Append: self._appends})
         world.spares = self._spares
         world.calm = self._calm
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
@@ -60,7 +60,7 @@ class Faults:
         elif names:
             self._doomed = rng.choice(names)
 
-    def _buries(self, source: str, target: str, frame: Bury) -> None:
+    def _buries(self, source: str, target: str, frame: DeadLetter) -> None:
         if self._burier and self._may_lose():
             self._burier = False
             self.world.after(self.world.rng.randrange(1, 2_000), lambda: self._crash_if_spared(target))
@@ -81,14 +81,14 @@ class Faults:
     def _duty(self, rng: random.Random) -> None:
         """The Ownership on duty is cut off or stands still, at times with the sequencer that leads; or both of them."""
         world = self.world
-        named = {m.duty.name for name in world.sequencers() if (m := world.machines[name]).reign.role == "leading"}
+        named = {m.duty.name for name in world.sequencers() if (m := world.machines[name]).election.role == "leading"}
         cut = rng.choice([sorted(named), sorted(named), [*world.ownerships]])
         us = rng.choice([20_000, 400_000, 3_000_000])
         if rng.random() < 0.3:
             for name in cut:
                 world.pause(name, us)
             return
-        leaders = [name for name in world.sequencers() if world.machines[name].reign.role == "leading"]
+        leaders = [name for name in world.sequencers() if world.machines[name].election.role == "leading"]
         world.partition([], cut + (leaders if rng.random() < 0.3 else []), us)
 
     def _broker(self, rng: random.Random) -> None:
@@ -129,12 +129,12 @@ class Faults:
     def _needless(self, rng: random.Random) -> None:
         """A standby is asked to take over though nothing is wrong."""
         world = self.world
-        standbys = [name for name in world.sequencers() if world.machines[name].reign.role == "standby"]
+        standbys = [name for name in world.sequencers() if world.machines[name].election.role == "standby"]
         if standbys:
             standby = rng.choice(standbys)
             for broker in world.brokers:
                 if broker in world.machines:
-                    promised = world.machines[broker].following.promised
+                    promised = world.machines[broker].view.promised
                     world.give(standby, Received(broker, Suspect(promised, broker)))
 
     def _pause(self, rng: random.Random) -> None:
@@ -169,7 +169,7 @@ class Faults:
         """Cut the leader off with one broker, long enough for others to take over; they meet again in the midst of yet
         another takeover. So logs part, and are compared by somebody else."""
         world = self.world
-        leaders = [name for name in world.sequencers() if world.machines[name].reign.role == "leading"]
+        leaders = [name for name in world.sequencers() if world.machines[name].election.role == "leading"]
         if len(world.brokers) < 3 or not leaders or not self._may_lose():
             return
         us = rng.randrange(700_000, 1_300_000)
@@ -228,7 +228,7 @@ class Faults:
                 continue
             keepers = [machine.keeper] if name in self.world.brokers else []
             keepers += [hosted.keeper for hosted in machine.queues.values()] if "." in name else []
-            said = [keeper.subscribe() for keeper in keepers]
+            said = [keeper.log_report() for keeper in keepers]
             counts += [(frame.stream, frame.changed) for frame in said if frame.change]
         return counts
 
@@ -238,16 +238,16 @@ class Faults:
         if machine is None or self._out(broker, machine):
             return False
         if stream == CLUSTER:
-            return not machine.keeper.blank or machine.keeper.subscribe().joins
-        replica = self.world.machines.get(machine.hosts.of.get(stream, ""))
+            return not machine.keeper.blank or machine.keeper.log_report().joins
+        replica = self.world.machines.get(machine.placement.of.get(stream, ""))
         hosted = replica.queues.get(stream) if replica is not None else None
         if hosted is None:  # deleted, or not declared here yet: then it cannot have forgotten anything
             return machine.wiring.by_id(stream) is None
-        return not hosted.keeper.blank or hosted.keeper.subscribe().joins
+        return not hosted.keeper.blank or hosted.keeper.log_report().joins
 
     def _out(self, broker: str, machine: Any) -> bool:
         """It may be out of a queue and not know it yet."""
-        incs = machine.hosts.incs
+        incs = machine.placement.incs
         return any(
             hosted.state.evicted.get(broker, -1) >= incs[id] and broker in self.voters.get(id, ())
             for name, other in self.world.machines.items() if "." in name
@@ -265,7 +265,7 @@ class Faults:
         if self._out(broker, machine):
             return False
         for queue in machine.wiring.queues():
-            replica = self.world.machines.get(machine.hosts.of.get(queue.id, ""))
+            replica = self.world.machines.get(machine.placement.of.get(queue.id, ""))
             hosted = replica.queues.get(queue.id) if replica is not None else None
             if hosted is None or hosted.keeper.blank:
                 return False
@@ -298,8 +298,8 @@ class Faults:
         if not all(name in world.machines for name in world.ownerships):
             return False
         brokers = [world.machines[broker] for broker in world.brokers if broker != self.lame]
-        leaders = {(broker.following.leader, broker.following.promised) for broker in brokers}
-        if len(leaders) > 1 or not all(broker.following.attached for broker in brokers):
+        leaders = {(broker.view.leader, broker.view.promised) for broker in brokers}
+        if len(leaders) > 1 or not all(broker.view.attached for broker in brokers):
             return False
         # A queue that nobody holds any more must be free: whoever is out holds nothing.
         return all(

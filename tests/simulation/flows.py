@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-from mantamq.protocol import events, flow
-from mantamq.protocol.client_frames import Completed, Detached
-from mantamq.protocol.effects import is_sequencer
-from mantamq.protocol.order_frames import Append, Beat
-from mantamq.protocol.pulse import BEAT_MS
+from mantamq.protocol.machine import is_sequencer
+from mantamq.protocol.sequencer import backlog
+from mantamq.protocol.sequencer.failure_detector import BEAT_MS
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import Completed, Detached
+from mantamq.protocol.wire.log_frames import Append, Heartbeat
 
 from .checkers import Watcher
 from .model import Violation
@@ -55,7 +56,7 @@ class Flows:
         # Broker -> the last that it got of the cluster stream, and where it was in that stream then.
         self._before: dict[str, tuple[Append, int]] = {}
         self._ended: set[tuple[str, str]] = set()  # (broker, client): it must hear next that a sender of it has ended
-        world.watch(sent={Beat: self._beats, Completed: self._completes}, arrived={Append: self._appended})
+        world.watch(sent={Heartbeat: self._beats, Completed: self._completes}, arrived={Append: self._appended})
         world.steps.append(self._stepped)
 
     def _advance(self) -> None:
@@ -90,7 +91,7 @@ class Flows:
         if target in self.world.brokers and frame.stream == events.CLUSTER:
             self._before[target] = frame, self.world.machines[target].keeper.commit
 
-    def _beats(self, source: str, target: str, frame: Beat) -> None:
+    def _beats(self, source: str, target: str, frame: Heartbeat) -> None:
         if frame.ballot >= self._ballot:
             self._beaten(source, frame)
 
@@ -147,9 +148,9 @@ class Flows:
     def _keeps(self, name: str, machine: Any) -> None:
         """What a sequencer keeps for one who is behind is bounded (I18, S8). Of faults that last, there is one at a
         time: so there is one who is behind."""
-        if machine.reign.role != "leading" or machine.deposed is not None:
+        if machine.election.role != "leading" or machine.deposed is not None:
             return
-        if any(machine.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.flow.on.values()):
+        if any(machine.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
             return
         kept = entries = 0
         for id, stream in machine.streams.items():
@@ -158,8 +159,8 @@ class Flows:
                 kept, entries = kept + bytes_, entries + count
         self._raised_in_time(name, machine, kept, entries)
         brokers = len(machine.members)
-        most_bytes = flow.GIVE_UP * flow.LIMIT_BYTES + brokers * SLACK_BYTES
-        most_entries = flow.GIVE_UP * flow.LIMIT_ENTRIES + brokers * SLACK_ENTRIES
+        most_bytes = backlog.GIVE_UP * backlog.LIMIT_BYTES + brokers * SLACK_BYTES
+        most_entries = backlog.GIVE_UP * backlog.LIMIT_ENTRIES + brokers * SLACK_ENTRIES
         if kept > most_bytes or entries > most_entries:
             raise Violation(
                 f"I18: {name} keeps {kept} bytes, {entries} entries of what is committed; it may {most_bytes} and "
@@ -180,8 +181,8 @@ class Flows:
         """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and
         it must be on."""
         members = len(machine.members)
-        much = kept > members * flow.LIMIT_BYTES or entries > members * flow.LIMIT_ENTRIES
-        if not self.world.standby or not much or machine.flow.on or self._joining(machine):
+        much = kept > members * backlog.LIMIT_BYTES or entries > members * backlog.LIMIT_ENTRIES
+        if not self.world.standby or not much or machine.backlog.on or self._joining(machine):
             self._much.pop(name, None)
         elif machine.now_ms - self._much.setdefault(name, machine.now_ms) > RAISED_MS:
             raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
@@ -189,7 +190,7 @@ class Flows:
     def _joining(self, machine: Any) -> bool:
         return any(voter not in machine.members for stream in machine.streams.values() for voter in stream.keepers)
 
-    def _beaten(self, source: str, frame: Beat) -> None:
+    def _beaten(self, source: str, frame: Heartbeat) -> None:
         """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""
         if frame.ballot != self._ballot or frame.sure < frame.number - 2:  # another leads, or it is cut off
             self._ballot, self._since = frame.ballot, {}
@@ -198,7 +199,7 @@ class Flows:
             return  # the same beat to another broker
         self._number = frame.number
         self._since = {member: self._since.get(member, frame.number) for member in on}
-        patience = flow.PATIENCE_MS // BEAT_MS + SLACK_BEATS
+        patience = backlog.PATIENCE_MS // BEAT_MS + SLACK_BEATS
         late = [member for member, number in self._since.items() if frame.number - number > patience]
         if late and not self.missing() and self._spares():
             raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {frame.number}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.client_frames import Completed, Delivery
-from mantamq.protocol.events import Ballot
-from mantamq.protocol.order_frames import Beat
-from mantamq.protocol.pulse import BEAT_MS, LEASE_MS
+from mantamq.protocol.sequencer.failure_detector import BEAT_MS, LEASE_MS
+from mantamq.protocol.wire.client_frames import Completed, Delivery
+from mantamq.protocol.wire.events import Ballot
+from mantamq.protocol.wire.log_frames import Heartbeat
 
 from .model import Violation
 from .world import World
@@ -22,10 +22,10 @@ class Leases:
         self.world = world
         self._heard: dict[tuple[str, Ballot, int], int] = {}  # (broker, ballot, beat) -> when
         self._sure: dict[str, int] = {}  # broker -> when it heard the last beat that a majority has answered
-        world.watch(sent={Delivery: self._serves, Completed: self._serves}, arrived={Beat: self._beaten})
+        world.watch(sent={Delivery: self._serves, Completed: self._serves}, arrived={Heartbeat: self._beaten})
         world.deaths.append(self._died)
 
-    def _beaten(self, source: str, target: str, frame: Beat) -> None:
+    def _beaten(self, source: str, target: str, frame: Heartbeat) -> None:
         self._heard[target, frame.ballot, frame.number] = self.world.now_us
         at_us = self._heard.get((target, frame.ballot, frame.sure))
         if at_us is not None:

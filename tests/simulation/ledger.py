@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from mantamq.client import Message
-from mantamq.protocol import events
-from mantamq.protocol.client_frames import Completed, Failed, Transfer
-from mantamq.protocol.framing import encode_frame
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import Completed, Failed, Transfer
+from mantamq.protocol.wire.framing import encode_frame
 
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mantamq.protocol.client_frames import AttachReceiver, Completed, Delivery, Dispose, Failed, Flow, Open, Transfer
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer
+from mantamq.protocol.wire.client_frames import (
+    AttachReceiver,
+    Completed,
+    Delivery,
+    Dispose,
+    Failed,
+    Flow,
+    Open,
+    Transfer,
+)
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer
 
 from .clients import Client
 from .model import Violation, each_run

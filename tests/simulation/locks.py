@@ -13,10 +13,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from mantamq.protocol.effects import OWNERSHIP, OWNERSHIP2, SEQUENCER, is_ownership
-from mantamq.protocol.office import Commission
-from mantamq.protocol.queue_frames import ACCEPT
-from mantamq.protocol.reign import LEADING
+from mantamq.protocol.machine import OWNERSHIP, OWNERSHIP2, SEQUENCER, is_ownership
+from mantamq.protocol.sequencer.election import LEADING
+from mantamq.protocol.supervisor.office import Commission
+from mantamq.protocol.wire.queue_frames import ACCEPT
 
 from .checkers import Watcher
 from .clients import Client
@@ -149,7 +149,7 @@ class Locks:
 
     def _leaders(self) -> list[tuple[str, object]]:
         return [(n, self.world.machines[n]) for n in self.world.sequencers()
-                if self.world.machines[n].reign.role == LEADING and self.world.machines[n].deposed is None]  # fmt: skip
+                if self.world.machines[n].election.role == LEADING and self.world.machines[n].deposed is None]  # fmt: skip
 
     def duty(self) -> str:
         """Who is on duty, by the highest ballot that leads."""

@@ -14,11 +14,11 @@ import sys
 import traceback
 from typing import Any
 
-from mantamq.protocol import events
-from mantamq.protocol.effects import is_sequencer
-from mantamq.protocol.events import CLUSTER, Ballot, Entry
-from mantamq.protocol.order_frames import Append
-from mantamq.protocol.waiting import LOST_MS
+from mantamq.protocol.machine import is_sequencer
+from mantamq.protocol.sequencer.majorities import LOST_MS
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
+from mantamq.protocol.wire.log_frames import Append
 
 from .checkers import Watcher
 from .clients import Client
@@ -213,14 +213,14 @@ class Loss:
     def _keepers(self) -> list[str]:
         """The replicas of one queue, in any order."""
         name = self.rng.choice(self.queues)
-        found = [m.hosts.of[q.id] for b in self.world.brokers if (m := self.world.machines.get(b)) is not None
-                 and (q := m.wiring.queue(name)) is not None and q.id in m.hosts.of]  # fmt: skip
+        found = [m.placement.of[q.id] for b in self.world.brokers if (m := self.world.machines.get(b)) is not None
+                 and (q := m.wiring.queue(name)) is not None and q.id in m.placement.of]  # fmt: skip
         self.rng.shuffle(found)
         return found
 
     def _end_leader(self) -> None:
         for name in [n for n in self.world.machines if is_sequencer(n)]:
-            if self.world.machines[name].reign.role == "leading":
+            if self.world.machines[name].election.role == "leading":
                 self.world.crash(name)
 
     def _crash(self, names: list[str]) -> None:

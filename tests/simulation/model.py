@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mantamq.protocol import events
+from mantamq.protocol.wire import events
 
 GONE = ("accepted", "discarded", "dead", "expired")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol import events
+from mantamq.protocol.wire import events
 
 from .model import ModelQueue, Violation
 from .world import World
@@ -66,7 +66,7 @@ class Moves:
             if machine is None or machine.keeper.blank or set(machine.members) != everybody:
                 return False
             for id in (queue.id for queue in machine.wiring.queues()):
-                replica = world.machines.get(machine.hosts.of.get(id, ""))
+                replica = world.machines.get(machine.placement.of.get(id, ""))
                 hosted = replica.queues.get(id) if replica is not None else None
                 if hosted is None or hosted.keeper.blank or set(hosted.keeper.voters) != everybody:
                     return False

@@ -7,41 +7,43 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import broker, replica, sequencer
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.burying import Burials
-from mantamq.protocol.client_frames import Detach
-from mantamq.protocol.credit import Credit
-from mantamq.protocol.dispatch import Dispatcher
-from mantamq.protocol.effects import Send
-from mantamq.protocol.events import Own, encode_event
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.order_frames import Request
-from mantamq.protocol.ownership import OwnershipMachine
-from mantamq.protocol.queue import Applied, QueueState
-from mantamq.protocol.queue_frames import Cancel, Held, Settle, Settled, Unhost
+from mantamq.protocol.broker import machine as broker_machine
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.broker.session import Session
+from mantamq.protocol.lock.ownership import OwnershipMachine
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.machine import Send
+from mantamq.protocol.queue.credit import Credit
+from mantamq.protocol.queue.dispatch import Dispatcher
+from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.ranges import RangeSet, runs
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.sequencer import SequencerMachine
-from mantamq.protocol.session import Session
+from mantamq.protocol.replica import machine as replica_machine
+from mantamq.protocol.replica.dead_letters import DeadLetters
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.sequencer import machine as sequencer_machine
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.wire.client_frames import Detach
+from mantamq.protocol.wire.events import Own, encode_event
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import Request
+from mantamq.protocol.wire.queue_frames import Cancel, OwnerIs, Settle, Settled, Unhost
 
 Patch = pytest.MonkeyPatch
 
 
 def patch_rule(patch: Patch, frame: type[Frame], function: Any) -> None:
     """Replace what a replica does on a frame: its rules are bound in a table."""
-    patch.setattr(ReplicaMachine, replica._RULES[frame].__name__, function)
-    patch.setitem(replica._RULES, frame, function)
+    patch.setattr(ReplicaMachine, replica_machine._RULES[frame].__name__, function)
+    patch.setitem(replica_machine._RULES, frame, function)
 
 
 def commit_on_one_ack(patch: Patch) -> None:
-    patch.setattr(sequencer, "held_by_majority", lambda voters, held: max(held.values(), default=0))
+    patch.setattr(sequencer_machine, "held_by_majority", lambda voters, held: max(held.values(), default=0))
 
 
 def learner_commits_alone(patch: Patch) -> None:
     def learned(self: Any) -> int:
-        return self._sure if self.need is not None else 0
+        return self._sure if self.quorum_needed is not None else 0
 
     patch.setattr(Keeper, "_learned", learned)
 
@@ -120,7 +122,7 @@ def no_number_table(patch: Patch) -> None:
             request(self, peer, frame)
         return result
 
-    patch.setitem(sequencer._RULES, Request, twice)
+    patch.setitem(sequencer_machine._RULES, Request, twice)
 
 
 def applied_out_of_order(patch: Patch) -> None:
@@ -187,14 +189,14 @@ def credit_forgotten(patch: Patch) -> None:
 
 def buried_twice(patch: Patch) -> None:
     """Whoever finishes a burial does not know the name it began under."""
-    bury = Burials.bury
+    bury = DeadLetters.bury
 
     def twice(self: Any, hosted: Any, index: Any) -> None:
         bury(self, hosted, index)
         sent = self.machine.effects[-1].frame
         self.machine.send(self.machine.broker, msgspec.structs.replace(sent, id=sent.id + 1_000_000))
 
-    patch.setattr(Burials, "bury", twice)
+    patch.setattr(DeadLetters, "bury", twice)
 
 
 def pointer_stays_behind(patch: Patch) -> None:
@@ -234,7 +236,7 @@ def vanished_client_keeps(patch: Patch) -> None:
     def end(self: Any, session: Session, code: str = "", text: str = "") -> None:
         for link in session.receivers.values():
             del self.subs[link.sub]
-            self.using.end(link)
+            self.consumers.end(link)
         session.receivers.clear()
         ended(self, session, code, text)
 
@@ -258,13 +260,13 @@ def lost_held_stays_lost(patch: Patch) -> None:
     def modest(self: Any, peer: str) -> None:
         before = len(self.effects)
         peer_up(self, peer)
-        own = [e for e in self.effects[before:] if type(e.frame) is not Held or e.frame.broker == self.broker]
+        own = [e for e in self.effects[before:] if type(e.frame) is not OwnerIs or e.frame.broker == self.broker]
         self.effects[before:] = own
 
     patch.setattr(ReplicaMachine, "_peer_up", modest)
 
 
-def lost_unsubscribe_stays_lost(patch: Patch) -> None:
+def lost_drop_report_stays_lost(patch: Patch) -> None:
     born = ReplicaMachine.__init__
 
     def init(self: Any, *arguments: Any) -> None:
@@ -281,13 +283,13 @@ def starved_consumer_keeps_the_lock(patch: Patch) -> None:
 
 def crossing_detach_closes(patch: Patch) -> None:
     """A `Detach` that crosses the broker's own `Detached` is taken for a broken rule."""
-    detach = broker._CLIENT_RULES[Detach]
+    detach = broker_machine._CLIENT_RULES[Detach]
 
     def strict(self: Any, session: Session, frame: Any) -> None:
         session.ended.clear()
         detach(self, session, frame)
 
-    patch.setitem(broker._CLIENT_RULES, Detach, strict)
+    patch.setitem(broker_machine._CLIENT_RULES, Detach, strict)
 
 
 def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
@@ -309,7 +311,7 @@ ALL: dict[str, Callable[[Patch], None]] = {
         settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
         wiring_complete_early, vanished_client_keeps,
         lost_held_stays_lost,
-        lost_unsubscribe_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,
+        lost_drop_report_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,
         purge_of_a_deleted_queue_is_not_answered,
     )
 }  # fmt: skip

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.client.conversation import Conversation
-from mantamq.client.patience import Patience
-from mantamq.client.receiving import ReceiverCore
-from mantamq.client.sending import SenderCore
-from mantamq.protocol.client_frames import AttachSender
-from mantamq.protocol.queue_frames import RELEASE
+from mantamq.client.books.conversation import Conversation
+from mantamq.client.books.patience import Patience
+from mantamq.client.books.receiver import ReceiverCore
+from mantamq.client.books.sender import SenderCore
+from mantamq.protocol.wire.client_frames import AttachSender
+from mantamq.protocol.wire.queue_frames import RELEASE
 
 Patch = pytest.MonkeyPatch
 

@@ -8,24 +8,28 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import events, ownership, reign, rejoining, replica, sequencer, succession
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.following import Following
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.grants import Grants
-from mantamq.protocol.hosting import Hosting
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.lease import Lease
-from mantamq.protocol.order_frames import Ack, Request
-from mantamq.protocol.pulse import Pulse
-from mantamq.protocol.queue import Applied, QueueState
-from mantamq.protocol.rejoining import Rejoining
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.sequencer import SequencerMachine
-from mantamq.protocol.streams import StreamView
-from mantamq.protocol.succession import Succession
-from mantamq.protocol.updates import Updates
-from mantamq.protocol.updating import Updater
+from mantamq.protocol.broker.lease import Lease
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.lock import ownership
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.log.leader import LeaderView
+from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.replica import machine as replica_machine
+from mantamq.protocol.replica.catch_up import CatchUp
+from mantamq.protocol.replica.grants import Grants
+from mantamq.protocol.replica.hosted_queue import HostedQueue
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.replica.update import Updater
+from mantamq.protocol.sequencer import election, recovery, rejoin
+from mantamq.protocol.sequencer import machine as sequencer_machine
+from mantamq.protocol.sequencer.failure_detector import FailureDetector
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.recovery import Recovery
+from mantamq.protocol.sequencer.rejoin import Rejoins
+from mantamq.protocol.sequencer.streams import Stream
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import Ack, Request
 
 from .mutants import patch_rule
 
@@ -51,7 +55,7 @@ def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], An
 
 def _told(patch: Patch, frame: type[Frame], change: Callable[[Any, Any], Any]) -> None:
     """A replica sees another frame than was sent."""
-    rule = replica._RULES[frame]
+    rule = replica_machine._RULES[frame]
     patch_rule(patch, frame, lambda self, seen: rule(self, change(self, seen)))
 
 
@@ -67,7 +71,7 @@ def promise_forgotten(patch: Patch) -> None:
         self.promised, self.heard_ms, self.parted_ms = ballot, now_ms, 0
         return True
 
-    patch.setattr(Following, "follow", follow)
+    patch.setattr(LeaderView, "follow", follow)
     patch.setattr(Keeper, "promise", lambda self, ballot: setattr(self, "promised", ballot))
     append = Keeper.append
     patch.setattr(
@@ -83,8 +87,8 @@ def lower_ballot_appends(patch: Patch) -> None:
         return append(self, msgspec.structs.replace(frame, ballot=max(frame.ballot, self.promised)))
 
     patch.setattr(Keeper, "append", lenient)
-    follow = Following.follow
-    patch.setattr(Following, "follow", lambda self, *arguments: follow(self, *arguments) or True)
+    follow = LeaderView.follow
+    patch.setattr(LeaderView, "follow", lambda self, *arguments: follow(self, *arguments) or True)
 
 
 def amnesiac_votes(patch: Patch) -> None:
@@ -104,7 +108,7 @@ def rejoin_without_quorum(patch: Patch) -> None:
         stream.incs[voter] = keeper.inc
         stream.away.discard(voter)
 
-    patch.setattr(Rejoining, "vote", vote)
+    patch.setattr(Rejoins, "vote", vote)
 
 
 def rejoin_at_once(patch: Patch) -> None:
@@ -113,7 +117,7 @@ def rejoin_at_once(patch: Patch) -> None:
     def propose(self: Any, stream: Any, voter: str, keeper: Any) -> None:
         keeper.voting = True
 
-    patch.setattr(Rejoining, "propose", propose)
+    patch.setattr(Rejoins, "propose", propose)
 
 
 def suffix_of_an_older_sequencer_is_acknowledged(patch: Patch) -> None:
@@ -146,7 +150,7 @@ def previous_is_not_compared(patch: Patch) -> None:
         return append(self, frame)
 
     patch.setattr(Keeper, "append", trusting)
-    patch.setattr(StreamView, "ballot_at", lambda self, index: _Any())
+    patch.setattr(Stream, "ballot_at", lambda self, index: _Any())
 
 
 class _Any(tuple[int, int]):
@@ -172,12 +176,12 @@ def longest_log(patch: Patch) -> None:
             return builtins.max(arguments[0], key=lambda voter: arguments[0][voter].have, default="")
         return builtins.max(*arguments, **named)
 
-    patch.setattr(reign, "max", longest, raising=False)
+    patch.setattr(election, "max", longest, raising=False)
 
 
 def count_old_ballot(patch: Patch) -> None:
     """Figure 8: an adopted entry is committed by counting who holds it."""
-    held = SequencerMachine._held
+    held = SequencerMachine._majority_index
 
     def counting(self: Any, stream: Any) -> int:
         start, stream.start = stream.start, 0
@@ -186,50 +190,50 @@ def count_old_ballot(patch: Patch) -> None:
         finally:
             stream.start = start
 
-    patch.setattr(SequencerMachine, "_held", counting)
+    patch.setattr(SequencerMachine, "_majority_index", counting)
 
 
 def recover_from_one(patch: Patch) -> None:
-    for module in (reign, rejoining):
+    for module in (election, rejoin):
         patch.setattr(module, "recovery_quorum", lambda voters: 1)
-    patch.setattr(reign, "majority", lambda voters: 1)
+    patch.setattr(election, "majority", lambda voters: 1)
 
 
 def adopted_is_committed(patch: Patch) -> None:
     """All that was adopted counts as committed at once."""
-    adopt = reign.adopt
+    adopt = election.adopt
 
     def rash(stream: Any, best: Any, fetched: Any) -> None:
         adopt(stream, best, fetched)
         stream.commit = stream.end
 
-    patch.setattr(succession, "adopt", rash)
+    patch.setattr(recovery, "adopt", rash)
 
 
 def number_table_not_adopted(patch: Patch) -> None:
-    patch.setattr(StreamView, "parts_held", lambda self, origin, inc, number: 0)
+    patch.setattr(Stream, "parts_held", lambda self, origin, inc, number: 0)
 
 
 def what_waits_for_a_queue_is_forgotten(patch: Patch) -> None:
     """What is asked of a queue before its log is adopted never gets there."""
-    adopted = Succession.adopted
+    adopted = Recovery.adopted
 
     def forgetful(self: Any, stream: Any, *rest: Any) -> None:
-        stream.held.clear()
+        stream.deferred.clear()
         adopted(self, stream, *rest)
 
-    patch.setattr(Succession, "adopted", forgetful)
+    patch.setattr(Recovery, "adopted", forgetful)
 
 
 def what_waits_for_a_queue_is_turned_round(patch: Patch) -> None:
     """What is asked of a queue before its log is adopted gets there, the last first."""
-    adopted = Succession.adopted
+    adopted = Recovery.adopted
 
     def backwards(self: Any, stream: Any, *rest: Any) -> None:
-        stream.held.reverse()
+        stream.deferred.reverse()
         adopted(self, stream, *rest)
 
-    patch.setattr(Succession, "adopted", backwards)
+    patch.setattr(Recovery, "adopted", backwards)
 
 
 def repeats_answered_early(patch: Patch) -> None:
@@ -244,7 +248,7 @@ def repeats_answered_early(patch: Patch) -> None:
                 self._part_done(pending)
 
     patch.setattr(SequencerMachine, "request", hasty)
-    patch.setitem(sequencer._RULES, Request, hasty)
+    patch.setitem(sequencer_machine._RULES, Request, hasty)
 
 
 def no_start(patch: Patch) -> None:
@@ -265,9 +269,9 @@ def unlisted_queue_is_empty(patch: Patch) -> None:
     def modest(self: Any) -> None:
         pledge(self)
         marker = self.effects[-1].frame
-        kept = [id for id in marker.hosting if id in self.hosts.of]
+        kept = [id for id in marker.hosting if id in self.placement.of]
         self.effects[-1] = self.effects[-1].__class__(
-            self.following.leader, msgspec.structs.replace(marker, hosting=kept[::2])
+            self.view.leader, msgspec.structs.replace(marker, hosting=kept[::2])
         )
 
     patch.setattr(BrokerMachine, "pledge", modest)
@@ -275,13 +279,13 @@ def unlisted_queue_is_empty(patch: Patch) -> None:
 
 def one_asks_for_a_new_sequencer(patch: Patch) -> None:
     """The same ballot for every standby that takes over."""
-    suspect = Succession.suspect
+    suspect = Recovery.suspect
 
     def same(self: Any, peer: str, frame: Any) -> None:
         self.machine.uid = 1
         suspect(self, peer, frame)
 
-    patch.setattr(Succession, "suspect", same)
+    patch.setattr(Recovery, "suspect", same)
 
 
 def requests_are_not_repeated(patch: Patch) -> None:
@@ -392,7 +396,7 @@ def evicted_in_the_cluster_stream_only(patch: Patch) -> None:
 
 
 def nobody_is_evicted(patch: Patch) -> None:
-    patch.setattr(Pulse, "dead", lambda self, now_ms, absent: [])
+    patch.setattr(FailureDetector, "dead", lambda self, now_ms, absent: [])
 
 
 def evicted_goes_on(patch: Patch) -> None:
@@ -423,20 +427,20 @@ def updatee_owns_early(patch: Patch) -> None:
         self.update = None
         return True
 
-    patch.setattr(Updates, "joining", lambda self, id, hosted: hosted.keeper.end > 0)
-    patch.setattr(Hosting, "whole", whole)
+    patch.setattr(CatchUp, "joining", lambda self, id, hosted: hosted.keeper.end > 0)
+    patch.setattr(HostedQueue, "whole", whole)
 
 
 def updatee_votes_early(patch: Patch) -> None:
     """An updatee acknowledges before its update is whole."""
-    joining = Updates.joining
+    joining = CatchUp.joining
 
     def hasty(self: Any, id: str, hosted: Any) -> bool:
         if hosted.update is not None and hosted.needs_ack:
             self.machine._acknowledge(id, hosted, True)
         return joining(self, id, hosted)
 
-    patch.setattr(Updates, "joining", hasty)
+    patch.setattr(CatchUp, "joining", hasty)
 
 
 def update_without_its_number_table(patch: Patch) -> None:

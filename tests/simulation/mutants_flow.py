@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.events import Evict, Start
-from mantamq.protocol.flow import Flow
-from mantamq.protocol.flow_state import FlowState
-from mantamq.protocol.transfers import Transfers
+from mantamq.protocol.broker.transfers import Transfers
+from mantamq.protocol.sequencer.backlog import Backlog
+from mantamq.protocol.wire.events import Evict, Start
+from mantamq.protocol.wiring.cluster_flow import ClusterFlow
 
 Patch = pytest.MonkeyPatch
 
@@ -43,38 +43,38 @@ def withheld_completions_are_lost(patch: Patch) -> None:
 
 def flow_control_is_never_raised(patch: Patch) -> None:
     """Nor is anybody given up: what is kept for who is behind grows."""
-    patch.setattr(Flow, "look", lambda self: None)
+    patch.setattr(Backlog, "look", lambda self: None)
 
 
 def flow_control_is_never_lifted(patch: Patch) -> None:
-    order = Flow._order
+    order = Backlog._order
 
     def stubborn(self: Any, cluster: Any, member: str, on: bool, reason: str) -> None:
         if on:
             order(self, cluster, member, on, reason)
 
-    patch.setattr(Flow, "_order", stubborn)
+    patch.setattr(Backlog, "_order", stubborn)
 
 
 def who_is_behind_is_never_given_up(patch: Patch) -> None:
-    patch.setattr(Flow, "_give_up", lambda self, member, lag: None)
+    patch.setattr(Backlog, "_give_up", lambda self, member, lag: None)
 
 
 def given_up_and_not_told(patch: Patch) -> None:
     """A keeper that is alive goes on waiting for entries that nobody has any more."""
-    over = Flow._pass_over
+    over = Backlog._pass_over
 
     def silent(self: Any, stream: Any, member: str) -> None:
         said = len(self.machine.effects)
         over(self, stream, member)
         del self.machine.effects[said:]
 
-    patch.setattr(Flow, "_pass_over", silent)
+    patch.setattr(Backlog, "_pass_over", silent)
 
 
 def _deaf(patch: Patch, kind: Any) -> None:
-    apply = FlowState.apply
-    patch.setattr(FlowState, "apply", lambda self, event: None if type(event) is kind else apply(self, event))
+    apply = ClusterFlow.apply
+    patch.setattr(ClusterFlow, "apply", lambda self, event: None if type(event) is kind else apply(self, event))
 
 
 def flow_control_outlives_the_member(patch: Patch) -> None:

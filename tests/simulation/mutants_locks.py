@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.duty import Duty
-from mantamq.protocol.effects import OWNERSHIP
-from mantamq.protocol.events import Own, encode_event
-from mantamq.protocol.grants import Grants
-from mantamq.protocol.ownership import OwnershipMachine, next_interested
+from mantamq.protocol.lock.duty import Duty
+from mantamq.protocol.lock.ownership import OwnershipMachine, next_interested
+from mantamq.protocol.machine import OWNERSHIP
+from mantamq.protocol.replica.grants import Grants
+from mantamq.protocol.wire.events import Own, encode_event
 
 Patch = pytest.MonkeyPatch
 
@@ -22,8 +22,8 @@ def nobody_else_is_named(patch: Patch) -> None:
 
 def only_a_broken_link_counts(patch: Patch) -> None:
     """Who stands still, or whose packets vanish, stays on duty until its link breaks."""
-    patch.setattr("mantamq.protocol.duty.SUSPECT_MS", 60_000)
-    patch.setattr("mantamq.protocol.duty.BROKEN_MS", 60_000)
+    patch.setattr("mantamq.protocol.lock.duty.SUSPECT_MS", 60_000)
+    patch.setattr("mantamq.protocol.lock.duty.BROKEN_MS", 60_000)
 
 
 def only_the_first_is_told(patch: Patch) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol import losing
-from mantamq.protocol.dispatch import Dispatcher, Subscription
-from mantamq.protocol.voters import majority
-from mantamq.protocol.waiting import Roll
+from mantamq.protocol.log.quorum import majority
+from mantamq.protocol.queue.dispatch import Dispatcher, Subscription
+from mantamq.protocol.sequencer import lost_queues
+from mantamq.protocol.sequencer.majorities import Roll
 
 Patch = pytest.MonkeyPatch
 
@@ -37,7 +37,7 @@ def missing_is_as_good_as_lost(patch: Patch) -> None:
 
 def reset_asks_nobody(patch: Patch) -> None:
     """An operator is obeyed, whatever there is of the queue."""
-    patch.setattr(losing, "refusal", lambda found, queue: "")
+    patch.setattr(lost_queues, "refusal", lambda found, queue: "")
 
 
 def what_consumers_hold_is_hidden_from_rescue(patch: Patch) -> None:

@@ -6,21 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol import events, membership, sequencer
-from mantamq.protocol.grants import Grants
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.membership import Membership
-from mantamq.protocol.queue import Applied, QueueState
-from mantamq.protocol.sequencer import SequencerMachine
-from mantamq.protocol.standing import Standing
-from mantamq.protocol.voters import change, held_by_majority
+from mantamq.protocol.broker.lifecycle import Lifecycle
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.log.quorum import change, held_by_majority
+from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.replica.grants import Grants
+from mantamq.protocol.sequencer import machine as sequencer_machine
+from mantamq.protocol.sequencer import membership
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.membership import Membership
+from mantamq.protocol.wire import events
 
 Patch = pytest.MonkeyPatch
 
 
 def joiner_counts_before_it_is_up_to_date(patch: Patch) -> None:
     """Who has joined counts as if it held all there is."""
-    held = SequencerMachine._held
+    held = SequencerMachine._majority_index
 
     def rash(self: Any, stream: Any) -> int:
         joined = [keeper for keeper in stream.keepers.values() if keeper.rejoin]
@@ -33,7 +35,7 @@ def joiner_counts_before_it_is_up_to_date(patch: Patch) -> None:
             for keeper, (match, voting) in zip(joined, before, strict=True):
                 keeper.match, keeper.voting = match, voting
 
-    patch.setattr(SequencerMachine, "_held", rash)
+    patch.setattr(SequencerMachine, "_majority_index", rash)
 
 
 def old_voters_commit_what_is_behind_a_change(patch: Patch) -> None:
@@ -41,7 +43,7 @@ def old_voters_commit_what_is_behind_a_change(patch: Patch) -> None:
         index = held_by_majority(stream.voters, {v: k.match for v, k in stream.keepers.items() if k.voting})
         return index if index >= stream.start else 0
 
-    patch.setattr(SequencerMachine, "_held", held)
+    patch.setattr(SequencerMachine, "_majority_index", held)
 
 
 def new_voters_commit_the_change(patch: Patch) -> None:
@@ -90,13 +92,13 @@ def leaves_the_cluster_before_its_queues(patch: Patch) -> None:
 
 def queues_declared_meanwhile_are_forgotten(patch: Patch) -> None:
     """The sequencer takes the leaver's word on which queues there are, however old it is."""
-    leave = Standing._leave
+    leave = Lifecycle._leave
 
     def boasting(self: Any, broker: str, inc: int) -> Any:
         frame = leave(self, broker, inc)
         return frame.__class__(frame.broker, frame.inc, frame.hosting[:1], 1 << 30)
 
-    patch.setattr(Standing, "_leave", boasting)
+    patch.setattr(Lifecycle, "_leave", boasting)
 
 
 def leave_is_told_too_early(patch: Patch) -> None:
@@ -109,7 +111,7 @@ def leave_is_told_too_early(patch: Patch) -> None:
 
     patch.setattr(Membership, "leave", hasty)
     patch.setitem(
-        sequencer._RULES, membership.Leave, lambda machine, peer, frame: machine.membership.leave(peer, frame)
+        sequencer_machine._RULES, membership.Leave, lambda machine, peer, frame: machine.membership.leave(peer, frame)
     )
 
 

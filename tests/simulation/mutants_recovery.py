@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.succession import Succession
+from mantamq.protocol.sequencer.recovery import Recovery
 
 Patch = pytest.MonkeyPatch
 
 
 def first_piece_is_taken_for_all(patch: Patch) -> None:
     """A log that comes in pieces is adopted when the first has come."""
-    adopted = Succession.adopted
-    fetched = Succession.fetched
+    adopted = Recovery.adopted
+    fetched = Recovery.fetched
 
     def hasty(self: Any, peer: str, frame: Any) -> None:
         stream = self.machine.streams.get(frame.stream)
@@ -25,10 +25,10 @@ def first_piece_is_taken_for_all(patch: Patch) -> None:
             fetched(self, peer, frame)
             return
         stream.asked = ""
-        _, best = next(voice for voice in stream.voices.values() if voice[0] == peer)
+        _, best = next(voice for voice in stream.reports.values() if voice[0] == peer)
         adopted(self, stream, best, frame)
 
-    patch.setattr(Succession, "fetched", hasty)
+    patch.setattr(Recovery, "fetched", hasty)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

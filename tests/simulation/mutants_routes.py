@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol import commands
-from mantamq.protocol.burying import Burials
-from mantamq.protocol.queue_frames import Bury
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.wiring import Wiring
+from mantamq.protocol.broker import management
+from mantamq.protocol.replica.dead_letters import DeadLetters
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.wire.queue_frames import DeadLetter
+from mantamq.protocol.wiring.wiring import Wiring
 
 Patch = pytest.MonkeyPatch
 
@@ -52,7 +52,7 @@ def nobody_asks_whether_an_alternate_looks_at_properties(patch: Patch) -> None:
 
 def rejected_batches_overtake_each_other(patch: Patch) -> None:
     """A large batch is on its way in pieces, and what was rejected behind it goes between them."""
-    after = Burials._next
+    after = DeadLetters._next
 
     def hasty(self: Any, hosted: Any) -> None:
         in_pieces, hosted.in_pieces = hosted.in_pieces, 0
@@ -62,26 +62,28 @@ def rejected_batches_overtake_each_other(patch: Patch) -> None:
             in_pieces = in_pieces or hosted.in_pieces
         hosted.in_pieces = in_pieces
 
-    patch.setattr(Burials, "_next", hasty)
+    patch.setattr(DeadLetters, "_next", hasty)
 
 
 def a_rejected_batch_is_turned_round(patch: Patch) -> None:
     send = ReplicaMachine.send
 
     def turned(self: Any, peer: str, frame: Any) -> None:
-        send(self, peer, msgspec.structs.replace(frame, blobs=frame.blobs[::-1]) if type(frame) is Bury else frame)
+        send(
+            self, peer, msgspec.structs.replace(frame, blobs=frame.blobs[::-1]) if type(frame) is DeadLetter else frame
+        )
 
     patch.setattr(ReplicaMachine, "send", turned)
 
 
 def who_only_asks_declares(patch: Patch) -> None:
     """A passive declare of what is not there makes it."""
-    declare, kind = commands._COMMANDS["declare_exchange"]
+    declare, kind = management._COMMANDS["declare_exchange"]
 
     def eager(self: Any, answer: Any, arguments: Any) -> None:
         declare(self, answer, msgspec.structs.replace(arguments, passive=False))
 
-    patch.setitem(commands._COMMANDS, "declare_exchange", (eager, kind))
+    patch.setitem(management._COMMANDS, "declare_exchange", (eager, kind))
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

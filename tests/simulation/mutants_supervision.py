@@ -8,12 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mantamq.protocol import placing, supervision
-from mantamq.protocol.changing import JOIN, LEAVE, Changing, Forget, Introduce, Looked, Resumed, Started, Tell, Undo
-from mantamq.protocol.charges import Charges
-from mantamq.protocol.office import Commission, Office
-from mantamq.protocol.standing import Standing
-from mantamq.protocol.supervision import Died, Known, Launched, Silent, Supervision
+from mantamq.protocol.broker.lifecycle import Lifecycle
+from mantamq.protocol.sequencer.mandate import Mandate
+from mantamq.protocol.supervisor import layout, supervision
+from mantamq.protocol.supervisor.changes import (
+    JOIN,
+    LEAVE,
+    Changes,
+    Forget,
+    Introduce,
+    Looked,
+    Resumed,
+    Started,
+    Tell,
+    Undo,
+)
+from mantamq.protocol.supervisor.office import Commission, Office
+from mantamq.protocol.supervisor.supervision import Died, Known, Launched, Silent, Supervision
 
 from .supervised import play_members, play_return, play_together
 
@@ -49,8 +60,8 @@ def older_orders_are_obeyed(patch: Patch) -> None:
     patch.setattr(supervision, "TOLD_MS", 1 << 60)  # nobody is killed: it is the orders that are looked at
     patch.setattr(Office, "admits", lambda self, giver: True)
     patch.setattr(Office, "confirms", honest)
-    patch.setattr(Charges, "needed", lambda self, now_ms: "needed")
-    patch.setattr(Standing, "needed", lambda self, now_ms: "needed")
+    patch.setattr(Mandate, "needed", lambda self, now_ms: "needed")
+    patch.setattr(Lifecycle, "needed", lambda self, now_ms: "needed")
 
 
 def superseded_stays(patch: Patch) -> None:
@@ -65,8 +76,8 @@ def number_is_not_ordered(patch: Patch) -> None:
 
 def leader_lets_itself_be_ended(patch: Patch) -> None:
     """Nobody asks itself whether it is needed, and one broker's word is enough to be gone."""
-    patch.setattr(Charges, "needed", lambda self, now_ms: "")
-    patch.setattr(Standing, "needed", lambda self, now_ms: "")
+    patch.setattr(Mandate, "needed", lambda self, now_ms: "")
+    patch.setattr(Lifecycle, "needed", lambda self, now_ms: "")
     gone = Supervision.gone
     enough: Callable[[Any, Any], bool] = lambda self, some: bool(set(some))  # noqa: E731
 
@@ -163,8 +174,8 @@ def newcomer_that_serves_nobody_yet_is_undone(patch: Patch) -> None:
 
 
 def _around(patch: Patch, what: Callable[..., list[Any]]) -> None:
-    step = Changing.step
-    patch.setattr(Changing, "step", lambda self, input: what(step, self, input))
+    step = Changes.step
+    patch.setattr(Changes, "step", lambda self, input: what(step, self, input))
 
 
 # ---- places
@@ -172,12 +183,12 @@ def _around(patch: Patch, what: Callable[..., list[Any]]) -> None:
 
 def hosts_do_not_matter(patch: Patch) -> None:
     """What comes anew goes to the first node, whoever is there, and stays."""
-    patch.setattr(placing, "best", lambda nodes, *shunned: nodes[0])
-    patch.setattr(placing, "astray", lambda *of: None)
+    patch.setattr(layout, "best", lambda nodes, *shunned: nodes[0])
+    patch.setattr(layout, "astray", lambda *of: None)
 
 
 def nobody_moves_to_a_host_that_is_back(patch: Patch) -> None:
-    patch.setattr(placing, "uneven", lambda brokers, hosts: None)
+    patch.setattr(layout, "uneven", lambda brokers, hosts: None)
 
 
 def newcomer_goes_where_most_are(patch: Patch) -> None:
@@ -187,8 +198,8 @@ def newcomer_goes_where_most_are(patch: Patch) -> None:
         hosts = [host for _, host in brokers]
         return max(nodes, key=lambda node: hosts.count(node.host))
 
-    patch.setattr(placing, "emptiest", fullest)
-    patch.setattr(placing, "uneven", lambda brokers, hosts: None)
+    patch.setattr(layout, "emptiest", fullest)
+    patch.setattr(layout, "uneven", lambda brokers, hosts: None)
 
 
 STORIES: dict[str, Callable[[int], Any]] = {

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.deleting import Deleting
-from mantamq.protocol.dispatch import Dispatcher, Subscription
-from mantamq.protocol.resuming import Resumption
-from mantamq.protocol.session import Session
-from mantamq.protocol.transfers import Transfers
-from mantamq.protocol.uses import Uses
-from mantamq.protocol.using import Using
+from mantamq.protocol.broker.consumers import Consumers
+from mantamq.protocol.broker.deletion import Deletions
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.broker.session import Session
+from mantamq.protocol.broker.transfers import Transfers
+from mantamq.protocol.queue.dispatch import Dispatcher, Subscription
+from mantamq.protocol.queue.resumption import Resumption
+from mantamq.protocol.wiring.uses import Uses
 
 Patch = pytest.MonkeyPatch
 
@@ -78,7 +78,7 @@ def mandatory_makes_no_difference(patch: Patch) -> None:
 
 def who_is_attached_is_not_ordered(patch: Patch) -> None:
     """Consumers are attached at once, and the others do not know that the queue is used."""
-    begin = Using.begin
+    begin = Consumers.begin
 
     def hasty(self: Any, session: Any, link: Any, consume: Any) -> None:
         begin(self, session, link, consume)
@@ -86,7 +86,7 @@ def who_is_attached_is_not_ordered(patch: Patch) -> None:
             self._uses[link.queue].waiting.pop(link.sub)
             self._attach(session, link, consume)
 
-    patch.setattr(Using, "begin", hasty)
+    patch.setattr(Consumers, "begin", hasty)
 
 
 def nobody_uses_anything(patch: Patch) -> None:
@@ -100,13 +100,13 @@ def what_is_sent_meanwhile_completes(patch: Patch) -> None:
 
 def empty_without_a_look(patch: Patch) -> None:
     """Nobody asks the queue."""
-    look = Deleting.__init__
+    look = Deletions.__init__
 
     def init(self: Any, broker: Any, asked: Any) -> None:
         look(self, broker, asked)
         self._look = lambda queue, then: then({"messages": 0, "dying": 0})
 
-    patch.setattr(Deleting, "__init__", init)
+    patch.setattr(Deletions, "__init__", init)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

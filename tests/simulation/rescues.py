@@ -40,7 +40,7 @@ class Rescues:
 
     def _look(self, broker: str, name: str, id: str) -> None:
         world, machine = self.world, self.world.machines[broker]
-        keeper = machine.hosts.of.get(id, "")
+        keeper = machine.placement.of.get(id, "")
         replica = world.machines.get(keeper)
         hosted = replica.queues.get(id) if replica is not None else None
         model = self.watch.models.get(id)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.queue_frames import Cancel, Consume, Deliver
-from mantamq.protocol.resuming import HELD_MS
+from mantamq.protocol.queue.resumption import HELD_MS
+from mantamq.protocol.wire.queue_frames import Cancel, Consume, Deliver
 
 from .checkers import Watcher
 from .model import Violation, each_run

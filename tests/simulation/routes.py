@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.client_frames import AttachSender, Completed, Transfer
+from mantamq.protocol.wire.client_frames import AttachSender, Completed, Transfer
 
 from .model import Violation, each
 from .world import World

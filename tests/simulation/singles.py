@@ -7,8 +7,8 @@ gives to the line that was left comes later, and is not looked at.
 
 from __future__ import annotations
 
-from mantamq.protocol.client_frames import AttachReceiver, Delivery
-from mantamq.protocol.queue_frames import Deliver
+from mantamq.protocol.wire.client_frames import AttachReceiver, Delivery
+from mantamq.protocol.wire.queue_frames import Deliver
 
 from .checkers import Watcher
 from .lines import Line

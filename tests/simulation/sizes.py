@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mantamq.protocol import burying, reign, routing, saying, transfers
+from mantamq.protocol.broker import routing, transfers
+from mantamq.protocol.replica import dead_letters
+from mantamq.protocol.sequencer import election, replicator
 
 _LARGE = (
-    (saying, "APPEND_BYTES"),
-    (reign, "FETCH_BYTES"),
-    (burying, "PIECE_BYTES"),
+    (replicator, "APPEND_BYTES"),
+    (election, "FETCH_BYTES"),
+    (dead_letters, "PIECE_BYTES"),
     (routing, "REQUEST_BYTES"),
     (transfers, "REQUEST_BYTES"),
 )

@@ -10,14 +10,24 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from mantamq.protocol.effects import SEQUENCER, Flush, Input, Multicast, PeerDown, PeerUp, Received, Retire, Send, Tick
-from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.follower import Follower
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer, encode_frame
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.order_frames import Append, Beat, Evicted, Fetch, Prepare, Promised, Suspect, Update, UpdateStart
-from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.log.acceptor import Acceptor
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.machine import SEQUENCER, Flush, Input, Multicast, PeerDown, PeerUp, Received, Retire, Send, Tick
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.wire.events import CLUSTER
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
+from mantamq.protocol.wire.log_frames import (
+    Append,
+    Evicted,
+    Fetch,
+    Heartbeat,
+    Prepare,
+    Promise,
+    Suspect,
+    Update,
+    UpdateStart,
+)
 
 GRACE_MS = 100
 NODES = ("b1", "b2", "b3")
@@ -25,7 +35,7 @@ Output = tuple[str, int]
 """(peer, number of the frame)"""
 
 
-class Node(Follower):
+class Node(Acceptor):
     """A broker with nothing but its keeper of the cluster stream."""
 
     def __init__(self, name: str, inc: int, blank: bool, members: list[str]) -> None:
@@ -42,9 +52,9 @@ class Node(Follower):
         return self.keeper
 
     def pledge(self) -> None:
-        leader = self.following.leader
-        self.send(leader, self.keeper.subscribe())
-        self.send(leader, Promised(self.following.promised, self.name, self.inc, self.keeper.blank, []))
+        leader = self.view.leader
+        self.send(leader, self.keeper.log_report())
+        self.send(leader, Promise(self.view.promised, self.name, self.inc, self.keeper.blank, []))
 
     def attached(self) -> None:
         self._acknowledge()
@@ -56,9 +66,9 @@ class Node(Follower):
     def step(self, input: Input) -> list[Any]:
         match input:
             case PeerUp(peer):
-                self.following.up(peer)
+                self.view.up(peer)
             case PeerDown(peer):
-                self.following.down(peer, 0)
+                self.view.down(peer, 0)
             case Received(peer, Append() as frame):
                 if self.follow(peer, frame.ballot):
                     _, refusal = self.keeper.append(frame)
@@ -68,16 +78,16 @@ class Node(Follower):
                         self._acknowledge()
             case Received(peer, Prepare() as frame):
                 self.prepare(peer, frame)
-            case Received(peer, Beat() as frame):
-                self.beat(peer, frame)
+            case Received(peer, Heartbeat() as frame):
+                self.heartbeat(peer, frame)
             case Received(peer, Fetch() as frame):
                 self.fetch(peer, frame)
             case Received(peer, Update() as frame) if not self.keeper.blank:
                 self.send(peer, self.keeper.update(self.name, frame.updatee, None))
             case Received(peer, UpdateStart() as frame) if self.keeper.blank:
                 self.keeper.restore(frame)
-                self.send(self.following.leader, self.keeper.subscribe())
-            case Received(peer, Evicted()) if peer == self.following.leader:
+                self.send(self.view.leader, self.keeper.log_report())
+            case Received(peer, Evicted()) if peer == self.view.leader:
                 self.out = True
             case _:
                 pass
@@ -105,7 +115,7 @@ class SequencerView:
 
     def __init__(self, machine: SequencerMachine) -> None:
         stream = machine.streams.get(CLUSTER)
-        self.ballot, self.role = machine.ballot, machine.reign.role
+        self.ballot, self.role = machine.ballot, machine.election.role
         self.stopped = machine.deposed is not None
         self.ready = stream is not None and stream.ready
         self.log = dict(stream.log) if stream is not None and self.ready else {}

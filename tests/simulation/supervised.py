@@ -15,26 +15,18 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from mantamq.protocol.effects import (
-    OWNERSHIP,
-    OWNERSHIP2,
-    SEQUENCER,
-    PeerDown,
-    broker_of,
-    is_ownership,
-    is_sequencer,
-)
-from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.office import Commission
-from mantamq.protocol.order_frames import Supervised
-from mantamq.protocol.reign import LEADING
-from mantamq.protocol.voters import majority
+from mantamq.protocol.log.quorum import majority
+from mantamq.protocol.machine import OWNERSHIP, OWNERSHIP2, SEQUENCER, PeerDown, broker_of, is_ownership, is_sequencer
+from mantamq.protocol.sequencer.election import LEADING
+from mantamq.protocol.supervisor.office import Commission
+from mantamq.protocol.wire.events import CLUSTER
+from mantamq.protocol.wire.log_frames import Supervised
 
 from .model import Violation
 from .supervisors import Copy, Supervisor
 from .world import BROKERS, World
 
-DEPUTY_US = 2_000_000
+WATCH_US = 2_000_000
 STORY_US = 120_000_000
 WHOLE_US = 120_000_000
 LEADERLESS_US = 12_000_000
@@ -87,7 +79,7 @@ class SupervisedWorld(World):
         super()._build()
         self.meet(self.start_sequencer("h3"))
         for broker in self.brokers:
-            self.after(DEPUTY_US, lambda broker=broker: self._deputy(broker, 0))
+            self.after(WATCH_US, lambda broker=broker: self._supervisor_watch(broker, 0))
         self.first()
 
     def first(self) -> None:
@@ -200,7 +192,7 @@ class SupervisedWorld(World):
         if broker not in self.brokers:
             self.brokers = (*self.brokers, broker)
             self._incs.setdefault(broker, 0)
-            self.after(DEPUTY_US, lambda: self._deputy(broker, 0))
+            self.after(WATCH_US, lambda: self._supervisor_watch(broker, 0))
         self._start_broker(broker)
         self._tell_members()
 
@@ -243,12 +235,12 @@ class SupervisedWorld(World):
         self.supervisors[name] = Supervisor.__new__(Supervisor)  # it is there before it says anything
         self.supervisors[name].__init__(self, name, host, commission, copy)
 
-    def _deputy(self, broker: str, missed: int) -> None:
-        """What `actors/deputy.py` does."""
+    def _supervisor_watch(self, broker: str, missed: int) -> None:
+        """What `actors/supervisor/supervisor_watch.py` does."""
         machine = self.machines.get(broker)
         if broker not in self.brokers:
             return
-        self.after(DEPUTY_US, lambda: self._deputy(broker, 0 if self.supervisors else missed + 1))
+        self.after(WATCH_US, lambda: self._supervisor_watch(broker, 0 if self.supervisors else missed + 1))
         kept, copy = self.copies.get(broker, (None, Copy()))
         if machine is None or broker in self._frozen or kept is not machine:
             return
@@ -280,12 +272,12 @@ class SupervisedWorld(World):
         """The sequencer that leads a majority now, "" for none."""
         for name in self.sequencers():
             machine = self.machines[name]
-            if machine.reign.role != LEADING or machine.deposed is not None or name in self._frozen:
+            if machine.election.role != LEADING or machine.deposed is not None or name in self._frozen:
                 continue
             follow = [
                 b for b in self.brokers
-                if b in self.machines and b not in self._frozen and self.machines[b].following.attached
-                and self.machines[b].following.leader == name and machine.pulse.followed(self.now_us // 1000)
+                if b in self.machines and b not in self._frozen and self.machines[b].view.attached
+                and self.machines[b].view.leader == name and machine.detector.followed(self.now_us // 1000)
                 and not self.apart(self.home(b), self.home(name))
             ]  # fmt: skip
             if len(follow) >= majority(self.brokers):
@@ -327,7 +319,7 @@ class SupervisedWorld(World):
             raise Violation(f"{name} leads a majority and is ended ({why})")
         if name in self.brokers and leading and name not in self._frozen:
             leader = self.machines[leading]
-            serves = machine.following.leader == leading and machine.following.attached and name not in leader.absent
+            serves = machine.view.leader == leading and machine.view.attached and name not in leader.absent
             if serves and not machine.lease.expired(self.now_us // 1000) and not machine.keeper.blank:
                 raise Violation(f"{name} serves under {leading} and is ended ({why})")
 

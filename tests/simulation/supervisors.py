@@ -1,8 +1,8 @@
 """One supervisor's process in the simulator: the shell of the product's own decisions, over a Ray that is late.
 
-Whom it ends is `protocol/supervision.py`, who is replaced at the same time `protocol/turns.py`, where to
-`protocol/placing.py`, who joins and leaves `protocol/changing.py`, who moves and when `protocol/spreading.py`. What is
-here carries that out as `actors/healing.py`, `joining.py` and `rebalancing.py` do. What the next supervisor must know is
+Whom it ends is `protocol/supervisor/supervision.py`, who is replaced at the same time `protocol/supervisor/turns.py`, where to
+`protocol/supervisor/layout.py`, who joins and leaves `protocol/supervisor/changes.py`, who moves and when `protocol/supervisor/rebalance.py`. What is
+here carries that out as `actors/supervisor/healer.py`, `joining.py` and `supervisor/rebalancer.py` do. What the next supervisor must know is
 told to every broker, and a supervisor that is elected asks a majority of them.
 """
 
@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from mantamq.protocol import placing, spreading
-from mantamq.protocol.changing import (
+from mantamq.protocol.log.quorum import majority
+from mantamq.protocol.machine import Dismiss, Drain, Supervises, Tick, broker_of, is_broker, is_ownership, is_sequencer
+from mantamq.protocol.sequencer.election import LEADING
+from mantamq.protocol.supervisor import layout, rebalance
+from mantamq.protocol.supervisor.changes import (
     JOIN,
     LEAVE,
     Begin,
     Change,
-    Changing,
+    Changes,
     Dismissed,
     Drained,
     Fell,
@@ -37,13 +40,11 @@ from mantamq.protocol.changing import (
     Undo,
     Undone,
 )
-from mantamq.protocol.changing import Dismiss as DismissOne
-from mantamq.protocol.changing import Drain as DrainOne
-from mantamq.protocol.effects import Dismiss, Drain, Supervises, Tick, broker_of, is_broker, is_ownership, is_sequencer
-from mantamq.protocol.office import Commission, Office
-from mantamq.protocol.placing import Node
-from mantamq.protocol.reign import LEADING
-from mantamq.protocol.supervision import (
+from mantamq.protocol.supervisor.changes import Dismiss as DismissOne
+from mantamq.protocol.supervisor.changes import Drain as DrainOne
+from mantamq.protocol.supervisor.layout import Node
+from mantamq.protocol.supervisor.office import Commission, Office
+from mantamq.protocol.supervisor.supervision import (
     Answered,
     Ask,
     Began,
@@ -66,8 +67,7 @@ from mantamq.protocol.supervision import (
     Supervision,
     TellEnd,
 )
-from mantamq.protocol.turns import Turns
-from mantamq.protocol.voters import majority
+from mantamq.protocol.supervisor.turns import Turns
 
 from .model import Violation
 
@@ -118,10 +118,10 @@ class Supervisor:
         self.name = name
         self.host = host
         self.machine = Supervision(commission, elected=commission.number > 0)
-        self.changing = Changing()
+        self.changing = Changes()
         self.turns = Turns()
         self.running = False
-        self._spreading = spreading.Spreading()
+        self._spreading = rebalance.Rebalance()
         self._endings: dict[str, Callable[[bool], None]] = {}
         self._unready: set[str] = set()
         self._asked = 0
@@ -344,7 +344,7 @@ class Supervisor:
                 if other != name:
                     del self.book[other]
             places = [(self.book[b].host, self.book[b].host) for b in self.brokers() if b != name]
-            host = placing.for_broker(self._nodes(), entry.host, places).host
+            host = layout.for_broker(self._nodes(), entry.host, places).host
             self.book[name] = Entry(host)
             self.give(Launched(name))
             world.after(world.rng.choice([300_000, 1_500_000]), lambda: self._introduce(name, lambda: self._done(name)))
@@ -357,7 +357,7 @@ class Supervisor:
     def _start_other(self, name: str, entry: Entry) -> None:
         world, others = self.world, [o for o in self.book if is_sequencer(o) == is_sequencer(name)]
         if is_sequencer(name):
-            new = world.start_sequencer(placing.for_sequencer(self._nodes(), self._hosts(is_sequencer)).host)
+            new = world.start_sequencer(layout.for_sequencer(self._nodes(), self._hosts(is_sequencer)).host)
             machine = world.machines[new]
             self._note(new)
             self._tell(lambda enough: self._known(new, machine, enough))
@@ -365,7 +365,7 @@ class Supervisor:
             if name in world.machines:
                 return
             hosts = self._hosts(is_ownership)
-            world.host[name] = placing.for_ownership(self._nodes(), entry.host, hosts).host
+            world.host[name] = layout.for_ownership(self._nodes(), entry.host, hosts).host
             world.start_ownership(name)
             new = name
         else:
@@ -444,7 +444,7 @@ class Supervisor:
         """Somebody wants one more broker."""
         if self.running and not self.changing.refusal():
             places = [(self.book[b].host, self.book[b].host) for b in self.brokers()]
-            self._add(request, placing.emptiest(self._nodes(), places).id)
+            self._add(request, layout.emptiest(self._nodes(), places).id)
 
     def _add(self, request: str, node: str) -> None:
         broker = self.world.new_broker()
@@ -533,7 +533,7 @@ class Supervisor:
     def _dismiss(self, broker: str, done: Callable[..., None]) -> None:
         def dismiss(name: str, machine: Any) -> bool:
             self.world.give(name, Dismiss(broker))
-            return broker in machine.standing.left
+            return broker in machine.lifecycle.left
 
         others = [name for name in self.brokers() if name != broker and self.book[name].machine is not None]
         self._gather(others, ASK_US, dismiss, lambda said: done(Dismissed(any(said.values()))), order=True)
@@ -588,18 +588,18 @@ class Supervisor:
         world.after(LOOK_US, self._spread)
         whole = world.whole_for(self)
         if self.moving[0]:
-            step = spreading.onwards(self.moving, self.members, self.changing.change is not None, whole)
-            if step == spreading.DONE:
+            step = rebalance.onwards(self.moving, self.members, self.changing.change is not None, whole)
+            if step == rebalance.DONE:
                 self.moving = ("", 0)
                 self._tell()
-            elif step == spreading.LEAVE:
+            elif step == rebalance.LEAVE:
                 self.remove(f"away {self.moving[0]}", self.moving[0])
         elif self.changing.change is None:
             hosts = [{name: entry.host for name, entry in self.book.items() if of(name)}
                      for of in (is_sequencer, is_ownership, is_broker)]  # fmt: skip
             leading = world.leader()
             duty = world.machines[leading].duty.name if leading else ""
-            found = placing.astray(*hosts, [node.host for node in self._nodes()], leading, duty)  # type: ignore[call-arg]
+            found = layout.astray(*hosts, [node.host for node in self._nodes()], leading, duty)  # type: ignore[call-arg]
             if self._spreading.ripe(world.now_us // 1000, found is not None, whole) and found is not None:
                 world.counts["moved"] = world.counts.get("moved", 0) + 1
                 if found[1]:
@@ -700,11 +700,11 @@ class Supervisor:
         world.told[broker] = max(number, world.told.get(broker, 0))
         linked = frozenset(name for name in world.machines if not world.way(broker, name).down
                            and frozenset((broker, name)) in world._links)  # fmt: skip
-        return [Confirmed(broker, asked, office.holder, office.settled, linked, machine.following.promised)]
+        return [Confirmed(broker, asked, office.holder, office.settled, linked, machine.view.promised)]
 
     def _how(self, name: str, machine: Any, asked: int) -> list[Any]:
         found: list[Any] = [Answered(name)]
-        if is_sequencer(name) and machine.reign.role == LEADING:
+        if is_sequencer(name) and machine.election.role == LEADING:
             linked = frozenset(machine.linked)
             found.append(Led(asked, machine.ballot, dict(machine.out), frozenset(machine.absent), linked))
         return found
@@ -717,8 +717,8 @@ class Supervisor:
                 return []
             world.obeyed(name, giver)
             now_ms = world.now_us // 1000
-            why = machine.charges.needed(now_ms) if is_sequencer(name) else "" if outside else (
-                machine.standing.needed(now_ms) if is_broker(name) else "")  # fmt: skip
+            why = machine.mandate.needed(now_ms) if is_sequencer(name) else "" if outside else (
+                machine.lifecycle.needed(now_ms) if is_broker(name) else "")  # fmt: skip
             if why:
                 return [Refused(name, why)]
             if not outside:

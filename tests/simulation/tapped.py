@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.effects import EVENTS, Kept, is_ownership, is_sequencer
-from mantamq.protocol.event_table import Row, rows
-from mantamq.protocol.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.queue import Applied, QueueState
-from mantamq.protocol.reporting import ReportingBroker, ReportingReplica
-from mantamq.protocol.tap import TapMachine
-from mantamq.protocol.wiring import Wiring
+from mantamq.protocol.capture.capture import ReportingBroker, ReportingReplica
+from mantamq.protocol.capture.event_table import Row, rows
+from mantamq.protocol.capture.tap import TapMachine
+from mantamq.protocol.machine import EVENTS, Kept, is_ownership, is_sequencer
+from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wiring.wiring import Wiring
 
 from .model import Violation
 from .workload import Story

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol import journal, reporting, tap
-from mantamq.protocol.journal import Reporter
-from mantamq.protocol.tap import TapMachine
+from mantamq.protocol.capture import capture, fact_buffer, tap
+from mantamq.protocol.capture.fact_buffer import Reporter
+from mantamq.protocol.capture.tap import TapMachine
 
 from .model import Violation
 from .tapped import play_tapped
@@ -91,7 +91,7 @@ def _first_comes(self: TapMachine, name: str, stream: Any) -> None:
     if not stream.teller and stream.offers:
         stream.teller = next(iter(stream.offers))
         if not stream.have:
-            self._effects.append(tap.Send(stream.teller, tap.Tell(name, 0)))
+            self._effects.append(tap.Send(stream.teller, tap.FactsWanted(name, 0)))
 
 
 def nobody_else_is_asked(patch: Any) -> None:
@@ -102,7 +102,7 @@ def nobody_else_is_asked(patch: Any) -> None:
 def no_new_journal(patch: Any) -> None:
     """A replica that was brought up to date goes on in its journal as if nothing were between."""
     patch.setattr(
-        reporting._Watcher,
+        capture._Watcher,
         "journal",
         lambda self, stream, index, alternate="": (
             self.reporter.journals.get(stream) or self.reporter.open(stream, 0, alternate)
@@ -123,16 +123,16 @@ def bytes_forgotten(patch: Any) -> None:
 
 def effect_forgotten(patch: Any) -> None:
     """What was void is told as if it had been done."""
-    did = reporting.Did
-    patch.setattr(reporting, "Did", lambda seq, term, us, event, *_, **more: did(seq, term, us, event))
+    did = capture.EventFact
+    patch.setattr(capture, "Did", lambda seq, term, us, event, *_, **more: did(seq, term, us, event))
 
 
 def window_forgotten(patch: Any) -> None:
     """What was beyond the window is never told."""
-    patch.setattr(journal, "WINDOW_FACTS", 3)
+    patch.setattr(fact_buffer, "WINDOW_FACTS", 3)
 
     def kept(self, written):
-        self._effects += [tap.Send(peer, tap.Seen({}, {})) for peer in ()]
+        self._effects += [tap.Send(peer, tap.FactsKept({}, {})) for peer in ()]
 
     patch.setattr(TapMachine, "_kept", kept)
 

@@ -11,15 +11,15 @@ import random
 from collections.abc import Callable, Generator
 from typing import Any
 
-from mantamq.client.conversation import Conversation
+from mantamq.client.books.conversation import Conversation
+from mantamq.client.books.patience import LOOK_S
+from mantamq.client.books.reconnect import Search
 from mantamq.client.errors import ConnectionLost, MantaError
 from mantamq.client.management import _Ask
-from mantamq.client.patience import LOOK_S
-from mantamq.client.reconnect import Search
-from mantamq.protocol.client_frames import AttachReceiver, AttachSender, Flow
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import encode_frame
-from mantamq.protocol.queue_frames import ACCEPT
+from mantamq.protocol.wire.client_frames import AttachReceiver, AttachSender, Flow
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import encode_frame
+from mantamq.protocol.wire.queue_frames import ACCEPT
 
 from .boxes import Inbox, Outbox
 from .ledger import Ledger

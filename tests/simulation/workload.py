@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
-from mantamq.protocol import flow, saying
-from mantamq.protocol.frame import Frame
 from mantamq.protocol.limits import DEFAULT, Limits
-from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.sequencer import backlog, replicator
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 from . import alternates, sizes
 from .alternates import Alternates
@@ -82,8 +82,8 @@ class Story:
         brokers = BROKERS
         if faulty:
             brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
-        self.append_bytes = rng.choice([saying.APPEND_BYTES, 1]) if faulty else saying.APPEND_BYTES
-        self.flow_limit = rng.choice([(flow.LIMIT_BYTES, flow.LIMIT_ENTRIES), (2_000, 40), (600, 100), (600, 15)])
+        self.append_bytes = rng.choice([replicator.APPEND_BYTES, 1]) if faulty else replicator.APPEND_BYTES
+        self.flow_limit = rng.choice([(backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES), (2_000, 40), (600, 100), (600, 15)])
         self.flow_patience = 20 if faulty else 1000, rng.choice([500, 1_500]) if faulty else 60_000
         limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
         self.world = world(
@@ -109,7 +109,7 @@ class Story:
         self.resumes = Resumes(self.world, self.watch)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
-        little = self.flow_limit[0] < flow.LIMIT_BYTES
+        little = self.flow_limit[0] < backlog.LIMIT_BYTES
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
         self.operations = 0
         self.clients: list[Client] = []
@@ -126,18 +126,18 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        usual = flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS
-        patience = flow.GIVE_UP, flow.PATIENCE_MS
-        flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = *self.flow_limit, 5
-        flow.GIVE_UP, flow.PATIENCE_MS = self.flow_patience
+        usual = backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES, backlog.LOOK_MS
+        patience = backlog.GIVE_UP, backlog.PATIENCE_MS
+        backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES, backlog.LOOK_MS = *self.flow_limit, 5
+        backlog.GIVE_UP, backlog.PATIENCE_MS = self.flow_patience
         try:
             with sizes.at_most(self.append_bytes):
                 self._set_up()
                 self._live()
                 self._rest()
         finally:
-            flow.LIMIT_BYTES, flow.LIMIT_ENTRIES, flow.LOOK_MS = usual
-            flow.GIVE_UP, flow.PATIENCE_MS = patience
+            backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES, backlog.LOOK_MS = usual
+            backlog.GIVE_UP, backlog.PATIENCE_MS = patience
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:

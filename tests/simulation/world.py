@@ -14,8 +14,10 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.effects import (
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.lock.ownership import OwnershipMachine
+from mantamq.protocol.machine import (
     OWNERSHIP,
     OWNERSHIP2,
     SEQUENCER,
@@ -41,15 +43,13 @@ from mantamq.protocol.effects import (
     is_ownership,
     is_sequencer,
 )
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer, encode_frame
-from mantamq.protocol.kinds import KIND_OF
-from mantamq.protocol.limits import DEFAULT, Limits
-from mantamq.protocol.link_frames import Ping, Pong, Refused
-from mantamq.protocol.order_frames import Beat, Beating
-from mantamq.protocol.ownership import OwnershipMachine
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
+from mantamq.protocol.wire.kinds import KIND_OF
+from mantamq.protocol.wire.link_frames import Ping, Pong, Refused
+from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply
 
 from .ways import Way
 
@@ -58,7 +58,7 @@ START_US = 1_000_000_000
 TRACE_KEPT = 400
 SLUGGISH_INPUTS = 8
 """What a slow process takes at a time."""
-HEARTBEATS = frozenset((Beat, Beating, Ping, Pong))
+HEARTBEATS = frozenset((Heartbeat, HeartbeatReply, Ping, Pong))
 FLUSH, PONG = Flush(), Pong()
 Machines = dict[str, Callable[..., Any]]
 Pair = tuple[str, str]
@@ -251,7 +251,7 @@ class World:
 
     def _look_after(self, broker: str) -> None:
         """Done when it says so itself, or a member whom it was asked of."""
-        if any(b in self.machines and broker in self.machines[b].standing.left for b in self.brokers):
+        if any(b in self.machines and broker in self.machines[b].lifecycle.left for b in self.brokers):
             self._end(broker)
         elif broker in self.leaving:
             self.remove_broker(broker)
@@ -266,7 +266,7 @@ class World:
 
     def start_ownership(self, name: str) -> None:
         inc = self._ownership_incs[name] = self._ownership_incs.get(name, 0) + 1
-        self.machines[name] = self._classes["ownership"](inc, list(self.brokers), self._slice_ms, name)
+        self.machines[name] = self._classes["ownership"](inc, self._slice_ms, name)
         for other in list(self.machines):
             if is_sequencer(other) or "." in other:
                 self.link(other, name)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mantamq.protocol.capture.event_table import TYPES, Row
 from mantamq.protocol.errors import LocalError
-from mantamq.protocol.event_table import TYPES, Row
 from mantamq.store import event_parts
 from mantamq.store.event_parts import (
     SCHEMA,

@@ -9,9 +9,10 @@ from collections import deque
 from itertools import combinations
 from typing import Any
 
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.client_frames import Command, Delivery, Open, Reply
-from mantamq.protocol.effects import (
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.limits import DEFAULT
+from mantamq.protocol.lock.ownership import OwnershipMachine
+from mantamq.protocol.machine import (
     OWNERSHIP,
     SEQUENCER,
     Again,
@@ -27,13 +28,12 @@ from mantamq.protocol.effects import (
     SetTimer,
     Tick,
 )
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer, encode_frame
-from mantamq.protocol.limits import DEFAULT
-from mantamq.protocol.ownership import OwnershipMachine
 from mantamq.protocol.ranges import pairs
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.wire.client_frames import Command, Delivery, Open, Reply
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 
 
 class Client:
@@ -82,7 +82,7 @@ class MemoryCluster:
         self.members = [f"b{i}" for i in range(1, brokers + 1)]
         self.machines: dict[str, Any] = {
             SEQUENCER: SequencerMachine(7, self.members),
-            OWNERSHIP: OwnershipMachine(1, self.members, slice_ms),
+            OWNERSHIP: OwnershipMachine(1, slice_ms),
         }
         self.clients: dict[str, Client] = {}
         self.timers: dict[str, int] = {}

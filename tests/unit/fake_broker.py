@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from cluster_in_memory import Client, MemoryCluster
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer, encode_frame
-from mantamq.protocol.link_frames import Ping, Pong, Refused
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
+from mantamq.protocol.wire.link_frames import Ping, Pong, Refused
 
 T = TypeVar("T")
 

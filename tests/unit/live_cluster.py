@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mantamq.actors.broker_actor import BrokerNode
-from mantamq.actors.handshake import Credentials
-from mantamq.actors.ownership_actor import Ownership
-from mantamq.actors.replica_actor import QueueReplica
-from mantamq.actors.sequencer_actor import Sequencer
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import FrameBuffer, encode_frame
+from mantamq.actors.links.handshake import Credentials
+from mantamq.actors.members.broker_node import BrokerNode
+from mantamq.actors.members.ownership import Ownership
+from mantamq.actors.members.queue_replica import QueueReplica
+from mantamq.actors.members.sequencer import Sequencer
+from mantamq.protocol.machine import OWNERSHIP, SEQUENCER
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 
 LIMIT_S = 5.0
 

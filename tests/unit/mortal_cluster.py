@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from cluster_in_memory import MemoryCluster
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.effects import OWNERSHIP, Members, PeerDown, is_sequencer
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.sequencer import SequencerMachine
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.machine import OWNERSHIP, Members, PeerDown, is_sequencer
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.sequencer.machine import SequencerMachine
 
 LIFE = 10_000
 
@@ -33,7 +33,7 @@ class MortalCluster(MemoryCluster):
         return [name for name in self.machines if is_sequencer(name)]
 
     def leader(self) -> SequencerMachine:
-        return next(self.machines[s] for s in self.sequencers() if self.machines[s].reign.role == "leading")
+        return next(self.machines[s] for s in self.sequencers() if self.machines[s].election.role == "leading")
 
     def add_sequencer(self, name: str = "sequencer2") -> None:
         self.machines[name] = SequencerMachine(100 + int(name.removeprefix("sequencer")), self.members, leading=False)
@@ -66,4 +66,4 @@ class MortalCluster(MemoryCluster):
     def replica(self, broker: str, queue: str) -> str:
         """The one that keeps a queue, at a broker."""
         wiring = self.machines[broker].wiring
-        return self.machines[broker].hosts.of[wiring.queue(queue).id]
+        return self.machines[broker].placement.of[wiring.queue(queue).id]

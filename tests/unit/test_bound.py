@@ -6,7 +6,7 @@ import asyncio
 import inspect
 
 import pytest
-from mantamq.actors import bound
+from mantamq.actors.ray_control import bound
 
 
 def table(*rows: tuple[str, bool]) -> list[dict[str, object]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.changing import (
+from mantamq.protocol.supervisor.changes import (
     ENDED_KEPT,
     JOIN,
     LEAVE,
     Begin,
     Change,
-    Changing,
+    Changes,
     Dismiss,
     Dismissed,
     Drain,
@@ -32,9 +32,9 @@ from mantamq.protocol.changing import (
     Undo,
     Undone,
 )
-from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.spreading import DONE, SETTLED_MS, WAIT, Spreading, onwards
-from mantamq.protocol.spreading import LEAVE as GO
+from mantamq.protocol.supervisor.rebalance import DONE, SETTLED_MS, WAIT, Rebalance, onwards
+from mantamq.protocol.supervisor.rebalance import LEAVE as GO
+from mantamq.protocol.wire.events import CLUSTER
 
 JOINS, LEAVES = Change("r1", JOIN, "b4", "n4"), Change("r2", LEAVE, "b4")
 
@@ -49,15 +49,15 @@ def looked(voters: str = "b1 b2 b3", known: bool = True, serving: bool = False, 
     return Looked(leading(*voters.split()), report, known, known, serving, inc)
 
 
-def begun(change: Change) -> Changing:
-    machine = Changing()
+def begun(change: Change) -> Changes:
+    machine = Changes()
     assert machine.step(Begin(change)) == [Tell()]
     assert machine.step(Told(True)) == []
     return machine
 
 
 def test_a_newcomer_begins_when_a_majority_knows_its_processes() -> None:
-    machine = Changing()
+    machine = Changes()
     assert machine.step(Begin(JOINS)) == [Tell()]
     machine.step(Told(False))
     assert machine.step(looked(known=False)) == [Tell()] and "majority" in machine.under_way()
@@ -114,7 +114,7 @@ def test_who_dies_while_it_leaves_comes_back_only_if_it_is_needed(spared: bool) 
 
 
 def test_the_next_supervisor_goes_on_wherever_it_stood() -> None:
-    machine = Changing()
+    machine = Changes()
     machine.step(Resumed(JOINS, {"r0": ("b3", "")}))
     assert machine.known("r0") and machine.known("r1") and "a new supervisor goes on with it" in machine.under_way()
     assert machine.step(looked()) == [Tell()], "a majority is to know that this one goes on"
@@ -124,7 +124,7 @@ def test_the_next_supervisor_goes_on_wherever_it_stood() -> None:
 
 
 def test_old_ends_are_forgotten() -> None:
-    machine = Changing()
+    machine = Changes()
     for number in range(ENDED_KEPT + 5):
         machine.step(Begin(Change(str(number), LEAVE, "b4")))
         machine.step(Forgotten())
@@ -132,7 +132,7 @@ def test_old_ends_are_forgotten() -> None:
 
 
 def test_what_is_astray_is_moved_when_all_has_been_whole_for_a_while_or_at_once_when_asked_for() -> None:
-    one = Spreading()
+    one = Rebalance()
     assert not one.ripe(1000, True, True) and not one.ripe(1000 + SETTLED_MS - 1, True, True)
     assert not one.ripe(1000 + SETTLED_MS, True, False), "something is missing: from the beginning"
     assert not one.ripe(2000 + SETTLED_MS, True, True) and one.ripe(2000 + 2 * SETTLED_MS, True, True)

@@ -18,9 +18,10 @@ import mantamq.client
 import pytest
 import typer
 from fake_broker import FakeBroker
-from mantamq.actors import local_ray
-from mantamq.client import cli, cli_doctor, connect
-from mantamq.client.cli_wiring import _rates, pairs
+from mantamq.actors.ray_control import local_ray
+from mantamq.client import connect
+from mantamq.client.cli import app, doctor
+from mantamq.client.cli.wiring import _rates, pairs
 from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
@@ -60,7 +61,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: Any, tmp_path: Any) -> Ru
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code: Any = 0
         try:
-            cli.main()
+            app.main()
         except SystemExit as ended:
             code = ended.code or 0
         printed = capsysbinary.readouterr()
@@ -179,7 +180,7 @@ def test_a_module_that_is_missing_somewhere_deep_is_named_too(run: Run, monkeypa
     def deep(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'raydp.utils'", name="raydp.utils")
 
-    monkeypatch.setattr("mantamq.client.cli_wiring.connection", deep)
+    monkeypatch.setattr("mantamq.client.cli.wiring.connection", deep)
     ran = run("queue", "list")
     assert ran.code == 1 and ran.err.count("\n") == 1 and "raydp" in ran.err and "'mantamq[spark]'" in ran.err
 
@@ -194,7 +195,7 @@ def test_ctrl_c_is_one_line_and_code_130(run: Run, monkeypatch: pytest.MonkeyPat
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mantamq.client.cli_wiring.connection", pressed)
+    monkeypatch.setattr("mantamq.client.cli.wiring.connection", pressed)
     assert run("queue", "list") == Ran(130, "", "mantamq: interrupted\n")
 
 
@@ -211,7 +212,7 @@ def test_a_ray_that_was_joined_is_left_before_the_program_ends(
             raise error
         return connect(broker.address)
 
-    monkeypatch.setattr("mantamq.client.cli_wiring.connection", joins)
+    monkeypatch.setattr("mantamq.client.cli.wiring.connection", joins)
     assert run("queue", "list").code == (0 if error is None else 1 if isinstance(error, LocalError) else 130)
     assert left == ["ray"]
 
@@ -236,7 +237,7 @@ def every_command() -> list[list[str]]:
         children = getattr(command, "commands", {})
         return [words] + [found for name in children for found in below(children[name], [*words, name])]
 
-    return below(typer.main.get_command(cli.app), [])
+    return below(typer.main.get_command(app.app), [])
 
 
 @pytest.mark.parametrize("words", every_command(), ids=" ".join)
@@ -385,8 +386,8 @@ def test_what_cannot_be_printed_stays_in_the_queue(
     fill(broker, *(b"%d" % n for n in range(5)))
     redirected: list[int] = []
     out = SimpleNamespace(buffer=Broken(), fileno=lambda: 99, write=lambda text: None, flush=lambda: None)
-    monkeypatch.setattr("mantamq.client.cli_messages.sys", SimpleNamespace(stdout=out))
-    monkeypatch.setattr("mantamq.client.cli_messages.os.dup2", lambda old, new: redirected.append(new))
+    monkeypatch.setattr("mantamq.client.cli.messages.sys", SimpleNamespace(stdout=out))
+    monkeypatch.setattr("mantamq.client.cli.messages.os.dup2", lambda old, new: redirected.append(new))
     assert at("receive", "q", "--timeout", 1).code == 1
     assert redirected == [99]
     monkeypatch.undo()
@@ -470,18 +471,18 @@ def test_doctor_judges_dashboards() -> None:
     on_loopback = process("python", script, "--host=127.0.0.1", "--port=1")
     exposed = process("python", script, "--host=0.0.0.0", "--port=1")
     editor = process("vim", "notes.txt", "--host=0.0.0.0")
-    assert cli_doctor.dashboard([editor])[0] == "ok"
-    assert cli_doctor.dashboard([on_loopback, editor])[0] == "ok"
-    level, _, text = cli_doctor.dashboard([on_loopback, exposed])
+    assert doctor.dashboard([editor])[0] == "ok"
+    assert doctor.dashboard([on_loopback, editor])[0] == "ok"
+    level, _, text = doctor.dashboard([on_loopback, exposed])
     assert level == "warn" and "0.0.0.0" in text and "127.0.0.1:" not in text
 
 
 def test_doctor_judges_niceness_and_clocks() -> None:
-    assert cli_doctor.niceness([process("ray::BrokerNode"), process("ray::IDLE", nice=15), process()])[0] == "ok"
-    level, _, text = cli_doctor.niceness([process("ray::BrokerNode", nice=15), process("ray::QueueReplica.status")])
+    assert doctor.niceness([process("ray::BrokerNode"), process("ray::IDLE", nice=15), process()])[0] == "ok"
+    level, _, text = doctor.niceness([process("ray::BrokerNode", nice=15), process("ray::QueueReplica.status")])
     assert level == "warn" and "1 of 2" in text
-    assert cli_doctor.clocks(["10.0.0.1:1", "10.0.0.1:2"])[0] == "ok"
-    assert cli_doctor.clocks(["10.0.0.1:1", "10.0.0.2:2"])[0] == "warn"
+    assert doctor.clocks(["10.0.0.1:1", "10.0.0.1:2"])[0] == "ok"
+    assert doctor.clocks(["10.0.0.1:1", "10.0.0.2:2"])[0] == "warn"
 
 
 def test_doctor_looks_at_each_broker_and_the_token(run: Run, broker: FakeBroker) -> None:
@@ -496,7 +497,7 @@ def test_doctor_says_what_the_cluster_warns_of(
 ) -> None:
     gone = "Ray's node on 10.0.0.2 has ended, and nothing runs there until it is started again: `ray start`"
     report = {"warnings": [gone], "supervisor": {"pid": 0}}
-    monkeypatch.setattr(cli_doctor, "seen", lambda address, namespace, token: report)
+    monkeypatch.setattr(doctor, "seen", lambda address, namespace, token: report)
     known = {"address": "10.0.0.1:6379", "members": {"b1": broker.address}}
     (tmp_path / "state.json").write_text(json.dumps(known))
     found = {finding["what"]: finding for finding in run("doctor", "--json").json}
@@ -506,7 +507,7 @@ def test_doctor_says_what_the_cluster_warns_of(
     def nobody(*_: object) -> None:
         raise LocalError("Ray is away")
 
-    monkeypatch.setattr(cli_doctor, "seen", nobody)
+    monkeypatch.setattr(doctor, "seen", nobody)
     found = {finding["what"]: finding for finding in run("doctor", "--json").json}
     assert found["hosts"]["level"] == "warn" and "Ray is away" in found["hosts"]["text"]
     assert "hosts" not in {finding["what"] for finding in run("doctor", "-b", broker.address, "--json").json}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from made_up_status import ORDERS, actors, machine, report, silence
-from mantamq.actors import local_ray
-from mantamq.client import cli, cli_broker, console
+from mantamq.actors.ray_control import local_ray
+from mantamq.client.cli import app, broker, console
 from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
@@ -55,14 +55,14 @@ def cluster() -> MadeUp:
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any, cluster: MadeUp) -> Run:
     monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.0:6379")  # so it is named
-    monkeypatch.setattr(cli_broker, "out", Console(width=200))
-    monkeypatch.setattr(cli_broker, "running", lambda address, namespace: cluster)
+    monkeypatch.setattr(broker, "out", Console(width=200))
+    monkeypatch.setattr(broker, "running", lambda address, namespace: cluster)
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["mantamq", "broker", *words])
         code: Any = 0
         try:
-            cli.main()
+            app.main()
         except SystemExit as ended:
             code = ended.code or 0
         printed = capsys.readouterr()
@@ -138,9 +138,9 @@ def test_list(run: Run) -> None:
 
 def test_a_bar_only_after_a_moment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[bool] = []
-    monkeypatch.setattr(cli_broker.Progress, "start", lambda self: started.append(True))
+    monkeypatch.setattr(broker.Progress, "start", lambda self: started.append(True))
     run("add")
     assert started == []
-    monkeypatch.setattr(cli_broker, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(broker, "PATIENCE_S", -1.0)
     run("add")
     assert started == [True]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, report, silence, stream
-from mantamq.actors.health import quorum_critical, sharing_host
-from mantamq.actors.moves import moved
-from mantamq.client import cli, cli_check, cli_status
-from mantamq.client.cli_status import REASONS, health, replicas_state, view
+from mantamq.actors.members.moves import moved
+from mantamq.actors.supervisor.health import quorum_critical, sharing_host
+from mantamq.client.cli import app, check, status
+from mantamq.client.cli.status import REASONS, health, replicas_state, view
 from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
@@ -74,7 +74,7 @@ def test_the_panel_is_green_or_red_and_never_too_long() -> None:
 def state_of(found: list[Actor], broker: str = "b2") -> str:
     said = report(found)
     actor = next((actor for actor in found if actor["name"] == broker), {})
-    return cli_status.broker_state(broker, said["members"], actor)[0]
+    return status.broker_state(broker, said["members"], actor)[0]
 
 
 def test_each_state_of_a_broker_has_its_word() -> None:
@@ -86,7 +86,7 @@ def test_each_state_of_a_broker_has_its_word() -> None:
         machine(found, "b2").update(change)
         assert state_of(found) == word
     found = actors()
-    assert cli_status.broker_state("b2", {}, named(found, "b2"))[0] == "joining"  # clients are not told of it yet
+    assert status.broker_state("b2", {}, named(found, "b2"))[0] == "joining"  # clients are not told of it yet
     silence(found, "b2")
     assert state_of(found) == "no answer" and "no answer" in line_of(printed(view(report(found))), "b2")
     found.remove(named(found, "b2"))
@@ -205,15 +205,15 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
                 raise LocalError("there is no cluster")
             return MadeUp(found)
 
-        monkeypatch.setattr(cli_check, "running", running)
-        for module in (cli_status, cli_check):
+        monkeypatch.setattr(check, "running", running)
+        for module in (status, check):
             monkeypatch.setattr(module, "seen", lambda address, namespace, token: running(address, namespace).status())
             monkeypatch.setattr(module, "out", SimpleNamespace(print=lambda part: sys.stdout.write(printed([part]))))
         monkeypatch.setattr(sys, "argv", ["mantamq", *words])
         capsys.readouterr()
         code: Any = 0
         try:
-            cli.main()
+            app.main()
         except SystemExit as ended:
             code = ended.code or 0
         shown = capsys.readouterr()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Deleted, Empty, Full, Message, NotFound, Unauthorized, connect_async
-from mantamq.protocol.client_frames import Completed, Failed, Transfer
+from mantamq.protocol.wire.client_frames import Completed, Failed, Transfer
 
 
 @pytest.fixture

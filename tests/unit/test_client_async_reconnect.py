@@ -9,10 +9,10 @@ import pytest
 from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Full, connect_async
 from mantamq.client.message import decode
-from mantamq.protocol.broker import _CLIENT_RULES
-from mantamq.protocol.client_frames import AttachReceiver, Command, Completed, Disposed, Open, Reply, Transfer
+from mantamq.protocol.broker.machine import _CLIENT_RULES
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.link_frames import Refused
+from mantamq.protocol.wire.client_frames import AttachReceiver, Command, Completed, Disposed, Open, Reply, Transfer
+from mantamq.protocol.wire.link_frames import Refused
 
 pytestmark = pytest.mark.timeout(20)
 

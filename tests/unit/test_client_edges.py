@@ -21,13 +21,13 @@ from mantamq.client import (
     connect,
     connect_async,
 )
-from mantamq.client.conversation import Conversation
+from mantamq.client.books.conversation import Conversation
+from mantamq.client.books.sender import SenderCore
 from mantamq.client.message import decode, encode
-from mantamq.client.sending import SenderCore
-from mantamq.protocol.client_frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Opened
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.framing import encode_frame
-from mantamq.protocol.link_frames import Refused
+from mantamq.protocol.wire.client_frames import Attached, AttachReceiver, AttachSender, Completed, Detach, Opened
+from mantamq.protocol.wire.framing import encode_frame
+from mantamq.protocol.wire.link_frames import Refused
 
 pytestmark = pytest.mark.timeout(8)
 

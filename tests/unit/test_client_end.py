@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mantamq.client import wire as wire_module
-from mantamq.client.aio_driver import _Protocol
-from mantamq.client.wire import Wire
+from mantamq.client.aio.driver import _Protocol
+from mantamq.client.sync import socket_thread as wire_module
+from mantamq.client.sync.socket_thread import Wire
 
 pytestmark = pytest.mark.timeout(20)
 WRITTEN = b"w" * 100_000

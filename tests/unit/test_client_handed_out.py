@@ -9,12 +9,12 @@ from fake_broker import FakeBroker, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mantamq.client import Invalid, Message, connect
+from mantamq.client.books.receiver import ReceiverCore
+from mantamq.client.books.sender import SenderCore
 from mantamq.client.message import decode
-from mantamq.client.receiving import ReceiverCore
-from mantamq.client.sending import SenderCore
-from mantamq.protocol.client_frames import Command, Completed, Delivery, Disposed, Transfer
-from mantamq.protocol.framing import encode_frame
-from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.wire.client_frames import Command, Completed, Delivery, Disposed, Transfer
+from mantamq.protocol.wire.framing import encode_frame
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 pytestmark = pytest.mark.timeout(20)
 

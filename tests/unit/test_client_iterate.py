@@ -8,7 +8,7 @@ import threading
 import pytest
 from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Deleted, Invalid, NotFound, connect, connect_async
-from mantamq.protocol.client_frames import Detach
+from mantamq.protocol.wire.client_frames import Detach
 
 pytestmark = pytest.mark.timeout(20)
 BODIES = [b"0", b"1", b"2", b"3", b"4"]

@@ -9,9 +9,9 @@ import time
 import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Full, Invalid, Timeout, Unavailable, connect, connect_async
-from mantamq.client.patience import BLIND_S, Answering, Patience
-from mantamq.client.sending import SenderCore
-from mantamq.protocol.client_frames import Attached, Completed, Disposed, Opened, Reply
+from mantamq.client.books.patience import BLIND_S, Answering, Patience
+from mantamq.client.books.sender import SenderCore
+from mantamq.protocol.wire.client_frames import Attached, Completed, Disposed, Opened, Reply
 
 pytestmark = pytest.mark.timeout(20)
 SHORT_S = 0.15

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import ConnectionLost, Empty, LinkClosed, NotAllowed, connect
+from mantamq.client.books.reconnect import FIRST_WAIT_S, FLAPS, LONGEST_WAIT_S, SETTLED_S, Reconnecting, Search
 from mantamq.client.message import Message, decode, encode
-from mantamq.client.reconnect import FIRST_WAIT_S, FLAPS, LONGEST_WAIT_S, SETTLED_S, Reconnecting, Search
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
     Command,
@@ -22,7 +22,7 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.link_frames import Refused
+from mantamq.protocol.wire.link_frames import Refused
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -434,7 +434,7 @@ def test_a_broker_that_says_it_is_unavailable_is_left(cluster, connection, sessi
 
 def test_two_connections_of_one_client_do_not_fight(cluster, monkeypatch):
     """The newer wins; the older says so and stays away."""
-    monkeypatch.setattr("mantamq.client.conversation.uuid.uuid4", lambda: SimpleNamespace(hex="me"))
+    monkeypatch.setattr("mantamq.client.books.conversation.uuid.uuid4", lambda: SimpleNamespace(hex="me"))
     with connect(cluster.address) as older, connect(cluster.address) as newer:
         wait_until(lambda: older._conversation.failure)
         with pytest.raises(ConnectionLost, match="in-use"):

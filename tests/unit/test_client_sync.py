@@ -21,8 +21,8 @@ from mantamq.client import (
     Unauthorized,
     connect,
 )
-from mantamq.protocol.client_frames import Completed, Dispose, Failed, Flow, Transfer
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.wire.client_frames import Completed, Dispose, Failed, Flow, Transfer
 
 
 @pytest.fixture

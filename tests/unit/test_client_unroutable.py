@@ -9,9 +9,9 @@ import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Message, NotAllowed, Unroutable, connect, connect_async
 from mantamq.client.message import decode
-from mantamq.protocol import broker as broker_module
-from mantamq.protocol.client_frames import Completed, Transfer
+from mantamq.protocol.broker import machine as broker_module
 from mantamq.protocol.ranges import pairs
+from mantamq.protocol.wire.client_frames import Completed, Transfer
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Empty, Invalid, connect, connect_async
-from mantamq.client.receiving import ReceiverCore
-from mantamq.protocol.client_frames import Delivery, Dispose, Flow
-from mantamq.protocol.queue_frames import ACCEPT, RELEASE
+from mantamq.client.books.receiver import ReceiverCore
+from mantamq.protocol.wire.client_frames import Delivery, Dispose, Flow
+from mantamq.protocol.wire.queue_frames import ACCEPT, RELEASE
 
 pytestmark = pytest.mark.timeout(20)
 

@@ -9,8 +9,8 @@ import pytest
 from cluster_in_memory import Client, MemoryCluster
 from fake_broker import FakeBroker
 from mantamq.client import InUse, NotEmpty, NotFound, connect
-from mantamq.protocol import events
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -25,9 +25,9 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.order_frames import Beat, Beating, Request, Results, UpdateStart
-from mantamq.protocol.queue_frames import REJECT, Interred, QueueCommand, QueueReply
-from mantamq.protocol.wiring import Wiring
+from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply, Request, Results, UpdateStart
+from mantamq.protocol.wire.queue_frames import REJECT, DeadLettered, QueueCommand, QueueReply
+from mantamq.protocol.wiring.wiring import Wiring
 from mortal_cluster import MortalCluster
 
 IF_UNUSED, IF_EMPTY = {"if_unused": True}, {"if_empty": True}
@@ -295,7 +295,7 @@ def test_what_is_rejected_behind_the_look_goes_where_queues_are_left():
     held = cluster.hold(QueueReply)
     start_deleting(admin, **IF_EMPTY)
     reject(client, delivery)
-    assert not [frame for _, _, frame in cluster.traffic if isinstance(frame, Interred)]
+    assert not [frame for _, _, frame in cluster.traffic if isinstance(frame, DeadLettered)]
     admin.command("declare_queue", name="late")
     admin.command("bind", exchange="amq.fanout", queue="late")
     cluster.let_go(held)
@@ -311,7 +311,7 @@ def test_what_is_rejected_meanwhile_is_in_the_queue_when_it_stays():
     held = cluster.hold(QueueReply)
     start_deleting(admin, **IF_EMPTY)
     reject(client, delivery)
-    assert not [frame for _, _, frame in cluster.traffic if isinstance(frame, Interred)]
+    assert not [frame for _, _, frame in cluster.traffic if isinstance(frame, DeadLettered)]
     cluster.let_go(held)
     assert codes(admin) == ["not-empty"]
     assert messages(admin, "source") == (0, 0) and messages(admin, "q") == (2, 0)
@@ -320,7 +320,7 @@ def test_what_is_rejected_meanwhile_is_in_the_queue_when_it_stays():
 def test_what_is_rejected_and_not_elsewhere_yet_is_in_its_queue():
     cluster = MemoryCluster()
     admin, client, delivery = rejecting(cluster)
-    held = cluster.hold(Interred)
+    held = cluster.hold(DeadLettered)
     reject(client, delivery)
     client.send(Detach(1))
     reply = admin.command("delete_queue", name="source", if_empty=True)
@@ -375,9 +375,9 @@ class Mixed(MortalCluster):
         super().__init__()
 
     def post(self, source: str, target: str, frame: Any) -> None:
-        if isinstance(frame, Beating) and source in self.older:
+        if isinstance(frame, HeartbeatReply) and source in self.older:
             frame = msgspec.structs.replace(frame, minor=1)
-        if isinstance(frame, Beat) and self.leader_is_older:
+        if isinstance(frame, Heartbeat) and self.leader_is_older:
             frame = msgspec.structs.replace(frame, older=None)
         if isinstance(frame, UpdateStart) and frame.stream == events.CLUSTER and self.forgets:
             frame = msgspec.structs.replace(frame, state=frame.state[:5])

@@ -6,7 +6,10 @@ from itertools import pairwise
 
 import pytest
 from cluster_in_memory import MemoryCluster
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.machine import OWNERSHIP, SEQUENCER
+from mantamq.protocol.replica.hosted_queue import ACQUIRE_MS
+from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -24,11 +27,8 @@ from mantamq.protocol.client_frames import (
     Opened,
     Transfer,
 )
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER
-from mantamq.protocol.hosting import ACQUIRE_MS
-from mantamq.protocol.order_frames import Append, Beat, Beating, Request
-from mantamq.protocol.queue_frames import ACCEPT, REJECT, RELEASE
-from mantamq.protocol.saying import LAZY_MS
+from mantamq.protocol.wire.log_frames import Append, Heartbeat, HeartbeatReply, Request
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 
 def queue_with(cluster, name="q", messages=0, **options):
@@ -263,7 +263,9 @@ def test_an_empty_contended_queue_has_no_traffic():
     cluster.pass_time(100)
     before = len(cluster.traffic)
     cluster.pass_time(10_000)
-    assert [frame for _, _, frame in cluster.traffic[before:] if not isinstance(frame, Beat | Beating)] == []
+    assert [
+        frame for _, _, frame in cluster.traffic[before:] if not isinstance(frame, Heartbeat | HeartbeatReply)
+    ] == []
 
 
 def test_an_owner_without_credit_hands_over_at_once():
@@ -606,7 +608,7 @@ def test_one_request_per_flush_carries_ranges():
 
 def test_a_busy_queue_does_not_hold_up_the_cluster_stream(monkeypatch):
     """The window of a keeper counts the bytes of its own stream only."""
-    monkeypatch.setattr("mantamq.protocol.saying.KEEPER_WINDOW_BYTES", 10_000)
+    monkeypatch.setattr("mantamq.protocol.sequencer.replicator.KEEPER_WINDOW_BYTES", 10_000)
     cluster = MemoryCluster()
     client = queue_with(cluster)
     for number in range(1, 50):

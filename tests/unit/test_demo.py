@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mantamq.client import demo, flights
-from mantamq.client.demo import LATE, Account, expected, judge
+from mantamq.client.demo import demo, flights
+from mantamq.client.demo.demo import LATE, Account, expected, judge
 
 CSV = """year,month,dep_delay,arr_delay,carrier,flight,origin,dest
 2013,1,2,11,UA,1545,EWR,IAH

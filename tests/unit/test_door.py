@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
-from mantamq.actors import door, local_ray
+from mantamq.actors.ray_control import door, local_ray
 from mantamq.protocol.errors import LocalError
 from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc
 

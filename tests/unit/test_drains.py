@@ -9,7 +9,9 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from live_cluster import LIMIT_S, cluster
 from mantamq.client import connect_async
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.replica.hosted_queue import ACK_MS
+from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -20,10 +22,8 @@ from mantamq.protocol.client_frames import (
     FlowDrained,
     Transfer,
 )
-from mantamq.protocol.hosting import ACK_MS
-from mantamq.protocol.order_frames import Append
-from mantamq.protocol.queue_frames import ACCEPT, RELEASE, Drained
-from mantamq.protocol.saying import LAZY_MS
+from mantamq.protocol.wire.log_frames import Append
+from mantamq.protocol.wire.queue_frames import ACCEPT, RELEASE, Drained
 
 TRIES = 150
 

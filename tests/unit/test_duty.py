@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.duty import FIRST_MS, Duty
-from mantamq.protocol.effects import OWNERSHIP, OWNERSHIP2, Flush, PeerDown, PeerUp, Received, Send
-from mantamq.protocol.events import ZERO, Entry, Own, decode_event, encode_event
-from mantamq.protocol.order_frames import Append, Beat, Beating, Request
-from mantamq.protocol.ownership import OwnershipMachine
-from mantamq.protocol.pulse import BROKEN_MS, SUSPECT_MS
-from mantamq.protocol.queue_frames import Contended, Held, Host, Interest
-from mantamq.protocol.replica import ReplicaMachine
+from mantamq.protocol.lock.duty import FIRST_MS, Duty
+from mantamq.protocol.lock.ownership import OwnershipMachine
+from mantamq.protocol.machine import OWNERSHIP, OWNERSHIP2, Flush, PeerDown, PeerUp, Received, Send
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.sequencer.failure_detector import BROKEN_MS, SUSPECT_MS
+from mantamq.protocol.wire.events import ZERO, Entry, Own, decode_event, encode_event
+from mantamq.protocol.wire.log_frames import Append, Heartbeat, HeartbeatReply, Request
+from mantamq.protocol.wire.queue_frames import Contended, Host, Interest, OwnerIs
 
 BOTH = (OWNERSHIP, OWNERSHIP2)
 ONE = (1, 7)
@@ -103,35 +103,35 @@ def grants(frames: list[Any]) -> list[Any]:
 @pytest.mark.parametrize(("duty", "acts"), [("", OWNERSHIP), (OWNERSHIP, OWNERSHIP), (OWNERSHIP2, OWNERSHIP2)])
 def test_only_who_is_on_duty_acts(duty: str, acts: str):
     for name in BOTH:
-        machine = OwnershipMachine(5, MEMBERS, name=name)
+        machine = OwnershipMachine(5, name=name)
         assert grants(hears(machine, Interest("q#1", "b1", True))) == [], "nobody knows yet who is on duty"
-        said = hears(machine, Beat(ONE, 4, 0, None, duty), "sequencer")
-        assert [(f.number, f.broker) for f in said if isinstance(f, Beating)] == [(4, name)]
+        said = hears(machine, Heartbeat(ONE, 4, 0, None, duty), "sequencer")
+        assert [(f.number, f.broker) for f in said if isinstance(f, HeartbeatReply)] == [(4, name)]
         assert grants(said) == ([Own("b1", 1)] if name == acts else [])
 
 
 def test_who_comes_on_duty_decides_anew():
-    machine = OwnershipMachine(5, MEMBERS, name=OWNERSHIP2)
-    hears(machine, Beat(ONE, 1, 0, None, OWNERSHIP2, 1), "sequencer")
+    machine = OwnershipMachine(5, name=OWNERSHIP2)
+    hears(machine, Heartbeat(ONE, 1, 0, None, OWNERSHIP2, 1), "sequencer")
     assert grants(hears(machine, Interest("free#2", "b2", True), "b2.r0")) == [Own("b2", 1)]
     hears(machine, Interest("q#1", "b1", True))
-    hears(machine, Held("q#1", "b1", 7))
+    hears(machine, OwnerIs("q#1", "b1", 7))
     advice = [f for f in hears(machine, Interest("q#1", "b2", True), "b2.r0") if isinstance(f, Contended)]
     assert [(f.grant, f.next, f.ballot, f.turn) for f in advice] == [(7, "b2", ONE, 1)]
-    assert hears(machine, Beat(ONE, 2, 0, None, OWNERSHIP, 2), "sequencer")[1:] == []
+    assert hears(machine, Heartbeat(ONE, 2, 0, None, OWNERSHIP, 2), "sequencer")[1:] == []
     assert hears(machine, Interest("q#1", "b3", True), "b3.r0") == [], "off duty"
-    said = hears(machine, Beat(ONE, 3, 0, None, OWNERSHIP2, 3), "sequencer")
+    said = hears(machine, Heartbeat(ONE, 3, 0, None, OWNERSHIP2, 3), "sequencer")
     assert grants(said) == [Own("b2", 1)], "the other may have asked for another, and that may have been void"
     advice = [f for f in said if isinstance(f, Contended)]
     assert [(f.grant, f.next, f.ballot, f.turn) for f in advice] == [(7, "b2", ONE, 3)], "the other may have said b3"
 
 
 def test_word_of_an_older_day_changes_nothing():
-    machine = OwnershipMachine(5, MEMBERS, name=OWNERSHIP2)
-    hears(machine, Beat((3, 8), 1, 0, None, OWNERSHIP2, 0), "sequencer2")
-    hears(machine, Beat((2, 7), 9, 0, None, OWNERSHIP, 4), "sequencer")
+    machine = OwnershipMachine(5, name=OWNERSHIP2)
+    hears(machine, Heartbeat((3, 8), 1, 0, None, OWNERSHIP2, 0), "sequencer2")
+    hears(machine, Heartbeat((2, 7), 9, 0, None, OWNERSHIP, 4), "sequencer")
     assert machine.on_duty
-    hears(machine, Beat((4, 7), 0, 0, None, OWNERSHIP, 0), "sequencer")
+    hears(machine, Heartbeat((4, 7), 0, 0, None, OWNERSHIP, 0), "sequencer")
     assert not machine.on_duty
 
 
@@ -151,7 +151,7 @@ def test_replicas_tell_both():
     replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1)))
     entry = Entry(ONE, 1, OWNERSHIP, 1, 1, encode_event(Own("b1", 1)))
     told = replica.step(Received("sequencer", Append(ONE, "q#1", 0, ZERO, 1, 0, [entry])))
-    held = Held("q#1", "b1", 1)
+    held = OwnerIs("q#1", "b1", 1)
     assert [e for e in told if isinstance(e, Send) and e.frame == held] == [Send(peer, held) for peer in BOTH]
     replica.step(PeerDown(OWNERSHIP))
     assert Send(OWNERSHIP, held) in replica.step(PeerUp(OWNERSHIP))

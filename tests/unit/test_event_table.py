@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, observed, rows
 from mantamq.protocol.errors import LocalError
-from mantamq.protocol.event_table import LOG_KINDS, TYPES, Row, observed, rows
-from mantamq.protocol.events import (
+from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.wire.events import (
     CLUSTER,
     Accept,
     Acquire,
@@ -28,7 +29,6 @@ from mantamq.protocol.events import (
     Release,
     Start,
 )
-from mantamq.protocol.queue import Applied, QueueState
 
 Q = "orders#1"
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from made_up_status import actors, plan, report
-from mantamq.actors import cluster, local_ray, tapping
-from mantamq.actors.health import complaints
-from mantamq.client import cli_status, demo_events
-from mantamq.client.demo_events import Told
+from mantamq.actors import cluster
+from mantamq.actors.ray_control import local_ray
+from mantamq.actors.supervisor import tap_life
+from mantamq.actors.supervisor.health import complaints
+from mantamq.client.cli import status
+from mantamq.client.demo import analysis
+from mantamq.client.demo.analysis import Told
 from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
@@ -45,17 +48,17 @@ MUTE = {key: value for key, value in tap().items() if key != "machine"}
     ],
 )
 def test_what_is_wrong_with_the_events_is_a_warning_and_no_complaint(found, words):
-    said = tapping.warnings("/data/events", found)
+    said = tap_life.warnings("/data/events", found)
     assert len(said) == len(words)
     assert all(word in line for word, line in zip(words, said, strict=True))
-    assert tapping.warnings("", found) == []
+    assert tap_life.warnings("", found) == []
     assert complaints(plan(3), actors(3) + found) == []
 
 
 def test_the_status_shows_the_tap_and_its_warnings():
     known = report([*actors(3), tap(dropped=5)]) | {"warnings": ["5 events are missing"]}
     console = Console(width=120, record=True, file=io.StringIO())
-    for part in cli_status.view(known):
+    for part in status.view(known):
         console.print(part)
     text = console.export_text()
     assert "1,200 events in 1,500 rows" in text and "warning: 5 events are missing" in text
@@ -69,7 +72,7 @@ def test_events_go_nowhere_unless_somebody_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", "/home/me")
     assert cluster._directory("here") == str(tmp_path / "here")
     assert cluster._directory("~/events") == "/home/me/events"
-    monkeypatch.setattr(tapping, "missing", lambda: "pyarrow")
+    monkeypatch.setattr(tap_life, "missing", lambda: "pyarrow")
     assert cluster._directory("off") == ""
     with pytest.raises(LocalError, match="pyarrow"):
         cluster._directory("here")
@@ -92,7 +95,7 @@ def test_ray_gets_a_java_unless_the_user_has_one(monkeypatch, tmp_path):
 
 def test_each_cluster_has_a_folder_and_the_newest_is_read(tmp_path):
     pytest.importorskip("pyarrow")
-    from mantamq.protocol.event_table import Row
+    from mantamq.protocol.capture.event_table import Row
     from mantamq.store.event_folders import folder_of, folders, forget_folders, newest_folder
     from mantamq.store.event_parts import Limits, to_table, write_part
 
@@ -130,7 +133,7 @@ def told(**changes: Any) -> Told:
 
 
 def test_the_demo_says_when_events_and_consumers_agree():
-    text = " ".join(demo_events.headline(told(), [LINE]))
+    text = " ".join(analysis.headline(told(), [LINE]))
     assert "10 enqueued, 10 accepted" in text and "p99 3.5 ms" in text
     assert "[red]" not in text and "[yellow]" not in text
 
@@ -146,5 +149,5 @@ def test_the_demo_says_when_events_and_consumers_agree():
     ],
 )
 def test_the_demo_says_what_is_wrong(changes, line, word):
-    text = " ".join(demo_events.headline(told(**changes), [line]))
+    text = " ".join(analysis.headline(told(**changes), [line]))
     assert word in text and ("[red]" in text or "[yellow]" in text)

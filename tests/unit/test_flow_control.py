@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 from cluster_in_memory import Client, MemoryCluster
-from mantamq.protocol import flow
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.limits import Limits
+from mantamq.protocol.machine import SEQUENCER, PauseClient, PeerDown, Received
+from mantamq.protocol.ranges import pairs
+from mantamq.protocol.sequencer import backlog
+from mantamq.protocol.sequencer.backlog import Lag
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -20,16 +24,12 @@ from mantamq.protocol.client_frames import (
     Flow,
     Transfer,
 )
-from mantamq.protocol.effects import SEQUENCER, PauseClient, PeerDown, Received
-from mantamq.protocol.events import Evict, FlowControl, Start
-from mantamq.protocol.flow import Lag
-from mantamq.protocol.flow_state import FlowState
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.limits import Limits
-from mantamq.protocol.order_frames import Ack, Append, Evicted
-from mantamq.protocol.queue_frames import ACCEPT
-from mantamq.protocol.ranges import pairs
-from mantamq.protocol.wiring import Wiring
+from mantamq.protocol.wire.events import Evict, FlowControl, Start
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import Ack, Append, Evicted
+from mantamq.protocol.wire.queue_frames import ACCEPT
+from mantamq.protocol.wiring.cluster_flow import ClusterFlow
+from mantamq.protocol.wiring.wiring import Wiring
 
 LIMIT = 100
 """Entries; bytes do not count in most of these tests."""
@@ -37,7 +37,7 @@ LIMIT = 100
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "LIMIT_ENTRIES", LIMIT)
+    monkeypatch.setattr(backlog, "LIMIT_ENTRIES", LIMIT)
 
 
 class SlowCluster(MemoryCluster):
@@ -110,11 +110,11 @@ def behind(count: int = LIMIT, **options: Any) -> tuple[SlowCluster, Client]:
 
 
 def test_on_is_strictly_above_and_off_strictly_below(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(flow, "LIMIT_BYTES", 1000)
-    assert not Lag(800, 80).above(flow.STOP)
-    assert Lag(801, 0).above(flow.STOP) and Lag(0, 81).above(flow.STOP)
-    assert Lag(699, 69).below(flow.RESUME) and not Lag(0, 70).below(flow.RESUME)
-    assert not Lag(700, 0).below(flow.RESUME), "both must be below"
+    monkeypatch.setattr(backlog, "LIMIT_BYTES", 1000)
+    assert not Lag(800, 80).above(backlog.STOP)
+    assert Lag(801, 0).above(backlog.STOP) and Lag(0, 81).above(backlog.STOP)
+    assert Lag(699, 69).below(backlog.RESUME) and not Lag(0, 70).below(backlog.RESUME)
+    assert not Lag(700, 0).below(backlog.RESUME), "both must be below"
 
 
 def test_who_is_behind_stops_the_transfers_of_all_and_nothing_else():
@@ -149,7 +149,7 @@ def test_it_goes_off_when_the_member_has_caught_up_and_what_was_withheld_is_told
 
 
 def test_bytes_count_as_well_as_entries(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(flow, "LIMIT_BYTES", 10_000)
+    monkeypatch.setattr(backlog, "LIMIT_BYTES", 10_000)
     cluster, client = behind(7)
     assert cluster.stopped() == {False}
     send(cluster, client, 10, 8, size=1000)
@@ -164,7 +164,7 @@ def test_the_death_of_the_member_lifts_it():
         cluster.down(SEQUENCER, name)
     cluster.settle()
     cluster.pass_time(1500)
-    assert "b3" in cluster.sequencer.absent and not cluster.sequencer.flow.on
+    assert "b3" in cluster.sequencer.absent and not cluster.sequencer.backlog.on
     assert {cluster.machines[b].wiring.flow.stopped for b in ("b1", "b2")} == {False}
     assert max(complete(client)) == LIMIT
     assert cluster.entries_kept() < 20
@@ -173,7 +173,7 @@ def test_the_death_of_the_member_lifts_it():
 def test_one_that_stays_behind_is_given_up_and_its_log_forgotten():
     cluster, client = behind()
     kept = cluster.entries_kept()
-    cluster.pass_time(flow.PATIENCE_MS - 1000)
+    cluster.pass_time(backlog.PATIENCE_MS - 1000)
     assert cluster.stopped() == {True}
     cluster.pass_time(1500)
     assert cluster.stopped() == {False}
@@ -194,11 +194,11 @@ def test_what_was_kept_for_a_member_that_has_left_is_forgotten_without_more_traf
     """Seed 8578: everybody had it all, and it was kept until the next acknowledgement."""
     cluster, _ = behind(LIMIT - 10)
     stream = queue_stream(cluster)
-    assert cluster.entries_kept() > flow.STOP * LIMIT
+    assert cluster.entries_kept() > backlog.STOP * LIMIT
     del stream.keepers["b3"]
     stream.voters.remove("b3")
     cluster.pass_time(1000)
-    assert stream.base == stream.commit and not cluster.sequencer.flow.on
+    assert stream.base == stream.commit and not cluster.sequencer.backlog.on
 
 
 def test_of_a_deleted_queue_nothing_is_kept_for_who_has_forgotten_it():
@@ -207,7 +207,7 @@ def test_of_a_deleted_queue_nothing_is_kept_for_who_has_forgotten_it():
     stream = queue_stream(cluster)
     assert client.command("delete_queue", name="q").code == ""
     assert stream.gone == {"b1", "b2"} and stream.log
-    cluster.sequencer.flow._pass_over(stream, "b3")
+    cluster.sequencer.backlog._pass_over(stream, "b3")
     assert not stream.log
 
 
@@ -219,11 +219,11 @@ def test_an_acknowledgement_of_more_than_the_log_commits_no_more_than_that():
     ack = Ack(cluster.sequencer.ballot, stream.name, "b2", stream.end + 7, stream.end + 7)
     cluster.sequencer.step(Received(keeper.peer, ack))
     assert stream.commit == stream.end
-    assert cluster.sequencer.flow.lag("b3").entries == stream.end - stream.keepers["b3"].match
+    assert cluster.sequencer.backlog.lag("b3").entries == stream.end - stream.keepers["b3"].match
 
 
 def test_one_that_is_far_behind_is_given_up_at_once():
-    cluster, _ = behind(flow.GIVE_UP * LIMIT + 5)
+    cluster, _ = behind(backlog.GIVE_UP * LIMIT + 5)
     cluster.pass_time(250)
     assert cluster.stopped() == {False}
     assert cluster.entries_kept() < 20
@@ -233,7 +233,7 @@ def test_nobody_is_given_up_whom_the_majority_needs():
     cluster, _ = behind()
     cluster.down(SEQUENCER, "b2.r0")
     cluster.settle()
-    cluster.pass_time(2 * flow.PATIENCE_MS)
+    cluster.pass_time(2 * backlog.PATIENCE_MS)
     assert not [frame for _, frame in cluster.stuck["b3.r0"] if isinstance(frame, Evicted)]
     assert cluster.entries_kept() >= LIMIT
 
@@ -241,9 +241,9 @@ def test_nobody_is_given_up_whom_the_majority_needs():
 def test_one_is_given_up_at_a_time():
     """Its processes keep other queues too; two members less would be a majority of three lost."""
     cluster, _ = behind()
-    able = cluster.sequencer.flow._can_spare
+    able = cluster.sequencer.backlog._can_spare
     assert able("b2") and able("b3")
-    cluster.pass_time(flow.PATIENCE_MS + 500)
+    cluster.pass_time(backlog.PATIENCE_MS + 500)
     assert able("b3") and not able("b2") and not able("b1")
 
 
@@ -258,7 +258,7 @@ def test_what_a_member_that_is_given_up_keeps_besides_does_not_count_any_more():
         stream.keepers[joining].voting = False
         cluster.stuck[f"{joining}.r0"] = []
     send(cluster, client, LIMIT)
-    cluster.pass_time(flow.PATIENCE_MS + 500)
+    cluster.pass_time(backlog.PATIENCE_MS + 500)
     told = [f for name in cluster.stuck for _, f in cluster.stuck[name] if isinstance(f, Evicted)]
     assert len(told) == 1
 
@@ -266,7 +266,7 @@ def test_what_a_member_that_is_given_up_keeps_besides_does_not_count_any_more():
 def test_a_broker_that_is_given_up_takes_its_replicas_along():
     cluster = SlowCluster(replicas=1)
     sender(cluster)
-    cluster.sequencer.flow.ends("b3")
+    cluster.sequencer.backlog.ends("b3")
     assert not any("b3" in stream.keepers for stream in cluster.sequencer.streams.values())
 
 
@@ -277,7 +277,7 @@ def test_a_member_that_is_not_there_counts_as_behind():
     cluster.down(SEQUENCER, "b3.r0")
     send(cluster, client, LIMIT)
     assert cluster.stopped() == {True}
-    cluster.pass_time(flow.PATIENCE_MS + 500)
+    cluster.pass_time(backlog.PATIENCE_MS + 500)
     assert cluster.stopped() == {False}
 
 
@@ -315,14 +315,14 @@ def test_a_client_that_leaves_is_told_nothing():
 
 def test_a_new_sequencer_begins_with_it_off_and_judges_for_itself():
     cluster, client = behind()
-    state = FlowState.restore(cluster.machines["b1"].wiring.flow.snapshot())
+    state = ClusterFlow.restore(cluster.machines["b1"].wiring.flow.snapshot())
     assert state.stopped
     state.apply(Start((2, 9)))
     assert not state.stopped and state.count == 1
 
 
 def test_the_state_is_a_function_of_the_cluster_stream():
-    state = FlowState()
+    state = ClusterFlow()
     for event in (FlowControl("b1", True, "one"), FlowControl("b2", True, "two"), FlowControl("b1", False)):
         state.apply(event)
     assert (state.stopped, state.count, state.members) == (True, 1, {"b2": "two"})
@@ -347,12 +347,12 @@ def test_a_healthy_cluster_pays_nothing():
     cluster = SlowCluster(replicas=1)
     client = sender(cluster)
     send(cluster, client, 3 * LIMIT)
-    assert cluster.sequencer.flow.count == 0
+    assert cluster.sequencer.backlog.count == 0
     assert not [f for _, _, f in cluster.traffic if isinstance(f, Append) and f.stream == "cluster" and f.previous > 6]
 
 
 def test_a_link_that_breaks_is_no_matter():
     """`PeerDown` of one that is given up already."""
     cluster, _ = behind()
-    cluster.pass_time(flow.PATIENCE_MS + 500)
+    cluster.pass_time(backlog.PATIENCE_MS + 500)
     assert cluster.sequencer.step(PeerDown("b3.r0")) == []

@@ -10,17 +10,18 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mantamq.protocol import errors, events
-from mantamq.protocol.client_frames import Command, Transfer
+from mantamq.protocol import errors
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.events import Entry, decode_event, encode_event
-from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer, encode_frame
-from mantamq.protocol.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.limits import Limits
-from mantamq.protocol.link_frames import Ping
-from mantamq.protocol.order_frames import Unsubscribe
-from mantamq.protocol.queue_frames import Interest
-from mantamq.protocol.waiting_frames import Waiting
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.client_frames import Command, Transfer
+from mantamq.protocol.wire.events import Entry, decode_event, encode_event
+from mantamq.protocol.wire.framing import HEADER, VERSION, FrameBuffer, encode_frame
+from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
+from mantamq.protocol.wire.link_frames import Ping
+from mantamq.protocol.wire.log_frames import LogDropped
+from mantamq.protocol.wire.majority_frames import Waiting
+from mantamq.protocol.wire.queue_frames import Interest
 
 numbers = st.integers(0, 2**40)
 text = st.text(max_size=8)
@@ -127,7 +128,7 @@ def test_nesting_is_bounded_long_before_the_stack():
 
 
 def test_kinds_that_are_not_allowed_are_refused_and_earlier_frames_survive():
-    data = encode_frame(Ping()) + encode_frame(Unsubscribe("q", "b1"))
+    data = encode_frame(Ping()) + encode_frame(LogDropped("q", "b1"))
     with pytest.raises(PeerError) as error:
         FrameBuffer(kinds=CLIENT_KINDS).feed(data)
     assert error.value.frames == [Ping()]

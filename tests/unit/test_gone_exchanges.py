@@ -8,9 +8,9 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from fake_broker import FakeBroker
 from mantamq.client import LinkClosed, NotFound, connect
-from mantamq.protocol.client_frames import AttachSender, Command, Completed, Detached, Failed, Transfer
-from mantamq.protocol.order_frames import Append
-from mantamq.protocol.saying import LAZY_MS
+from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.wire.client_frames import AttachSender, Command, Completed, Detached, Failed, Transfer
+from mantamq.protocol.wire.log_frames import Append
 
 
 def declared(memory: MemoryCluster) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, named, plan, silence, stream
-from mantamq.actors.health import closed, complaints, leader, quorum_critical, sharing_host
+from mantamq.actors.supervisor.health import closed, complaints, leader, quorum_critical, sharing_host
 
 Harm = Callable[[list[Actor]], object]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mantamq.protocol.heartbeat import TICKS, Heartbeat, Verdict
+from mantamq.protocol.wire.keepalive import TICKS, Keepalive, Verdict
 
 
-def ticks_until_lost(beat: Heartbeat, most: int = 1000) -> int:
+def ticks_until_lost(beat: Keepalive, most: int = 1000) -> int:
     for tick in range(1, most):
         if beat.tick() is Verdict.LOST:
             return tick
@@ -15,7 +15,7 @@ def ticks_until_lost(beat: Heartbeat, most: int = 1000) -> int:
 
 
 def test_silence_of_two_heartbeats_is_a_loss():
-    beat = Heartbeat(300)
+    beat = Keepalive(300)
     assert beat.tick_s * TICKS == 0.3
     beat.heard = True
     beat.tick()
@@ -24,19 +24,19 @@ def test_silence_of_two_heartbeats_is_a_loss():
 
 
 def test_patience_is_longer_than_two_heartbeats_or_does_not_count():
-    assert ticks_until_lost(Heartbeat(100, 1000)) == 29
-    assert ticks_until_lost(Heartbeat(100, 50)) == 5
+    assert ticks_until_lost(Keepalive(100, 1000)) == 29
+    assert ticks_until_lost(Keepalive(100, 50)) == 5
 
 
 def test_who_is_heard_in_every_heartbeat_is_never_lost():
-    beat = Heartbeat(500)
+    beat = Keepalive(500)
     for tick in range(300):
         beat.heard = tick % TICKS == 0
         assert beat.tick() is not Verdict.LOST
 
 
 def test_a_side_that_says_nothing_pings_within_every_heartbeat():
-    beat = Heartbeat(500)
+    beat = Keepalive(500)
     verdicts = []
     for _ in range(30):
         beat.heard = True
@@ -47,7 +47,7 @@ def test_a_side_that_says_nothing_pings_within_every_heartbeat():
 
 
 def test_a_side_that_speaks_anyway_pings_only_when_the_other_is_silent():
-    beat = Heartbeat(500)
+    beat = Keepalive(500)
     for _ in range(30):
         beat.heard = beat.said = True
         assert beat.tick() is Verdict.FINE
@@ -61,7 +61,7 @@ def test_a_side_that_speaks_anyway_pings_only_when_the_other_is_silent():
 def test_two_sides_that_only_tick_keep_each_other():
     """However their ticks fall: each ping is heard by the other before its next tick."""
     for lag in range(TICKS):
-        here, there = Heartbeat(500), Heartbeat(500)
+        here, there = Keepalive(500), Keepalive(500)
         for _ in range(lag):
             assert here.tick() is not Verdict.LOST
         for _ in range(100):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import cluster_in_memory
 import pytest
-from mantamq.protocol import burying, dispatch, reign, routing, saying, transfers
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.broker import routing, transfers
+from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.queue import dispatch
+from mantamq.protocol.replica import dead_letters
+from mantamq.protocol.sequencer import election, replicator
+from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
     Completed,
@@ -15,11 +20,9 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.framing import encode_frame
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.limits import DEFAULT, Limits
-from mantamq.protocol.order_frames import Fetched, UpdateStart
-from mantamq.protocol.queue_frames import REJECT, Bury
+from mantamq.protocol.wire.framing import encode_frame
+from mantamq.protocol.wire.log_frames import Fetched, UpdateStart
+from mantamq.protocol.wire.queue_frames import REJECT, DeadLetter
 from mortal_cluster import MortalCluster
 from msgspec.structs import replace
 
@@ -31,11 +34,11 @@ SMALL = Limits(frame_bytes=256 * KIB, message_bytes=64 * KIB, member_frame_bytes
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(cluster_in_memory, "DEFAULT", SMALL)
-    for module, name in ((reign, "FETCH_BYTES"), (burying, "PIECE_BYTES"), (routing, "REQUEST_BYTES")):
+    for module, name in ((election, "FETCH_BYTES"), (dead_letters, "PIECE_BYTES"), (routing, "REQUEST_BYTES")):
         monkeypatch.setattr(module, name, 64 * KIB)
     monkeypatch.setattr(transfers, "REQUEST_BYTES", 64 * KIB)
     monkeypatch.setattr(dispatch, "DELIVER_BYTES", 64 * KIB)
-    monkeypatch.setattr(saying, "APPEND_BYTES", 32 * KIB)
+    monkeypatch.setattr(replicator, "APPEND_BYTES", 32 * KIB)
 
 
 def takeover() -> list[Fetched]:
@@ -89,7 +92,7 @@ def test_a_large_message_for_many_queues(small):
     assert all(state.available.count == 1 for name in names for state in cluster.queue_states(name))
 
 
-def rejected(batches: int) -> tuple[MortalCluster, list[Bury]]:
+def rejected(batches: int) -> tuple[MortalCluster, list[DeadLetter]]:
     """Seven messages, of which no two fit into a piece, are rejected in so many batches at once; what was asked for."""
     cluster = MortalCluster()
     client = cluster.client("b1")
@@ -104,14 +107,14 @@ def rejected(batches: int) -> tuple[MortalCluster, list[Bury]]:
     cluster.pass_time(100)
     runs = [(d.acquisition, d.ranges[0], d.ranges[-1]) for d in client.take(Delivery)]
     cluster.traffic.clear()
-    held = cluster.hold(Bury)
+    held = cluster.hold(DeadLetter)
     for batch in range(batches):
         part = runs[batch * 4 : batch * 4 + 4] if batches > 1 else runs
         client.send(Dispose(2, batch + 1, REJECT, [n for run in part for n in run]))
         cluster.pass_time(100)
     cluster.let_go(held)
     cluster.pass_time(200)
-    return cluster, [frame for _, _, frame in cluster.traffic if isinstance(frame, Bury)]
+    return cluster, [frame for _, _, frame in cluster.traffic if isinstance(frame, DeadLetter)]
 
 
 @pytest.mark.parametrize("batches", [1, 2])

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 import uvloop
-from mantamq.actors import dialler as dialler_module
-from mantamq.actors import links as links_module
-from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
-from mantamq.actors.links import Link
-from mantamq.actors.shell import Retired, Shell
-from mantamq.protocol.client_frames import Attached, Command, Detach, Open, Opened
-from mantamq.protocol.effects import (
+from mantamq.actors.links import dialler as dialler_module
+from mantamq.actors.links import links as links_module
+from mantamq.actors.links.handshake import Credentials, DialOpening, ListenOpening
+from mantamq.actors.links.links import Link
+from mantamq.actors.members.shell import Retired, Shell
+from mantamq.protocol.errors import UNAUTHORIZED, LocalError, PeerError
+from mantamq.protocol.limits import Limits
+from mantamq.protocol.machine import (
     Again,
     Close,
     Effect,
@@ -37,14 +38,13 @@ from mantamq.protocol.effects import (
     SetTimer,
     Tick,
 )
-from mantamq.protocol.errors import UNAUTHORIZED, LocalError, PeerError
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import HEADER, FrameBuffer, encode_frame
-from mantamq.protocol.kinds import CLIENT_KINDS, KIND_OF, KINDS
-from mantamq.protocol.limits import Limits
-from mantamq.protocol.link_frames import Accepted, Challenge, Hello, Ping, Pong, Proof, Refused
-from mantamq.protocol.order_frames import Busy, Results
-from mantamq.protocol.queue_frames import Forget
+from mantamq.protocol.wire.client_frames import Attached, Command, Detach, Open, Opened
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import HEADER, FrameBuffer, encode_frame
+from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
+from mantamq.protocol.wire.link_frames import Challenge, Hello, Ping, Pong, Proof, Refused, Welcome
+from mantamq.protocol.wire.log_frames import Results
+from mantamq.protocol.wire.queue_frames import Forget, Settled
 
 SECRET = b"s" * 32
 LIMIT_S = 5.0
@@ -179,7 +179,7 @@ def test_two_shells_find_each_other_and_frames_arrive_in_order(run: Run) -> None
             assert await replica_shell.until_up(["b1"], LIMIT_S) == []
             await broker.until(lambda: PeerUp("b1.r0") in broker.inputs)
             for number in range(100):
-                replica_shell.links["b1"].send(encode_frame(Busy(number)))
+                replica_shell.links["b1"].send(encode_frame(Settled("q", 1, number, [])))
             await broker.until(lambda: len(broker.frames()) == 100)
             assert [frame.number for frame in broker.frames("b1.r0")] == list(range(100))  # type: ignore[attr-defined]
             assert PeerUp("b1") in replica.inputs
@@ -218,7 +218,7 @@ def test_a_peer_that_does_not_belong_here_never_comes_up(run: Run, caller: Crede
 
 def test_whatever_members_say_to_each_other_is_taken_from_an_open_link() -> None:
     """What is not would break the link that carries it."""
-    opening = {KIND_OF[frame] for frame in (Hello, Challenge, Proof, Accepted)}
+    opening = {KIND_OF[frame] for frame in (Hello, Challenge, Proof, Welcome)}
     members = set(KINDS) - opening - CLIENT_KINDS | {KIND_OF[Ping], KIND_OF[Pong]}
     assert DialOpening.open_kinds == ListenOpening.open_kinds == members
 
@@ -409,7 +409,7 @@ def test_a_multicast_is_encoded_once(run: Run, monkeypatch: pytest.MonkeyPatch) 
             a.dial("sequencer", address)
             b.dial("sequencer", address)
             assert await shell.until_up(["b1", "b2"], LIMIT_S) == []
-            monkeypatch.setattr("mantamq.actors.shell.encode_frame", counting)
+            monkeypatch.setattr("mantamq.actors.members.shell.encode_frame", counting)
             machine.rules[Tick] = lambda _: [Multicast(["b1", "b2", "nobody"], Forget("q"))]
             shell.give(Flush())
             await one.until(lambda: Forget("q") in one.frames())
@@ -608,10 +608,10 @@ def test_a_machine_that_breaks_on_the_clusters_input_stops_for_good(run: Run) ->
             def broken(received: Received) -> list[Effect]:
                 raise LocalError("my own fault")
 
-            broker.rules[Busy] = broken
+            broker.rules[Settled] = broken
             dialling.dial("b1", await shell.listen_peers("127.0.0.1"))
             await dialling.until_up(["b1"], LIMIT_S)
-            dialling.links["b1"].send(encode_frame(Busy(1)))
+            dialling.links["b1"].send(encode_frame(Settled("q", 1, 1, [])))
             await replica.until(lambda: PeerDown("b1") in replica.inputs)
             assert [str(error) for error in failures] == ["my own fault"]
             assert shell.failure is failures[0]
@@ -656,5 +656,5 @@ def test_a_link_that_is_just_lost_does_not_keep_the_others_from_being_written(ru
 
 
 def test_a_fenced_process_leaves_when_its_parent_is_another() -> None:
-    code = "import time; from mantamq.actors.ending import fence; fence(-1); time.sleep(30)"
+    code = "import time; from mantamq.actors.members.ending import fence; fence(-1); time.sleep(30)"
     assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 75

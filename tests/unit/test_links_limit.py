@@ -1,12 +1,12 @@
 """The bench's machines that decide nothing still deliver everything, in order, behind a vote."""
 
 from mantamq.benchmarks.links_limit import _ROLES, BALLOT, OWNER, QUEUE
-from mantamq.protocol.client_frames import AttachReceiver, Completed, Delivery, Flow, Transfer
-from mantamq.protocol.effects import Multicast, Received, Send
-from mantamq.protocol.events import Entry
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.order_frames import Ack, Append
-from mantamq.protocol.queue_frames import Deliver
+from mantamq.protocol.machine import Multicast, Received, Send
+from mantamq.protocol.wire.client_frames import AttachReceiver, Completed, Delivery, Flow, Transfer
+from mantamq.protocol.wire.events import Entry
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import Ack, Append
+from mantamq.protocol.wire.queue_frames import Deliver
 
 
 def _pump(first: list[tuple[str, str, Frame]]) -> list[tuple[str, str, Frame]]:

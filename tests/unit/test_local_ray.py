@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mantamq.actors import local_ray
+from mantamq.actors.ray_control import local_ray
 from mantamq.protocol.errors import LocalError
 
 

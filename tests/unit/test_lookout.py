@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.actors import cluster, door, local_ray, lookout
+from mantamq.actors import cluster
+from mantamq.actors.ray_control import door, local_ray
+from mantamq.actors.supervisor import lookout
 
 
 def said(confirmed: bool, *actors: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
     Command,
@@ -17,7 +17,7 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.order_frames import Beating
+from mantamq.protocol.wire.log_frames import HeartbeatReply
 from mortal_cluster import MortalCluster
 
 EVERYWHERE = ("b1", "b2", "b3")
@@ -203,8 +203,8 @@ def test_an_older_member_would_keep_it():
     post = case.cluster.post
 
     def older(source: str, target: str, frame: Any) -> None:
-        if isinstance(frame, Beating) and source == "b2":
-            frame = Beating(frame.ballot, frame.number, frame.broker, frame.inc)
+        if isinstance(frame, HeartbeatReply) and source == "b2":
+            frame = HeartbeatReply(frame.ballot, frame.number, frame.broker, frame.inc)
         post(source, target, frame)
 
     case.cluster.post = older

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 from made_up_status import ORDERS, Actor, actors, machine, plan, report
-from mantamq.actors.health import complaints, lost
-from mantamq.actors.lost import losses
-from mantamq.client import cli_doctor
-from mantamq.client.cli_status import view
-from mantamq.protocol.events import CLUSTER
-from mantamq.protocol.waiting_frames import LOST, RESET, WAITS, Waiting
+from mantamq.actors.supervisor.health import complaints, lost
+from mantamq.actors.supervisor.losses import losses
+from mantamq.client.cli import doctor
+from mantamq.client.cli.status import view
+from mantamq.protocol.wire.events import CLUSTER
+from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting
 from mortal_cluster import MortalCluster
 from rich.console import Console
 
@@ -111,9 +111,9 @@ def test_status_and_doctor_say_it_and_do_not_call_it_joining() -> None:
         console.print(part)
     assert shown.getvalue().count("cannot join") >= 2 and "joining" not in shown.getvalue()
 
-    level, _, text = cli_doctor.majority({"waiting": GONE, "voters": MEMBERS}, ["b1"])
+    level, _, text = doctor.majority({"waiting": GONE, "voters": MEMBERS}, ["b1"])
     assert level == "fail" and "only b1 still has it" in text
-    level, _, text = cli_doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": False}, ["b1"])
+    level, _, text = doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": False}, ["b1"])
     assert level == "fail" and text.startswith("only b1 of b1, b2, b3 takes clients")
-    assert cli_doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": False}, ["b1", "b2"])[0] == "ok"
-    assert cli_doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": True}, MEMBERS)[0] == "fail"
+    assert doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": False}, ["b1", "b2"])[0] == "ok"
+    assert doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": True}, MEMBERS)[0] == "fail"

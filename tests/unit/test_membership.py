@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from cluster_in_memory import MemoryCluster
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.client_frames import MembersChanged, Open
-from mantamq.protocol.effects import (
+from mantamq.protocol.broker.lifecycle import LEAVING, LEFT
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.lock.ownership import OwnershipMachine
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.log.quorum import change, held_by_majority, majority, recovery_quorum
+from mantamq.protocol.machine import (
     Close,
     Dismiss,
     Drain,
@@ -21,7 +24,13 @@ from mantamq.protocol.effects import (
     Retire,
     Send,
 )
-from mantamq.protocol.events import (
+from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.replica.hosted_queue import HostedQueue
+from mantamq.protocol.sequencer.election import PREPARING, Election
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.streams import Stream
+from mantamq.protocol.wire.client_frames import MembersChanged, Open
+from mantamq.protocol.wire.events import (
     CLUSTER,
     ZERO,
     Enqueue,
@@ -33,30 +42,21 @@ from mantamq.protocol.events import (
     decode_event,
     encode_event,
 )
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.hosting import Hosting
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.order_frames import (
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import (
     Ack,
     Append,
-    Beat,
+    Heartbeat,
     Leave,
     Left,
+    LogReport,
     Nack,
-    Promised,
+    Promise,
     Request,
     Results,
-    Subscribe,
     Suspect,
 )
-from mantamq.protocol.ownership import OwnershipMachine
-from mantamq.protocol.queue import QueueState
-from mantamq.protocol.queue_frames import Held, Interest, Void, Yield, Yielded
-from mantamq.protocol.reign import PREPARING, Reign
-from mantamq.protocol.sequencer import SequencerMachine
-from mantamq.protocol.standing import LEAVING, LEFT
-from mantamq.protocol.streams import StreamView
-from mantamq.protocol.voters import change, held_by_majority, majority, recovery_quorum
+from mantamq.protocol.wire.queue_frames import GivenUp, GiveUp, Interest, OwnerIs, Void
 
 ONE, TWO = (1, 7), (2, 8)
 THREE = ["b1", "b2", "b3"]
@@ -100,14 +100,14 @@ def test_a_keeper_reports_the_voters_before_and_after_a_change():
     one = Keeper("q#1", "b1", voters=["b1"])
     entries = [own(Start(ONE), 1), own(Member("b2", 5, True), 2), own(Member("b3", 6, True), 3)]
     one.append(Append(ONE, "q#1", 0, ZERO, 1, 0, entries[:2]))
-    said = one.subscribe()
-    assert (said.voters, said.change, said.changed, said.rising) == (["b1"], 2, ["b1", "b2"], {"b2": 5})
+    said = one.log_report()
+    assert (said.voters, said.change, said.changed, said.uncommitted_incs) == (["b1"], 2, ["b1", "b2"], {"b2": 5})
     one.append(Append(ONE, "q#1", 2, ONE, 1, 0, entries[2:]))
-    said = one.subscribe()
+    said = one.log_report()
     assert (said.voters, said.change, said.changed) == (["b1", "b2"], 3, THREE), "the one before must be committed"
     one.append(Append(ONE, "q#1", 3, ONE, 3, 0, []))
-    said = one.subscribe()
-    assert (said.voters, said.change, said.changed, said.rising) == (THREE, 0, [], {})
+    said = one.log_report()
+    assert (said.voters, said.change, said.changed, said.uncommitted_incs) == (THREE, 0, [], {})
     assert said.incs == {"b2": 5, "b3": 6}
 
 
@@ -115,7 +115,7 @@ def test_a_keeper_reports_the_voters_before_and_after_a_change():
 def test_only_the_incarnation_that_is_let_in_joins(inc, joins):
     one = Keeper("q#1", "b2", inc, blank=True, voters=["b1"])
     one.append(Append(ONE, "q#1", 0, ZERO, 0, 0, [own(Start(ONE), 1), own(Member("b2", 5, True), 2)]))
-    assert one.subscribe().joins == joins and one.blank
+    assert one.log_report().joins == joins and one.blank
     one.append(Append(ONE, "q#1", 2, ONE, 2, 0, []))
     assert one.blank != joins, "committed: it votes"
 
@@ -123,17 +123,17 @@ def test_only_the_incarnation_that_is_let_in_joins(inc, joins):
 def test_who_leaves_speaks_for_itself_until_it_has_left():
     one = Keeper("q#1", "b1", voters=THREE)
     one.append(Append(ONE, "q#1", 0, ZERO, 0, 0, [own(Start(ONE), 1), own(Member("b2", 5, False), 2)]))
-    assert one.subscribe().rising == {} and one.subscribe().changed == ["b1", "b3"]
+    assert one.log_report().uncommitted_incs == {} and one.log_report().changed == ["b1", "b3"]
 
 
 def test_a_learner_waits_while_the_voters_change():
     one = Keeper("q#1", "b1", voters=THREE)
     one.append(Append(ONE, "q#1", 0, ZERO, 0, 0, [own(Start(ONE), 1), own(Member("b4", 5, True), 2)]))
-    one.need = 1
-    assert one.hear(Ack(ONE, "q#1", "b2", 2, 0)) == []
+    one.quorum_needed = 1
+    assert one.learn(Ack(ONE, "q#1", "b2", 2, 0)) == []
     one.append(Append(ONE, "q#1", 2, ONE, 2, 0, [Entry(ONE, 3, "o", 1, 1, b"x")]))
-    assert one.hear(Ack(ONE, "q#1", "b2", 3, 0)) == [], "two of four"
-    assert len(one.hear(Ack(ONE, "q#1", "b4", 3, 0))) == 1
+    assert one.learn(Ack(ONE, "q#1", "b2", 3, 0)) == [], "two of four"
+    assert len(one.learn(Ack(ONE, "q#1", "b4", 3, 0))) == 1
 
 
 def test_a_blank_keeper_learns_who_voted_in_the_beginning():
@@ -183,7 +183,7 @@ class Cluster:
 
     def subscribe(self, name: str, stream: str, inc: int = 1, **more: Any) -> None:
         peer = name if stream == CLUSTER else f"{name}.r0"
-        self.tell(peer, Subscribe(stream, name, more.pop("have", 0), more.pop("ballot", ZERO), inc=inc, **more))
+        self.tell(peer, LogReport(stream, name, more.pop("have", 0), more.pop("ballot", ZERO), inc=inc, **more))
 
     def hold(self, names: list[str], index: int, streams: tuple[str, ...] = (CLUSTER, "q#1")) -> None:
         for stream in streams:
@@ -191,7 +191,7 @@ class Cluster:
                 peer = name if stream == CLUSTER else f"{name}.r0"
                 self.tell(peer, Ack((1, 7), stream, name, index, min(index, self.of(stream).commit)))
 
-    def of(self, stream: str = CLUSTER) -> StreamView:
+    def of(self, stream: str = CLUSTER) -> Stream:
         return self.machine.streams[stream]
 
     def events(self, stream: str = CLUSTER) -> list[Any]:
@@ -219,7 +219,7 @@ def test_a_broker_joins_the_cluster_then_its_queues():
     assert cluster.events("q#1") == [], "it may never be one"
     cluster.hold(["b2"], 2, (CLUSTER,))
     assert (cluster.of().commit, cluster.of().voters) == (2, [*THREE, "b4"])
-    assert cluster.machine.members == cluster.machine.pulse.members == [*THREE, "b4"]
+    assert cluster.machine.members == cluster.machine.detector.members == [*THREE, "b4"]
     assert cluster.events("q#1") == [Member("b4", 5, True)], "what waited for that"
 
 
@@ -375,15 +375,15 @@ def test_a_newer_incarnation_has_not_asked_to_leave():
 # ---- taking over
 
 
-def voice(voter: str, have: int, ballot: tuple[int, int] = ONE, **more: Any) -> tuple[str, Subscribe]:
-    return f"{voter}.r0", Subscribe("q#1", voter, have, ballot, TWO, inc=more.pop("inc", 1), **more)
+def voice(voter: str, have: int, ballot: tuple[int, int] = ONE, **more: Any) -> tuple[str, LogReport]:
+    return f"{voter}.r0", LogReport("q#1", voter, have, ballot, TWO, inc=more.pop("inc", 1), **more)
 
 
-def adopted(voices: dict[str, tuple[str, Subscribe]]) -> str | None:
+def adopted(reports: dict[str, tuple[str, LogReport]]) -> str | None:
     """Whose log is adopted; None: they are not enough."""
-    stream = StreamView("q#1")
-    stream.voices = voices
-    source = Reign(THREE, PREPARING).source(stream, {}, THREE, set(), 0)
+    stream = Stream("q#1")
+    stream.reports = reports
+    source = Election(THREE, PREPARING).source(stream, {}, THREE, set(), 0)
     return source[0] if source is not None else None
 
 
@@ -400,12 +400,12 @@ def test_a_change_under_way_needs_a_quorum_of_both():
 def test_who_joins_counts_before_it_knows_that_it_does(inc, counts):
     """Two vote, the third joins; the other voter has died, and the joiner was not told of its own joining."""
     two = ["b1", "b2"]
-    voices = {
-        "b1": voice("b1", 9, voters=two, change=9, changed=THREE, rising={"b3": 1}),
+    reports = {
+        "b1": voice("b1", 9, voters=two, change=9, changed=THREE, uncommitted_incs={"b3": 1}),
         "b2": voice("b2", 0, blank=True, inc=2, voters=two),
         "b3": voice("b3", 8, blank=True, inc=inc, voters=two),
     }
-    assert adopted(voices) == ("b1.r0" if counts else None), "another incarnation may have held what it does not now"
+    assert adopted(reports) == ("b1.r0" if counts else None), "another incarnation may have held what it does not now"
 
 
 def test_a_change_that_anybody_knows_as_committed_needs_the_voters_after_it():
@@ -420,9 +420,9 @@ def test_a_change_that_anybody_knows_as_committed_needs_the_voters_after_it():
     [({}, True), ({"blank": True}, False), ({"blank": True, "joins": True}, True), ({"blank": True, "inc": 2}, True)],
 )
 def test_whose_word_counts(more, counts):
-    stream = StreamView("q#1")
-    stream.voices = {"b1": voice("b1", 9, **more), "b2": voice("b2", 9, incs={"b1": more.get("inc", 0)})}
-    assert ("b1" in Reign(THREE, PREPARING).logs(stream)) == counts
+    stream = Stream("q#1")
+    stream.reports = {"b1": voice("b1", 9, **more), "b2": voice("b2", 9, incs={"b1": more.get("inc", 0)})}
+    assert ("b1" in Election(THREE, PREPARING).logs(stream)) == counts
 
 
 def test_of_equal_logs_the_one_that_goes_back_furthest():
@@ -430,25 +430,27 @@ def test_of_equal_logs_the_one_that_goes_back_furthest():
 
 
 def test_no_log_at_all_takes_a_majority():
-    stream = StreamView("q#1")
-    reign = Reign(["b1", "b2", "b3", "b4"], PREPARING)
+    stream = Stream("q#1")
+    reign = Election(["b1", "b2", "b3", "b4"], PREPARING)
     for count, name in enumerate(["b1", "b2", "b3"], 1):
-        reign.markers[name] = Promised(TWO, name, 1, False, [])
+        reign.promises[name] = Promise(TWO, name, 1, False, [])
         found = reign.source(stream, {}, reign.members, set(), 0)
         assert (found is not None) == (count == 3), "a queue's voters may be fewer, and others, than the members"
 
 
-@pytest.mark.parametrize(("rising", "gives_up"), [({"b2": 9}, True), ({"b2": 1}, False), ({"b3": 9}, False)])
-def test_a_promise_that_was_worth_nothing(rising, gives_up):
+@pytest.mark.parametrize(("uncommitted_incs", "gives_up"), [({"b2": 9}, True), ({"b2": 1}, False), ({"b3": 9}, False)])
+def test_a_promise_that_was_worth_nothing(uncommitted_incs, gives_up):
     """Two vote: b2 had promised, and died; it was back under the older ballot, by b1's log, before we knew of that."""
     machine = SequencerMachine(8, ["b1", "b2"], leading=False)
     machine.ballot = TWO
-    stream = machine.streams["q#1"] = StreamView("q#1", ["b1", "b2"])
-    stream.pledged, stream.start, stream.end = {"b2": 1}, 5, 5
-    assert machine.succession.mistaken(stream, voice("b1", 9, rising=rising)[1]) == gives_up
+    stream = machine.streams["q#1"] = Stream("q#1", ["b1", "b2"])
+    stream.counted, stream.start, stream.end = {"b2": 1}, 5, 5
+    assert machine.recovery.mistaken(stream, voice("b1", 9, uncommitted_incs=uncommitted_incs)[1]) == gives_up
     assert (machine.deposed is not None) == gives_up
     stream.commit = 5
-    assert not machine.succession.mistaken(stream, voice("b1", 9, rising=rising)[1]), "it has met a majority"
+    assert not machine.recovery.mistaken(stream, voice("b1", 9, uncommitted_incs=uncommitted_incs)[1]), (
+        "it has met a majority"
+    )
 
 
 def test_a_promise_counts_for_its_own_ballot_only():
@@ -461,15 +463,15 @@ def test_a_promise_counts_for_its_own_ballot_only():
         return machine.ballot
 
     first = suspect(ONE)
-    machine.step(Received("b1", Promised(first, "b1", 1, False, [])))
+    machine.step(Received("b1", Promise(first, "b1", 1, False, [])))
     machine.step(Received("b3", Nack((first[0], 9))))
-    machine.step(Received("b2", Promised(first, "b2", 1, False, [])))  # it was on its way
+    machine.step(Received("b2", Promise(first, "b2", 1, False, [])))  # it was on its way
     second = suspect((first[0], 9))
-    assert second > first and machine.reign.role == PREPARING and machine.reign.markers == {}
-    machine.step(Received("b1.r0", Subscribe("q#1", "b1", 0, ZERO, first, inc=1)))
-    assert not machine.streams["q#1"].voices
-    machine.step(Received("b1.r0", Subscribe("q#1", "b1", 0, ZERO, second, inc=1)))
-    assert machine.streams["q#1"].voices
+    assert second > first and machine.election.role == PREPARING and machine.election.promises == {}
+    machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, first, inc=1)))
+    assert not machine.streams["q#1"].reports
+    machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, second, inc=1)))
+    assert machine.streams["q#1"].reports
 
 
 # ---- a broker
@@ -480,7 +482,7 @@ def broker(*addresses: str) -> BrokerMachine:
     machine = BrokerMachine("b1", 5, THREE)
     for peer in ("sequencer", "b1.r0", "c1"):
         machine.step(PeerUp(peer))
-    machine.step(Received("sequencer", Beat(ONE, 1, 0)))
+    machine.step(Received("sequencer", Heartbeat(ONE, 1, 0)))
     machine.step(Members({name: f"{name}:1" for name in THREE}))
     machine.step(Received("c1", Open("c")))
     return machine
@@ -493,7 +495,7 @@ def test_who_drains_sends_its_clients_away_first():
     news, close, order = said
     assert news.frame == MembersChanged({"b2": "b2:1", "b3": "b3:1"}), "those it can go to"
     assert (close.peer, close.text) == ("c1", LEAVING)
-    assert (order.peer, order.frame) == ("b1.r0", Yield())
+    assert (order.peer, order.frame) == ("b1.r0", GiveUp())
     machine.step(PeerUp("c2"))
     (refused,) = machine.step(Received("c2", Open("c")))
     assert isinstance(refused, Close) and refused.text == LEAVING
@@ -503,8 +505,8 @@ def test_who_drains_asks_to_leave_when_it_holds_nothing():
     machine = broker()
     machine.step(Drain())
     machine.step(PeerUp("b1.r1"))
-    assert machine.step(Received("b1.r0", Yielded())) == [], "another replica has come meanwhile"
-    (ask,) = machine.step(Received("b1.r1", Yielded()))
+    assert machine.step(Received("b1.r0", GivenUp())) == [], "another replica has come meanwhile"
+    (ask,) = machine.step(Received("b1.r1", GivenUp()))
     assert ask == Send("sequencer", Leave("b1", 5, [], 0))
     assert machine.step(Drain()) == [ask], "again, as often as one likes"
 
@@ -554,12 +556,12 @@ def test_who_leaves_a_queue_has_no_say_and_gets_no_lock():
 
 
 def on_duty(machine: OwnershipMachine) -> OwnershipMachine:
-    machine.step(Received("sequencer", Beat(ONE, 1, 0)))
+    machine.step(Received("sequencer", Heartbeat(ONE, 1, 0)))
     return machine
 
 
 def test_a_void_grant_is_made_to_another():
-    machine = on_duty(OwnershipMachine(1, THREE))
+    machine = on_duty(OwnershipMachine(1))
     for name in ("b1", "b2"):
         machine.step(Received(f"{name}.r0", Interest("q#1", name, True)))
     machine.step(Flush())
@@ -572,7 +574,7 @@ def test_a_void_grant_is_made_to_another():
 @pytest.mark.parametrize("first", ["link", "answer"])
 def test_a_grant_of_whose_end_nothing_is_heard_is_made_anew(first):
     """It was void, and who said so was heard no more: its link broke before our request was answered, or after."""
-    machine = on_duty(OwnershipMachine(1, THREE))
+    machine = on_duty(OwnershipMachine(1))
     machine.step(Received("b1.r0", Interest("q#1", "b1", True)))
     machine.step(Flush())
     machine.step(Received("b2.r0", Interest("q#1", "b2", True)))
@@ -582,12 +584,12 @@ def test_a_grant_of_whose_end_nothing_is_heard_is_made_anew(first):
         machine.step(input)
         machine.step(Flush())
     assert machine._queues["q#1"].granting == "b2"
-    machine.step(Received("b2.r0", Held("q#1", "b1", 1)))
+    machine.step(Received("b2.r0", OwnerIs("q#1", "b1", 1)))
     assert (machine._queues["q#1"].owner, machine._queues["q#1"].granting) == ("b1", ""), "it was not void after all"
 
 
 def test_a_void_grant_takes_no_newer_interest_away():
-    machine = on_duty(OwnershipMachine(1, THREE))
+    machine = on_duty(OwnershipMachine(1))
     machine.step(Received("b1.r0", Interest("q#1", "b1", True)))
     machine.step(Flush())
     machine.step(Received("b1.r1", Interest("q#1", "b1", True)))  # it is back
@@ -597,7 +599,7 @@ def test_a_void_grant_takes_no_newer_interest_away():
 
 
 def test_what_an_update_has_overtaken_is_answered():
-    hosting = Hosting("q#1", "", Keeper("q#1", "b1", 1, blank=True))
+    hosting = HostedQueue("q#1", "", Keeper("q#1", "b1", 1, blank=True))
     for number, tag in ((1, "a"), (1, "b"), (2, "c"), (2, "d"), (3, "e")):
         hosting.asked(number, tag)
     assert hosting.overtaken(None, 4) == hosting.overtaken((3, 9, 9), 4) == []

@@ -6,12 +6,12 @@ import logging
 from typing import Any
 
 import pytest
-from mantamq.actors.broker_actor import BrokerNode
-from mantamq.actors.member import Member
-from mantamq.actors.moves import KEPT_S, Moves, moved
-from mantamq.protocol.effects import EVENTS, Flush, Members, PeerUp, Received, Send, Tick
-from mantamq.protocol.reporting import ReportingBroker
-from mantamq.protocol.tap_frames import Offer, Saw, Tell, Told, decode_fact
+from mantamq.actors.members.broker_node import BrokerNode
+from mantamq.actors.members.member import Member
+from mantamq.actors.members.moves import KEPT_S, Moves, moved
+from mantamq.protocol.capture.capture import ReportingBroker
+from mantamq.protocol.machine import EVENTS, Flush, Members, PeerUp, Received, Send, Tick
+from mantamq.protocol.wire.capture_frames import Facts, FactsOffered, FactsWanted, Observation, decode_fact
 
 HERE, THERE = "10.0.0.1:5001", "10.0.0.2:5001"
 
@@ -57,12 +57,12 @@ def test_the_event_table_says_where_a_broker_is_whenever_that_changes() -> None:
     for addresses in ({}, {"b1": HERE}, {"b1": HERE, "b2": THERE}, {"b1": THERE}):
         broker.step(Members(addresses))
     sent = broker.step(Flush())
-    (offer,) = [e.frame for e in sent if isinstance(e, Send) and isinstance(e.frame, Offer)]
-    broker.step(Received(EVENTS, Tell(offer.stream, 0)))
+    (offer,) = [e.frame for e in sent if isinstance(e, Send) and isinstance(e.frame, FactsOffered)]
+    broker.step(Received(EVENTS, FactsWanted(offer.stream, 0)))
     broker.step(Tick(2000))
     told = broker.step(Flush()) + broker.step(Tick(3000)) + broker.step(Flush())
-    facts = [decode_fact(f) for e in told if isinstance(e, Send) and isinstance(e.frame, Told) for f in e.frame.facts]
-    assert [(f.what, f.broker, f.inc, f.detail) for f in facts if isinstance(f, Saw)] == [
+    facts = [decode_fact(f) for e in told if isinstance(e, Send) and isinstance(e.frame, Facts) for f in e.frame.facts]
+    assert [(f.what, f.broker, f.inc, f.detail) for f in facts if isinstance(f, Observation)] == [
         ("address", "b1", 7, HERE),
         ("address", "b1", 7, THERE),
     ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.actors.placement import BROKER_RESOURCE, queue_actors
-from mantamq.protocol.placing import Node
+from mantamq.actors.ray_control.placement import BROKER_RESOURCE, queue_actors
+from mantamq.protocol.supervisor.layout import Node
 
 
 def node(cores: float, brokers: bool = False) -> Node:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mantamq.protocol import saying as saying_module
-from mantamq.protocol.broker import BrokerMachine
-from mantamq.protocol.credit import UNLIMITED, Credit
-from mantamq.protocol.dedupe import LastNumbers
-from mantamq.protocol.effects import (
+from mantamq.protocol.broker.lease import Lease
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.broker.queue_placement import INCARNATIONS_PER_BROKER
+from mantamq.protocol.lock.holder import IDLE_MS, LockHolder
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.machine import (
     Flush,
     Multicast,
     PeerDown,
@@ -24,7 +25,18 @@ from mantamq.protocol.effects import (
     SetTimer,
     Tick,
 )
-from mantamq.protocol.events import (
+from mantamq.protocol.queue.credit import UNLIMITED, Credit
+from mantamq.protocol.queue.duplicates import LastNumbers
+from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.replica.update import RETRY_MS
+from mantamq.protocol.sequencer import replicator as saying_module
+from mantamq.protocol.sequencer.election import PREPARING, Election
+from mantamq.protocol.sequencer.failure_detector import BEAT_MS, BROKEN_MS, LEASE_MS, FailureDetector
+from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.sequencer.streams import Progress, Stream
+from mantamq.protocol.wire.events import (
     CLUSTER,
     ZERO,
     AnyEvent,
@@ -38,42 +50,30 @@ from mantamq.protocol.events import (
     decode_event,
     encode_event,
 )
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.hosts import LIVES
-from mantamq.protocol.keeper import Keeper
-from mantamq.protocol.lease import Lease
-from mantamq.protocol.lock import IDLE_MS, Lock
-from mantamq.protocol.order_frames import (
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import (
     Ack,
     Append,
-    Beat,
-    Beating,
     Evicted,
     Fetch,
     Fetched,
     Gap,
+    Heartbeat,
+    HeartbeatReply,
+    LogDropped,
+    LogReport,
     Nack,
     Orphaned,
-    Promised,
+    Promise,
     Request,
     Results,
-    Subscribe,
     Suspect,
-    Unsubscribe,
     Update,
     UpdateFront,
     UpdateStart,
 )
-from mantamq.protocol.pulse import BEAT_MS, BROKEN_MS, LEASE_MS, Pulse
-from mantamq.protocol.queue import QueueState
-from mantamq.protocol.queue_frames import Held, Host
-from mantamq.protocol.reign import PREPARING, Reign
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.saying import LAZY_MS
-from mantamq.protocol.sequencer import SequencerMachine
-from mantamq.protocol.streams import KeeperView, StreamView
-from mantamq.protocol.updating import RETRY_MS
-from mantamq.protocol.wiring import QueueDefinition
+from mantamq.protocol.wire.queue_frames import Host, OwnerIs
+from mantamq.protocol.wiring.wiring import QueueDefinition
 
 ONE: Ballot = (1, 7)
 TWO: Ballot = (2, 3)
@@ -123,7 +123,7 @@ def keeper(end: int = 0, commit: int = 0) -> Keeper:
 def test_what_a_step_has_said_stays_as_it_was(machine: Any):
     nothing = machine.step(Tick(1))
     assert nothing == []
-    newer, older = Beat((9, 9), 1, 1), Beat((8, 8), 1, 1)
+    newer, older = Heartbeat((9, 9), 1, 1), Heartbeat((8, 8), 1, 1)
     said = [machine.step(Received(peer, beat)) for peer, beat in (("sequencer", newer), ("sequencer2", older))]
     said += [machine.step(PeerUp("b1")), machine.step(Flush())]
     assert any(said)
@@ -132,7 +132,7 @@ def test_what_a_step_has_said_stays_as_it_was(machine: Any):
 
 def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     one = Keeper("q#1", "b1")
-    assert one.subscribe() == Subscribe("q#1", "b1", 0, ZERO, ZERO)
+    assert one.log_report() == LogReport("q#1", "b1", 0, ZERO, ZERO)
     assert one.append(append(0, entries(1, 3), 0)) == ([], None)
     assert one.ack(0) == Ack(ONE, "q#1", "b1", 3, 0)
     assert one.append(append(3, [entry(4)], 2)) == (entries(1, 2), None)
@@ -141,7 +141,7 @@ def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     assert one.append(append(4, [], 3)) == ([], None), "commit does not go back"
     assert (one.end, one.commit, one.end_ballot) == (4, 4, ONE)
     numbers = {"b1": (1, 4, 1)}
-    assert one.subscribe() == Subscribe("q#1", "b1", 4, ONE, ONE, seq=4, commit=4, numbers=numbers)
+    assert one.log_report() == LogReport("q#1", "b1", 4, ONE, ONE, seq=4, commit=4, numbers=numbers)
 
 
 def test_the_same_entries_again_change_nothing():
@@ -206,7 +206,7 @@ def test_trimmed_entries_are_forgotten_and_the_rest_goes_on():
 def test_a_promise_tells_all_that_a_sequencer_must_know_to_adopt_the_log():
     one = keeper(4, 2)
     one.promise(TWO)
-    told = one.subscribe()
+    told = one.log_report()
     assert (told.promised, told.have, told.ballot, told.commit, told.numbers) == (TWO, 4, ONE, 2, {"b1": (1, 2, 1)})
     assert one.fetch(Fetch(TWO, "q#1", 3, 4)) == Fetched(TWO, "q#1", 3, ONE, entries(3, 4))
     assert one.fetch(Fetch(ONE, "q#1", 3, 4)) is None, "to the one it follows only"
@@ -229,7 +229,7 @@ def test_a_blank_keeper_votes_again_when_its_return_is_committed():
     rejoins = [Entry(ONE, index, "", 0, 0, event) for index, event in enumerate((old, new), 1)]
     one.append(append(0, rejoins, 1))
     assert one.blank, "that was an incarnation before it"
-    assert one.subscribe().rising == {"b1": 9}, "a newer sequencer must know of it, committed or not"
+    assert one.log_report().uncommitted_incs == {"b1": 9}, "a newer sequencer must know of it, committed or not"
     one.append(append(2, [], 2))
     assert not one.blank
 
@@ -264,7 +264,7 @@ class Order:
         self.away: set[str] = set()
         self.said: list[tuple[str, Frame]] = []  # to others than keepers
         for name in members:
-            self.tell(name, self.keepers[name].subscribe())
+            self.tell(name, self.keepers[name].log_report())
 
     def tell(self, peer: str, frame: Frame) -> None:
         """One frame, and its answer if it has one at once."""
@@ -356,7 +356,7 @@ def test_acknowledgements_of_another_term_stream_or_stranger_do_not_count():
     order.tell("b2", Ack((0, 9), "q#1", "b2", 2, 1))
     order.tell("b2", Ack((1, 7), "r#2", "b2", 2, 1))
     order.tell("b9", Ack((1, 7), "q#1", "b9", 2, 1))
-    order.tell("b9", Subscribe("q#1", "b9", 2, (1, 7)))
+    order.tell("b9", LogReport("q#1", "b9", 2, (1, 7)))
     order.tell("b1", Ack((1, 7), "q#1", "b1", 2, 1))
     assert order.settle() == []
     order.tell("b2", Ack((1, 7), "q#1", "b2", 2, 1))
@@ -416,7 +416,7 @@ def test_one_answer_for_all_parts():
     assert order.settle() == [], "stream r#2 has no keepers"
     assert order.events("b1") == [b"here"]
     for name in ("b1", "b3"):
-        order.tell(name, Subscribe("r#2", name, 0, ZERO))
+        order.tell(name, LogReport("r#2", name, 0, ZERO))
         order.tell(name, Ack((1, 7), "r#2", name, 2, 2))
     assert order.settle() == [("o", Results(1, [1]))]
 
@@ -437,7 +437,7 @@ def test_a_keeper_that_was_away_catches_up():
         assert order.settle() == [("o", Results(1, [number]))]
     assert order.events("b3") == [b"a"]
     order.away = set()
-    order.tell("b3", order.keepers["b3"].subscribe())
+    order.tell("b3", order.keepers["b3"].log_report())
     order.settle()
     assert order.events("b3") == order.events("b1") and len(order.events("b3")) == 29
     order.leave("b1")
@@ -452,7 +452,7 @@ def test_what_an_absent_keeper_lacks_is_not_forgotten_and_what_all_hold_is():
     order.settle()
     assert sorted(order.machine.streams["q#1"].log) == [1, 2]
     order.away = set()
-    order.tell("b3", order.keepers["b3"].subscribe())
+    order.tell("b3", order.keepers["b3"].log_report())
     order.request(2, b"b")
     order.settle()
     stream = order.machine.streams["q#1"]
@@ -477,7 +477,7 @@ def test_a_keeper_that_acknowledges_nothing_is_sent_no_more_than_its_window(monk
     monkeypatch.setattr(saying_module, "KEEPER_WINDOW_BYTES", 100)
     monkeypatch.setattr(saying_module, "APPEND_BYTES", 40)
     machine = SequencerMachine(7, ["b1"])
-    machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO)))
+    machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO)))
     for number in range(1, 11):
         machine.step(Received("o", Request("o", 1, number, [("q#1", b"x" * 40)])))
 
@@ -494,7 +494,7 @@ def test_a_keeper_that_acknowledges_nothing_is_sent_no_more_than_its_window(monk
 def test_one_that_does_not_act_on_commits_hears_of_them_a_little_later():
     machine = SequencerMachine(7, ["b1", "b2"])
     for name in ("b1", "b2"):
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     machine.step(Tick(1000))
     machine.step(Flush())
     machine.step(Received("b1", Ack((1, 7), "q#1", "b1", 1, 0, eager=True)))
@@ -513,7 +513,7 @@ def test_one_that_does_not_act_on_commits_hears_of_them_a_little_later():
 def test_wiring_is_answered_when_every_member_that_is_here_shows_it():
     machine = SequencerMachine(7, MEMBERS)
     for name in MEMBERS:
-        machine.step(Received(name, Subscribe(CLUSTER, name, 0, ZERO)))
+        machine.step(Received(name, LogReport(CLUSTER, name, 0, ZERO)))
     machine.step(Received("o", Request("o", 1, 1, [(CLUSTER, b"declare")])))
 
     def ack(name: str, applied: int) -> list[Any]:
@@ -537,7 +537,7 @@ def test_a_stream_that_all_have_left_is_forgotten_and_its_requests_are_answered(
     order.request(1, b"a")
     for name in MEMBERS:
         assert order.settle() == []
-        order.tell(name, Unsubscribe("q#1", name))
+        order.tell(name, LogDropped("q#1", name))
     assert order.settle() == [("o", Results(1, [1]))]
     order.request(2, b"too late")
     assert order.settle() == [("o", Results(1, [2]))]
@@ -558,7 +558,7 @@ def test_deposed_by_a_higher_ballot_it_says_nothing_more():
         Request("o", 1, 2, [("q#1", b"b")]),
         Request("o", 1, 1, [("q#1", b"a")]),
         Request("o", 1, 9, [("q#1", b"a")]),
-        Subscribe("q#1", "b1", 0, ZERO),
+        LogReport("q#1", "b1", 0, ZERO),
         Ack((1, 7), "q#1", "b1", 2, 2),
         Gap((1, 7), "q#1", "b1", 0),
         Nack((0, 0)),
@@ -572,8 +572,8 @@ def test_deposed_by_a_higher_ballot_it_says_nothing_more():
 # ---- the consume lock
 
 
-def granted(at_ms: int = 1000) -> Lock:
-    lock = Lock()
+def granted(at_ms: int = 1000) -> LockHolder:
+    lock = LockHolder()
     lock.granted(4, at_ms)
     assert lock.held and lock.grant == 4
     return lock
@@ -706,30 +706,27 @@ def test_the_table_is_the_latest_of_the_clients_latest_heard(notes, bound):
 
 def test_without_a_grant_nothing_may_be_sent():
     credit = Credit()
-    assert not credit.allows(0)
+    assert credit.messages == 0
     credit.grant(0, UNLIMITED)
-    assert not credit.allows(0)
+    assert credit.messages == 0
 
 
 def test_messages_count_down_and_bytes_without_limit_do_not():
     credit = Credit()
     credit.grant(2, UNLIMITED)
-    assert credit.allows(10**12)
     credit.take(1, 10**12)
-    assert credit.allows(10**12) and credit.bytes == UNLIMITED
+    assert (credit.messages, credit.bytes) == (1, UNLIMITED)
     credit.take(1, 1)
-    assert not credit.allows(0)
+    assert (credit.messages, credit.bytes) == (0, UNLIMITED)
 
 
 def test_bytes_are_a_bound_to_the_last_one():
     credit = Credit()
     credit.grant(10, 100)
-    assert credit.allows(100) and not credit.allows(101)
     credit.take(1, 60)
-    assert credit.allows(40) and not credit.allows(41)
+    assert (credit.messages, credit.bytes) == (9, 40)
     credit.take(1, 40)
     assert (credit.messages, credit.bytes) == (8, 0)
-    assert credit.allows(0) and not credit.allows(1)
 
 
 def test_grants_add_up_and_bytes_count_from_where_they_were_first_named():
@@ -747,9 +744,9 @@ def test_stop_takes_the_messages_back():
     credit = Credit()
     credit.grant(5, 100)
     credit.stop()
-    assert not credit.allows(1) and credit.messages == 0
+    assert (credit.messages, credit.bytes) == (0, 100)
     credit.grant(1, 0)
-    assert credit.allows(100)
+    assert (credit.messages, credit.bytes) == (1, 100)
 
 
 # ---- taking over: what stories meet too rarely
@@ -759,17 +756,17 @@ def test_a_learner_commits_nothing_of_an_older_term_by_counting():
     follower = keeper(2)
     follower.voters = ["b1", "b2", "b3"]
     follower.append(append(0, entries(1, 2), ballot=TWO))
-    follower.need = 1
-    assert follower.hear(Ack(TWO, "q#1", "b2", 2, 0)) == []
+    follower.quorum_needed = 1
+    assert follower.learn(Ack(TWO, "q#1", "b2", 2, 0)) == []
     follower.append(append(2, entries(3, 3, TWO), ballot=TWO, previous_ballot=ONE))
-    assert [entry.seq for entry in follower.hear(Ack(TWO, "q#1", "b2", 3, 0))] == [1, 2, 3]
+    assert [entry.seq for entry in follower.learn(Ack(TWO, "q#1", "b2", 3, 0))] == [1, 2, 3]
 
 
 def test_a_learner_that_hears_of_no_vote_tells_the_sequencer_in_the_end():
     replica = ReplicaMachine("b1.r0", "b1", 1)
     replica.step(Tick(1000))
     replica.step(PeerUp("sequencer"))
-    replica.step(Received("sequencer", Beat(ONE, 1, 1)))
+    replica.step(Received("sequencer", Heartbeat(ONE, 1, 1)))
     replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1, ["b1", "b2", "b3"])))
     frame = Append(ONE, "q#1", 0, ZERO, 0, 0, entries(1, 1), "b1.r0", 1)
     told = replica.step(Received("sequencer", frame)) + replica.step(Flush())
@@ -782,11 +779,11 @@ def test_a_learner_that_hears_of_no_vote_tells_the_sequencer_in_the_end():
 
 
 def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
-    reign = Reign(["b1", "b2", "b3"], PREPARING)
-    stream = StreamView("q#1")
-    stream.voices["b1"] = ("b1.r0", Subscribe("q#1", "b1", 9, ONE, TWO, inc=1))
-    for known in ({"incs": {"b1": 2}}, {"rising": {"b1": 2}}):
-        stream.voices["b2"] = ("b2.r0", Subscribe("q#1", "b2", 5, ONE, TWO, inc=1, **known))
+    reign = Election(["b1", "b2", "b3"], PREPARING)
+    stream = Stream("q#1")
+    stream.reports["b1"] = ("b1.r0", LogReport("q#1", "b1", 9, ONE, TWO, inc=1))
+    for known in ({"incs": {"b1": 2}}, {"uncommitted_incs": {"b1": 2}}):
+        stream.reports["b2"] = ("b2.r0", LogReport("q#1", "b2", 5, ONE, TWO, inc=1, **known))
         assert list(reign.logs(stream)) == ["b2"]
 
 
@@ -810,7 +807,7 @@ def test_a_replica_begins_with_its_brokers_promise():
 
 
 def test_of_a_request_that_was_cut_in_two_the_rest_is_still_to_come():
-    stream = StreamView("q#1")
+    stream = Stream("q#1")
     stream.put(Entry(ONE, 1, "b1.r0", 1, 5, b"first"))
     assert [stream.parts_held("b1.r0", 1, number) for number in (5, 6)] == [1, 0]
     stream.put(Entry(ONE, 2, "b1.r0", 1, 5, b"second"))
@@ -820,13 +817,13 @@ def test_of_a_request_that_was_cut_in_two_the_rest_is_still_to_come():
 
 @pytest.mark.parametrize(("blank", "count"), [(False, 1), (True, 0)])
 def test_a_broker_that_has_lost_its_log_does_not_say_that_a_queue_is_empty(blank, count):
-    reign = Reign(["b1", "b2", "b3"], PREPARING)
-    reign.markers["b1"] = Promised(TWO, "b1", 1, blank, [])
-    assert len(reign.empty(StreamView("q#1"), {})) == count
+    reign = Election(["b1", "b2", "b3"], PREPARING)
+    reign.promises["b1"] = Promise(TWO, "b1", 1, blank, [])
+    assert len(reign.empty(Stream("q#1"), {})) == count
 
 
 def test_a_sequencer_that_has_stood_still_evicts_nobody_before_it_has_heard():
-    pulse = Pulse(["b1", "b2", "b3"], 0)
+    pulse = FailureDetector(["b1", "b2", "b3"], 0)
     for at_ms in (0, BEAT_MS):
         pulse.beat(at_ms)
         for broker in ("b1", "b2"):
@@ -839,7 +836,7 @@ def test_a_sequencer_that_has_stood_still_evicts_nobody_before_it_has_heard():
 
 @pytest.mark.parametrize("word_first", [True, False])
 def test_a_broker_that_its_replica_has_lost_too_is_out_at_once(word_first):
-    pulse = Pulse(["b1", "b2", "b3"], None)
+    pulse = FailureDetector(["b1", "b2", "b3"], None)
     for broker in pulse.members:
         pulse.up(broker, 1000)
     steps = [lambda: pulse.orphaned("b3", 1100), lambda: pulse.down("b3", 1100)]
@@ -853,7 +850,7 @@ def test_a_broker_that_its_replica_has_lost_too_is_out_at_once(word_first):
 
 
 def test_an_old_word_of_a_replica_does_not_shorten_a_broken_links_time():
-    pulse = Pulse(["b1", "b2", "b3"], None)
+    pulse = FailureDetector(["b1", "b2", "b3"], None)
     for broker in pulse.members:
         pulse.up(broker, 1000)
     pulse.orphaned("b3", 1000)
@@ -867,7 +864,7 @@ def test_a_replica_that_loses_its_broker_says_so_and_retires():
     replica = ReplicaMachine("b1.r0", "b1", 1)
     for sequencer in ("sequencer", "sequencer2"):
         replica.step(PeerUp(sequencer))
-    replica.step(Received("sequencer", Beat(ONE, 1, 0)))
+    replica.step(Received("sequencer", Heartbeat(ONE, 1, 0)))
     told = replica.step(PeerDown("b1"))
     assert told[0] == Send("sequencer", Orphaned("b1")) and isinstance(told[1], Retire)
 
@@ -877,7 +874,7 @@ def test_a_leader_that_nobody_listens_for_is_suspected_at_once():
     broker.step(Tick(1000))
     for sequencer in ("sequencer", "sequencer2"):
         broker.step(PeerUp(sequencer))
-    broker.step(Received("sequencer", Beat(ONE, 1, 0)))
+    broker.step(Received("sequencer", Heartbeat(ONE, 1, 0)))
     broker.step(PeerGone("sequencer2"))
     broker.step(PeerGone("sequencer"))  # there is a link: another one has come meanwhile
     told = broker.step(PeerDown("sequencer"))
@@ -910,7 +907,7 @@ def test_who_gave_a_lock_up_and_died_is_spoken_for():
     replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1)))
     given_up = [log(1, Own("b2", 1)), log(2, Own("", 2, "b2"))]
     told = replica.step(Received("sequencer", append(0, given_up, 2)))
-    free = Send("ownership", Held("q#1", "", 2))
+    free = Send("ownership", OwnerIs("q#1", "", 2))
     assert free not in told
     assert free in replica.step(Received("sequencer", append(2, [log(3, Evict("b2", 1))], 3)))
 
@@ -918,17 +915,17 @@ def test_who_gave_a_lock_up_and_died_is_spoken_for():
 def test_an_evicted_broker_learns_of_it_by_its_next_beat():
     machine = SequencerMachine(7, ["b1", "b2"])
     machine.out["b1"] = 5
-    told = machine.step(Received("b1", Beating(ONE, 0, "b1", 5)))
+    told = machine.step(Received("b1", HeartbeatReply(ONE, 0, "b1", 5)))
     assert [type(effect.frame) for effect in told] == [Evicted]
-    assert machine.step(Received("b1", Beating(ONE, 0, "b1", 6))) == []
+    assert machine.step(Received("b1", HeartbeatReply(ONE, 0, "b1", 6))) == []
 
 
 def test_a_deleted_stream_is_dropped_when_its_last_keeper_dies():
     machine = SequencerMachine(7, ["b1", "b2"])
     for name in ("b1", "b2"):
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     machine.step(Received("o", Request("o", 1, 1, [("q#1", b"x")])))
-    machine.step(Received("b1", Unsubscribe("q#1", "b1")))
+    machine.step(Received("b1", LogDropped("q#1", "b1")))
     assert Send("o", Results(1, [1])) not in machine.step(Flush())
     machine.step(PeerDown("b2"))
     assert Send("o", Results(1, [1])) in machine.step(Flush())
@@ -944,23 +941,23 @@ def test_the_first_beat_begins_the_lease():
 def test_an_eviction_covers_the_incarnations_of_all_its_queues():
     machine = SequencerMachine(7, ["b1", "b2"])
     for name in ("b1", "b2"):
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO, inc=5)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO, inc=5)))
     machine.step(PeerDown("b1"))  # nothing is known of what it kept any more
     machine._evict("b1")
     events = [decode_event(entry.event) for entry in machine.streams["q#1"].log.values()]
     assert [event.inc for event in events if isinstance(event, Evict)] == [machine.out["b1"]]
-    assert machine.out["b1"] >= LIVES - 1
+    assert machine.out["b1"] >= INCARNATIONS_PER_BROKER - 1
 
 
 def test_a_committed_rejoin_gives_the_vote_whoever_is_left():
     machine = SequencerMachine(7, ["b1", "b2", "b3"])
-    stream = StreamView("q#1", machine.members)
-    stream.keepers["b1"] = back = KeeperView("b1.r1", 2, 4, False)
+    stream = Stream("q#1", machine.members)
+    stream.keepers["b1"] = back = Progress("b1.r1", 2, 4, False)
     back.rejoin = 4
-    machine.rejoining.vote(stream, "b1", back)
+    machine.rejoins.vote(stream, "b1", back)
     assert not back.voting
     stream.commit = 4
-    machine.rejoining.vote(stream, "b1", back)
+    machine.rejoins.vote(stream, "b1", back)
     assert back.voting
 
 
@@ -968,9 +965,9 @@ def test_who_comes_back_behind_its_committed_rejoin_puts_its_older_incarnation_o
     """Found by trying all orders: it reported again, from an update that had begun before its `Rejoin`."""
     machine = SequencerMachine(7, ["b1", "b2", "b3"])
     for name in ("b1", "b2", "b3"):
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO, inc=1)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO, inc=1)))
     machine.step(PeerDown("b1"))
-    again = Subscribe("q#1", "b1", 0, ZERO, inc=2, blank=True)
+    again = LogReport("q#1", "b1", 0, ZERO, inc=2, blank=True)
     machine.step(Received("b1.r1", again))
     stream = machine.streams["q#1"]
     machine.step(Received("b1.r1", Ack(machine.ballot, "q#1", "b1", stream.end, 0)))
@@ -981,7 +978,7 @@ def test_who_comes_back_behind_its_committed_rejoin_puts_its_older_incarnation_o
     machine.step(Received("b1.r1", again))
     assert stream.keepers["b1"].voting
     machine.step(PeerDown("b1.r1"))
-    told = machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO, inc=1)))
+    told = machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO, inc=1)))
     assert [type(effect.frame) for effect in told if isinstance(effect, Send)] == [Evicted]
     assert "b1" not in stream.keepers
 
@@ -1002,7 +999,7 @@ def test_a_second_update_does_not_undo_the_first():
     assert hosted.update is None and hosted.state.blobs == {1: b"m"}
 
 
-@pytest.mark.parametrize(("inc", "whole"), [(2, False), (2 + LIVES, True)])
+@pytest.mark.parametrize(("inc", "whole"), [(2, False), (2 + INCARNATIONS_PER_BROKER, True)])
 def test_a_replica_that_finds_its_broker_out_tells_it(inc, whole):
     replica = ReplicaMachine("b1.r0", "b1", 1)
     replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 2)))
@@ -1020,45 +1017,45 @@ def test_a_replica_that_finds_its_broker_out_tells_it(inc, whole):
 def test_an_update_of_which_nothing_is_seen_is_ordered_again():
     machine = SequencerMachine(7, ["b1", "b2"])
     for name in ("b1", "b2"):
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     machine.streams["q#1"].base = 1  # all hold it, so it is forgotten
     machine.streams["q#1"].keepers["b1"].sent_commit = 1
-    back = Subscribe("q#1", "b2", 0, ZERO, inc=2, blank=True)
+    back = LogReport("q#1", "b2", 0, ZERO, inc=2, blank=True)
     updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
     assert updates == [Update("q#1", "b2")]
     machine.step(Tick(RETRY_MS - 1))
-    machine.rejoining.remind()
+    machine.rejoins.remind()
     assert machine.effects == []
     machine.step(Tick(RETRY_MS))
-    machine.rejoining.remind()
+    machine.rejoins.remind()
     assert machine.effects == [Send("b1", Update("q#1", "b2"))]
 
 
 def test_an_updater_knows_that_what_the_log_no_longer_has_is_committed():
     machine = SequencerMachine(7, MEMBERS)
     for name in MEMBERS:
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     stream = machine.streams["q#1"]
     stream.base = stream.commit = 1
-    machine.step(Received("b3", Subscribe("q#1", "b3", 0, ZERO, inc=2, blank=True)))
+    machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, inc=2, blank=True)))
     assert machine.effects == [], "its sync point would be too early to go on from"
     stream.keepers["b2"].sent_commit = 1
-    machine.rejoining.remind()  # at the next beat
+    machine.rejoins.remind()  # at the next beat
     assert machine.effects == [Send("b2", Update("q#1", "b3"))]
 
 
 def test_an_updater_that_is_gone_is_replaced_at_once():
     machine = SequencerMachine(7, MEMBERS)
     for name in MEMBERS:
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     stream = machine.streams["q#1"]
     stream.base = stream.commit = stream.keepers["b1"].sent_commit = stream.keepers["b2"].sent_commit = 1
-    effects = machine.step(Received("b3", Subscribe("q#1", "b3", 0, ZERO, inc=2, blank=True)))
+    effects = machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, inc=2, blank=True)))
     (first,) = [effect.peer for effect in effects if isinstance(effect, Send) and isinstance(effect.frame, Update)]
-    machine.rejoining.remind()
+    machine.rejoins.remind()
     assert machine.effects == []
     machine.step(PeerDown(first))
-    machine.rejoining.remind()
+    machine.rejoins.remind()
     (second,) = [effect.peer for effect in machine.effects if isinstance(effect, Send)]
     assert {first, second} == {"b1", "b2"}
 
@@ -1069,30 +1066,30 @@ def test_so_many_replicas_keep_queues_and_the_others_stay_warm(most, keeping):
     for number in range(3):
         broker.step(PeerUp(f"b1.r{number}"))
     for number in range(6):
-        broker.hosts.assign(QueueDefinition(f"q{number}#{number}", f"q{number}", {}), False)
-    assert sum(map(bool, broker.hosts.replicas.values())) == keeping
-    (first, *_) = broker.hosts.replicas
-    lost = broker.hosts.lost(first)
+        broker.placement.assign(QueueDefinition(f"q{number}#{number}", f"q{number}", {}), False)
+    assert sum(map(bool, broker.placement.replicas.values())) == keeping
+    (first, *_) = broker.placement.replicas
+    lost = broker.placement.lost(first)
     for id, _ in lost:
-        broker.hosts.assign(QueueDefinition(id, id.partition("#")[0], {}), True)
-    assert sum(map(len, broker.hosts.replicas.values())) == 6
+        broker.placement.assign(QueueDefinition(id, id.partition("#")[0], {}), True)
+    assert sum(map(len, broker.placement.replicas.values())) == 6
 
 
 def test_who_is_too_far_behind_stays_while_the_others_are_no_majority():
     machine = SequencerMachine(7, MEMBERS)
-    machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO)))
+    machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO)))
     stream = machine.streams["q#1"]
     stream.voters, stream.base = list(MEMBERS), 1  # b2 was evicted by an earlier sequencer, and b3 is not here now
-    late = Subscribe("q#1", "b2", 0, ZERO)
+    late = LogReport("q#1", "b2", 0, ZERO)
 
     def evicted(effects: list[Any]) -> list[str]:
         return [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)]
 
     assert evicted(machine.step(Received("b2", late))) == []
-    machine.rejoining.hear_again()
+    machine.rejoins.hear_again()
     assert machine.effects == [] and "b2" not in stream.keepers
-    machine.step(Received("b3", Subscribe("q#1", "b3", 1, ONE)))
-    machine.rejoining.hear_again()
+    machine.step(Received("b3", LogReport("q#1", "b3", 1, ONE)))
+    machine.rejoins.hear_again()
     assert evicted(machine.effects) == ["b2"]
 
 
@@ -1100,7 +1097,7 @@ def test_updaters_take_turns_for_each_updatee():
     """Somebody else who asks in vain does not make it always the same one; and who is about to vote cannot give any."""
     machine = SequencerMachine(7, ["b1", "b2", "b3", "b4", "b5"])
     for name in machine.members:
-        machine.step(Received(name, Subscribe("q#1", name, 0, ZERO)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     stream = machine.streams["q#1"]
     stream.base = stream.commit = 1
     for name in ("b1", "b2", "b3"):
@@ -1111,15 +1108,15 @@ def test_updaters_take_turns_for_each_updatee():
         for name, turn in turns.items():
             machine.effects.clear()
             stream.keepers[name].voting = False
-            machine.rejoining.update(stream, stream.keepers[name])
+            machine.rejoins.update(stream, stream.keepers[name])
             turn += [effect.peer for effect in machine.effects if isinstance(effect, Send)]
     assert [sorted(set(turn)) for turn in turns.values()] == [["b1", "b2"]] * 2
 
 
 def test_one_of_two_who_is_too_far_behind_comes_back_by_the_other():
     machine = SequencerMachine(7, ["b1", "b2"])
-    machine.step(Received("b1", Subscribe("q#1", "b1", 0, ZERO)))
+    machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO)))
     stream = machine.streams["q#1"]
     stream.voters, stream.base = ["b1", "b2"], 1
-    effects = machine.step(Received("b2", Subscribe("q#1", "b2", 0, ZERO)))
+    effects = machine.step(Received("b2", LogReport("q#1", "b2", 0, ZERO)))
     assert [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)] == ["b2"]

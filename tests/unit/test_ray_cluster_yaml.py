@@ -91,7 +91,7 @@ def test_every_node_has_a_java_on_its_path_before_ray_starts(config, tmp_path):
 
 def test_the_resource_is_the_one_placement_looks_for(config):
     (name,) = config["available_node_types"]["broker"]["resources"]
-    assert f'BROKER_RESOURCE = "{name}"' in (ROOT / "actors" / "placement.py").read_text("utf-8")
+    assert f'BROKER_RESOURCE = "{name}"' in (ROOT / "actors" / "ray_control/placement.py").read_text("utf-8")
 
 
 @pytest.mark.parametrize("which", ["head_start_ray_commands", "worker_start_ray_commands"])
@@ -108,12 +108,12 @@ def test_every_node_installs_the_lock_and_then_mantamq(config):
 
 
 def test_the_commands_it_advises_exist():
-    from mantamq.client import cli
+    from mantamq.client.cli import app
     from typer.main import get_command
 
     advised = re.findall(r"mantamq (\w+)((?: --[\w-]+(?: [\w.]+)?)*)'", (ROOT / "ray_cluster.yaml").read_text("utf-8"))
     assert [name for name, _ in advised] == ["up", "status", "analyze"]
-    commands: Any = get_command(cli.app)
+    commands: Any = get_command(app.app)
     for name, options in advised:
         known = {option for parameter in commands.commands[name].params for option in parameter.opts}
         assert set(re.findall(r"--[\w-]+", options)) <= known

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mantamq.actors.reach import FRESH_S, TRIFLE_S, Reach
-from mantamq.protocol.placing import Node
-from mantamq.protocol.turns import Turns
+from mantamq.actors.supervisor.reach import FRESH_S, TRIFLE_S, Reach
+from mantamq.protocol.supervisor.layout import Node
+from mantamq.protocol.supervisor.turns import Turns
 
 H1, H2, H3 = (Node(f"n{number}", f"10.0.0.{number}", {}) for number in (1, 2, 3))
 

@@ -6,8 +6,8 @@ import io
 import re
 
 import pytest
-from mantamq.client import cli_analyze, console
-from mantamq.client.cli_analyze import TOP
+from mantamq.client.cli import analyze, console
+from mantamq.client.cli.analyze import TOP
 from mantamq.jobs import charts, report
 from mantamq.jobs.answers import Answers
 from mantamq.jobs.report import TOP_ROWS
@@ -40,8 +40,8 @@ def test_the_terminal_shows_the_busiest_and_counts_the_others(many: Answers, mon
     shown = io.StringIO()
     out = Console(file=shown, width=80)
     monkeypatch.setattr(console, "out", out)
-    monkeypatch.setattr(cli_analyze, "out", out)
-    cli_analyze._tables(many)
+    monkeypatch.setattr(analyze, "out", out)
+    analyze._tables(many)
     lines = shown.getvalue().splitlines()
     assert len(lines) < 5 * (TOP + 10)
     assert lines.count(f"and {QUEUES - TOP:,} more") == 4 and QUEUES - TOP == 1987

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.client_frames import (
+from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
+from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
     Delivery,
@@ -13,7 +14,6 @@ from mantamq.protocol.client_frames import (
     Opened,
     Transfer,
 )
-from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
 from mortal_cluster import MortalCluster
 
 

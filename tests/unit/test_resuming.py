@@ -8,14 +8,14 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import connect
-from mantamq.client.receiving import ReceiverCore
-from mantamq.protocol.client_frames import Attached, AttachReceiver, AttachSender, Delivery, Flow, Transfer
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.lock import IDLE_MS
-from mantamq.protocol.order_frames import Request
-from mantamq.protocol.queue_frames import ACCEPT, Cancel
-from mantamq.protocol.resuming import HELD_MS, UNSEEN_MS
-from mantamq.protocol.session import BEFORE
+from mantamq.client.books.receiver import ReceiverCore
+from mantamq.protocol.broker.session import BEFORE
+from mantamq.protocol.lock.holder import IDLE_MS
+from mantamq.protocol.queue.resumption import HELD_MS, UNSEEN_MS
+from mantamq.protocol.wire.client_frames import Attached, AttachReceiver, AttachSender, Delivery, Flow, Transfer
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import Request
+from mantamq.protocol.wire.queue_frames import ACCEPT, Cancel
 
 
 def queue_of(messages: int) -> tuple[MemoryCluster, Any]:
@@ -153,10 +153,10 @@ def test_brokers_visited_in_vain_do_not_crowd_out_the_one_that_holds_it():
 
 
 def test_settlements_on_their_way_are_told_as_well(monkeypatch):
-    from mantamq.client import receiving
+    from mantamq.client.books import receiver
     from mantamq.client.message import Message
 
-    monkeypatch.setattr(receiving, "decode", lambda blob: Message(blob))
+    monkeypatch.setattr(receiver, "decode", lambda blob: Message(blob))
     core, _ = books()
     core.delivered(Delivery(1, 7, [1, 2], [b"1", b"2"]))
     for _ in range(2):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, plan, silence
-from mantamq.actors.book import Plan
-from mantamq.actors.roster import may_leave
-from mantamq.protocol.changing import Change, joined, left
+from mantamq.actors.supervisor.address_book import Plan
+from mantamq.actors.supervisor.roster import may_leave
+from mantamq.protocol.supervisor.changes import Change, joined, left
 
 
 def streams(found: list[Actor]) -> dict[str, Any]:

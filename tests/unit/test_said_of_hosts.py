@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from made_up_status import actors
-from mantamq.actors.book import Plan
-from mantamq.actors.rebalancing import Rebalancer
-from mantamq.client import cli_cluster
-from mantamq.protocol.placing import Node
+from mantamq.actors.supervisor.address_book import Plan
+from mantamq.actors.supervisor.rebalancer import Rebalancer
+from mantamq.client.cli import cluster
+from mantamq.protocol.supervisor.layout import Node
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ from mantamq.protocol.placing import Node
 def test_up_on_several_hosts_says_what_directory_events_need(
     addresses: dict[str, str], table: str, warned: bool
 ) -> None:
-    said = cli_cluster._per_host(SimpleNamespace(addresses=addresses), table)
+    said = cluster._per_host(SimpleNamespace(addresses=addresses), table)
     assert len(said) == warned
     assert all(table in line and "all hosts see, with --events" in line for line in said)
 
 
 def test_what_members_log_has_a_time() -> None:
-    code = "import logging, os; from mantamq.actors import ending; ending.fence(os.getppid()); logging.warning('said')"
+    code = "import logging, os; from mantamq.actors.members import ending; ending.fence(os.getppid()); logging.warning('said')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ WARNING root: said", done.stderr), done.stderr
 

@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 from made_up_status import actors, report
-from mantamq.client.cli_status import view
-from mantamq.client.sheets import Sheet
+from mantamq.client.cli.sheets import Sheet
+from mantamq.client.cli.status import view
 from rich.console import Console
 
 NUMBERS = ["12", "1,234,567", "98,765,432,109", "0.25", "-"]

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from live_cluster import LIMIT_S, Far, Silence, cluster, connection, until
-from mantamq.actors import dialler, shell
-from mantamq.actors.dialler import Dialler
-from mantamq.actors.shell import Shell
-from mantamq.protocol import pulse
-from mantamq.protocol.client_frames import (
+from mantamq.actors.links import dialler
+from mantamq.actors.links.dialler import Dialler
+from mantamq.actors.members import shell
+from mantamq.actors.members.shell import Shell
+from mantamq.protocol.machine import OWNERSHIP, SEQUENCER, Input
+from mantamq.protocol.sequencer import failure_detector
+from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
@@ -24,7 +26,6 @@ from mantamq.protocol.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.effects import OWNERSHIP, SEQUENCER, Input
 
 STANDBY = SEQUENCER + "2"
 BEAT_MS, PATIENCE_MS = 40, 160
@@ -53,7 +54,7 @@ def test_both_ends_of_a_silent_link_leave_it_and_find_each_other_again(
     monkeypatch.setattr(shell, "PEER_BEAT_MS", BEAT_MS)
     monkeypatch.setattr(shell, "PEER_PATIENCE_MS", PATIENCE_MS)
     monkeypatch.setattr(
-        pulse, "BROKEN_MS", 60_000
+        failure_detector, "BROKEN_MS", 60_000
     )  # one end may notice long before the other: nobody is evicted for it
 
     async def story() -> None:

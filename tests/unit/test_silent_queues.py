@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.client import cli_wiring
-from mantamq.client.console import out
-from mantamq.protocol.client_frames import AttachSender, Command, Reply, Transfer
-from mantamq.protocol.queue_frames import QueueCommand
+from mantamq.client.cli import wiring
+from mantamq.client.cli.console import out
+from mantamq.protocol.wire.client_frames import AttachSender, Command, Reply, Transfer
+from mantamq.protocol.wire.queue_frames import QueueCommand
 from mortal_cluster import MortalCluster
 
 
@@ -75,8 +75,8 @@ def test_a_list_does_not_wait_for_a_queue_that_is_silent_for_another_reason():
 def test_tables_have_their_rows_and_say_why_numbers_are_missing(capsys: pytest.CaptureFixture[str]):
     silent = {"name": "q", "error": "queue 'q' has no majority"}
     whole = {"name": "r", "messages": 3, "enqueued": 5, "dequeued": 2, "handovers": 1, "owner": "b1"}
-    cli_wiring._tell_silent([silent, whole], False)
+    wiring._tell_silent([silent, whole], False)
     assert capsys.readouterr().out == "queue 'q' has no majority\n"
     for before in ({}, {"q": whole, "r": silent}, {"q": silent, "r": whole}):
-        out.print(cli_wiring._rates([silent, whole], before))
+        out.print(wiring._rates([silent, whole], before))
         assert "it does not answer" in capsys.readouterr().out

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from made_up_status import Actor, actors, named, plan
-from mantamq.actors.spreading import critical_hosts, frail
-from mantamq.protocol.placing import (
+from mantamq.actors.supervisor.frail_hosts import critical_hosts, frail
+from mantamq.protocol.supervisor.layout import (
     Node,
     astray,
     best,

@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from mantamq.actors.member import Superseded
-from mantamq.actors.ray_handles import ActorDied, ActorGone, Handle
-from mantamq.protocol.effects import Tick
-from mantamq.protocol.office import HEARD_MS, NOBODY, RANK_MS, SILENT_MS, Commission, Office
-from mantamq.protocol.supervision import (
+from mantamq.actors.members.member import Superseded
+from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone, Handle
+from mantamq.protocol.machine import Tick
+from mantamq.protocol.supervisor.office import HEARD_MS, NOBODY, RANK_MS, SILENT_MS, Commission, Office
+from mantamq.protocol.supervisor.supervision import (
     Began,
     Confirmed,
     Died,

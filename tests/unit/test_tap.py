@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.protocol import journal as journals
-from mantamq.protocol.effects import EVENTS, Flush, Kept, PeerDown, Received, SetTimer, Tick
-from mantamq.protocol.events import Enqueue, encode_event
-from mantamq.protocol.framing import FrameBuffer, encode_frame
-from mantamq.protocol.journal import GATHER_FACTS, GATHER_MS, Reporter
-from mantamq.protocol.tap import GRACE_MS, TapMachine
-from mantamq.protocol.tap_frames import Did, Filled, Saw, Seen, Told, encode_fact
+from mantamq.protocol.capture import fact_buffer as journals
+from mantamq.protocol.capture.fact_buffer import GATHER_FACTS, GATHER_MS, Reporter
+from mantamq.protocol.capture.tap import GRACE_MS, TapMachine
+from mantamq.protocol.machine import EVENTS, Flush, Kept, PeerDown, Received, SetTimer, Tick
+from mantamq.protocol.wire.capture_frames import EnqueueFact, EventFact, Facts, FactsKept, Observation, encode_fact
+from mantamq.protocol.wire.events import Enqueue, encode_event
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 
 Q = "orders#1"
 
@@ -17,7 +17,7 @@ Q = "orders#1"
 def fact(index: int) -> bytes:
     """Of an enqueue of ten messages."""
     return encode_fact(
-        Filled(index, 1, 1000 * index, "c/1", 10 * index, 10 * index + 9, 10 * index, 10 * index + 9, 50)
+        EnqueueFact(index, 1, 1000 * index, "c/1", 10 * index, 10 * index + 9, 10 * index, 10 * index + 9, 50)
     )
 
 
@@ -294,10 +294,10 @@ def test_seen_goes_to_the_teller_and_kept_to_everybody():
     teller = world.tap.streams[Q].teller
     world.sent.clear()
     world.kept()
-    assert world.sent == [(teller, Seen({Q: 3}, {}))]
+    assert world.sent == [(teller, FactsKept({Q: 3}, {}))]
     world.sent.clear()
     world.kept({Q: 3})
-    assert dict(world.sent) == {"b1.r0": Seen({}, {Q: 3}), "b2.r0": Seen({}, {Q: 3})}  # type: ignore[comparison-overlap]
+    assert dict(world.sent) == {"b1.r0": FactsKept({}, {Q: 3}), "b2.r0": FactsKept({}, {Q: 3})}  # type: ignore[comparison-overlap]
     world.sent.clear()
     world.kept({Q: 3})
     assert world.sent == []
@@ -306,11 +306,11 @@ def test_seen_goes_to_the_teller_and_kept_to_everybody():
 @pytest.mark.parametrize(
     ("data", "kinds"),
     [
-        (Did(1, 1, 1, encode_event(Enqueue("c", [1, 1], [])), False), ["enqueue"]),
-        (Did(1, 1, 1, b"\x92\x7f\x01"), []),  # an event of a newer program
-        (Did(1, 1, 1, b"\xc1"), []),
-        (Saw(1, 1, 1, "connect", "b1", client="c"), ["connect"]),
-        (Saw(1, 1, 1, "levitate", "b1"), []),
+        (EventFact(1, 1, 1, encode_event(Enqueue("c", [1, 1], [])), False), ["enqueue"]),
+        (EventFact(1, 1, 1, b"\x92\x7f\x01"), []),  # an event of a newer program
+        (EventFact(1, 1, 1, b"\xc1"), []),
+        (Observation(1, 1, 1, "connect", "b1", client="c"), ["connect"]),
+        (Observation(1, 1, 1, "levitate", "b1"), []),
     ],
 )
 def test_every_fact_has_its_rows(data, kinds):
@@ -330,9 +330,9 @@ def test_what_comes_twice_or_from_one_who_was_not_asked_is_passed_over():
     assert world.told() == [1, 2, 3]
     teller = world.tap.streams[Q].teller
     (other,) = world.tellers.keys() - {teller}
-    world._tap(Received(other, Told(Q, 4, [fact(4)])), Received(other, Told(Q, 9, [fact(9)])))
+    world._tap(Received(other, Facts(Q, 4, [fact(4)])), Received(other, Facts(Q, 9, [fact(9)])))
     assert world.told() == []
-    world._tap(Received(teller, Told(Q, 2, [fact(2), fact(3), fact(4)])), Received(teller, Told(Q, 1, [fact(1)])))
+    world._tap(Received(teller, Facts(Q, 2, [fact(2), fact(3), fact(4)])), Received(teller, Facts(Q, 1, [fact(1)])))
     assert world.told() == [4]
     assert world.tap.dropped == 0
 
@@ -346,7 +346,7 @@ def test_nothing_is_told_twice():
     assert teller.flush(world.now_ms) > world.now_ms  # one fact waits for more, as the first ones did
     assert teller.flush(world.now_ms + GATHER_MS) == 0
     (effect,) = teller.take()
-    assert effect.frame == Told(Q, 3, [fact(3)])  # type: ignore[union-attr]
+    assert effect.frame == Facts(Q, 3, [fact(3)])  # type: ignore[union-attr]
 
 
 def test_a_full_batch_leaves_the_next_one_to_gather():

@@ -29,8 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Inside functions only, never when the module is loaded.
 MAY_IMPORT_LATE: dict[str, set[str]] = {
     "client": {"actors"},  # to start or find a cluster; a client of "host:port" must not pay for Ray
-    "client/cli_analyze.py": {"jobs"},  # the one command that needs Spark
-    "client/demo_events.py": {"actors", "jobs"},  # the demo's end
+    "client/cli/analyze.py": {"jobs"},  # the one command that needs Spark
+    "client/demo/analysis.py": {"actors", "jobs"},  # the demo's end
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
     "benchmarks/capture.py": {"actors"},
     "benchmarks/killing.py": {"actors"},
@@ -59,7 +59,7 @@ PURE_STDLIB = {
 PURE = PURE_STDLIB | {"msgpack", "msgspec"}
 IMPURE_CALLS = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
 PROTOCOL_LINES = 600
-REMOTE_IN = "actors/placement.py"
+REMOTE_IN = "actors/ray_control/placement.py"
 REMOTE_TOO = {
     "benchmarks/peers/ray_queue.py",  # a peer we measure: Ray's own queue, used as its users do
     "jobs/ray_nodes.py",  # a question to each node, before Spark comes near it; makes no actor
@@ -221,7 +221,7 @@ def test_the_real_tree_is_tidy(check):
 
 def test_the_real_tree_was_read():
     read = [file for package in OURS for file, _ in files(ROOT, package)]
-    assert {"protocol/events.py", "actors/placement.py", "client/__init__.py"} <= set(read)
+    assert {"protocol/wire/events.py", "actors/ray_control/placement.py", "client/__init__.py"} <= set(read)
     late = [one for file, tree in files(ROOT, "client") for one in imports(file, tree) if one.ours == "actors"]
     assert late, "client/ starts a cluster somewhere"
     assert all(one.late for one in late)
@@ -231,7 +231,7 @@ def test_the_real_tree_was_read():
 
 
 def plant(root: Path, sources: dict[str, str]) -> Path:
-    """Write a tree of files, with an actors/placement.py as it should be unless `sources` has another."""
+    """Write a tree of files, with an actors/ray_control/placement.py as it should be unless `sources` has another."""
     for name, source in {REMOTE_IN: "import ray\nray.remote(int)", **sources}.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import time
 
 from hypothesis import given
 from hypothesis import strategies as st
-from mantamq.protocol.topics import TopicIndex
+from mantamq.protocol.wiring.topics import TopicIndex
 
 words = st.sampled_from(["a", "b", "", "#", "*"])
 patterns = st.lists(words, min_size=1, max_size=6).map(".".join)

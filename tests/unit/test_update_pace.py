@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.effects import Effect, Flush, Received, Send, Tick
-from mantamq.protocol.events import Enqueue
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.order_frames import UpdateFront, UpdateStart, UpdateTaken
-from mantamq.protocol.queue import QueueState
-from mantamq.protocol.queue_frames import Host
-from mantamq.protocol.replica import ReplicaMachine
-from mantamq.protocol.updating import PROCESS_BYTES_S, QUEUE_BYTES_S, Pace
+from mantamq.protocol.machine import Effect, Flush, Received, Send, Tick
+from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.replica.update import PROCESS_BYTES_S, QUEUE_BYTES_S, Pace
+from mantamq.protocol.wire.events import Enqueue
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.log_frames import UpdateFront, UpdateStart, UpdateTaken
+from mantamq.protocol.wire.queue_frames import Host
 
 ONE = (1, 7)
 START_MS = 1_000_000

@@ -9,18 +9,27 @@ from typing import Any
 import msgspec
 import pytest
 from live_cluster import LIMIT_S, cluster, connection, own, until
-from mantamq.actors.handshake import Credentials, DialOpening, ListenOpening
-from mantamq.actors.health import complaints
-from mantamq.actors.shell import Shell
-from mantamq.protocol.client_frames import Attached, AttachSender, Command, Completed, Open, Opened, Reply, Transfer
-from mantamq.protocol.effects import SEQUENCER, Members
+from mantamq.actors.links.handshake import Credentials, DialOpening, ListenOpening
+from mantamq.actors.members.shell import Shell
+from mantamq.actors.supervisor.health import complaints
 from mantamq.protocol.errors import PeerError
-from mantamq.protocol.events import CLUSTER, decode_event
-from mantamq.protocol.frame import Frame
-from mantamq.protocol.framing import HEADER, VERSION, FrameBuffer
-from mantamq.protocol.kinds import KIND_OF
-from mantamq.protocol.link_frames import Hello, Refused
-from mantamq.protocol.version import MINOR, spoken
+from mantamq.protocol.machine import SEQUENCER, Members
+from mantamq.protocol.wire.client_frames import (
+    Attached,
+    AttachSender,
+    Command,
+    Completed,
+    Open,
+    Opened,
+    Reply,
+    Transfer,
+)
+from mantamq.protocol.wire.events import CLUSTER, decode_event
+from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.framing import HEADER, VERSION, FrameBuffer
+from mantamq.protocol.wire.kinds import KIND_OF
+from mantamq.protocol.wire.link_frames import Hello, Refused
+from mantamq.protocol.wire.version import MINOR, spoken
 
 NEWER = 99
 UNKNOWN = HEADER.pack(VERSION, 3, 250) + b"\x01\x02\x03"
@@ -133,7 +142,7 @@ def test_a_refusal_is_forgotten_when_it_is_over(monkeypatch: pytest.MonkeyPatch)
         try:
             wrong.dial("b1", address)
             await until(lambda: wrong.report()["refused"])
-            monkeypatch.setattr("mantamq.actors.refusals.NAMED_S", 0.0)
+            monkeypatch.setattr("mantamq.actors.links.refusals.NAMED_S", 0.0)
             assert not wrong.report()["refused"] and not callee.report()["refused"]
             right.dial("b1", address)
             await until(lambda: "b1.r0" in callee.links)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.client_frames import AttachSender, Transfer
-from mantamq.protocol.waiting import KEPT_MS, LOST_MS, TOLD, Roll, Told
-from mantamq.protocol.waiting_frames import LOST, RESET, WAITS, Waiting, Waits
+from mantamq.protocol.sequencer.majorities import KEPT_MS, LOST_MS, TOLD, Roll, WaitsHeard
+from mantamq.protocol.wire.client_frames import AttachSender, Transfer
+from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
 from mortal_cluster import MortalCluster
 
 
@@ -113,7 +113,7 @@ def test_who_comes_back_in_time_is_told_no_more():
     for broker in ("b1", "b2"):
         cluster.down(broker, "sequencer")
         cluster.down("sequencer", broker)
-        for replica in cluster.machines[broker].hosts.replicas:
+        for replica in cluster.machines[broker].placement.replicas:
             cluster.down(replica, "sequencer")
             cluster.down("sequencer", replica)
     cluster.settle()
@@ -121,7 +121,7 @@ def test_who_comes_back_in_time_is_told_no_more():
     assert waiting(cluster.leader().report())["cluster"]["here"] == ["b3"]
     for broker in ("b1", "b2"):
         cluster._up("sequencer", broker)
-        for replica in cluster.machines[broker].hosts.replicas:
+        for replica in cluster.machines[broker].placement.replicas:
             cluster._up("sequencer", replica)
     cluster.settle()
     cluster.pass_time(3000)
@@ -177,7 +177,7 @@ def told(role: str, *streams: str) -> Waits:
 
 
 def test_a_standby_says_nothing_against_the_leader():
-    ear = Told()
+    ear = WaitsHeard()
     ear.hear("sequencer", told("leading", "cluster", "q#1"), 1000)
     ear.hear("sequencer2", told("standby", "cluster"), 1100)
     assert len(ear.report(1200)["waiting"]) == 2

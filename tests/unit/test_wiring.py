@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mantamq.protocol.errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError
-from mantamq.protocol.events import (
+from mantamq.protocol.limits import DEFAULT
+from mantamq.protocol.wire.events import (
     AnyEvent,
     Bind,
     DeclareExchange,
@@ -20,8 +21,7 @@ from mantamq.protocol.events import (
     decode_event,
     encode_event,
 )
-from mantamq.protocol.limits import DEFAULT
-from mantamq.protocol.wiring import Outcome, Wiring
+from mantamq.protocol.wiring.wiring import Outcome, Wiring
 
 
 def queue(name: str, alternate: str = "", **arguments: Any) -> DeclareQueue:

@@ -1,0 +1,1 @@
+"""How members and clients are connected: TCP links that carry frames, their handshake, and dialling again."""

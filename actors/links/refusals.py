@@ -1,0 +1,41 @@
+"""Links that one side did not take: kept for a moment, so that `status` can say why two do not find each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...protocol.errors import UNAUTHORIZED, WRONG_VERSION, PeerError
+from .links import Link
+
+NAMED_S = 10.0
+"""A peer that is refused dials again within 2 s: what is older is over."""
+KEPT = 16
+LASTING = (UNAUTHORIZED, WRONG_VERSION)
+"""What does not pass by itself."""
+
+
+class Refusals:
+    """Attributes: clients: how many clients were refused before their connection was open, and why the last one was."""
+
+    def __init__(self) -> None:
+        self.clients = 0
+        self.last_client = ""
+        self._peers: dict[str, tuple[float, str]] = {}  # name, or address -> when, why
+
+    def note(self, link: Link, reason: PeerError, now_s: float) -> None:
+        """`link` ended before it was up; `now_s`: the loop's time."""
+        if link.is_client:
+            self.clients += 1
+            self.last_client = f"{link.address}: {reason}"
+        elif reason.code in LASTING:
+            self._peers.pop(link.who(), None)
+            self._peers[link.who()] = (now_s, str(reason))
+            if len(self._peers) > KEPT:
+                del self._peers[next(iter(self._peers))]
+
+    def up(self, link: Link) -> None:
+        self._peers.pop(link.peer, None)
+
+    def report(self, now_s: float) -> dict[str, Any]:
+        peers = {name: why for name, (at_s, why) in self._peers.items() if now_s - at_s < NAMED_S}
+        return {"refused": peers, "refused_clients": {"count": self.clients, "last": self.last_client}}

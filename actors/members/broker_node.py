@@ -1,0 +1,133 @@
+"""A broker node: clients on one listener, its own queue replicas on another, links to the sequencers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...protocol.broker.machine import BrokerMachine
+from ...protocol.capture.capture import ReportingBroker
+from ...protocol.errors import LocalError
+from ...protocol.limits import DEFAULT
+from ...protocol.machine import Dismiss, Drain, Supervises
+from ..links.handshake import Credentials
+from ..supervisor.supervisor_watch import SupervisorWatch
+from .member import Member
+from .moves import Moves
+
+log = logging.getLogger(__name__)
+
+
+class BrokerNode(Member):
+    _watch: SupervisorWatch | None = None
+
+    def __init__(self, name: str, fenced: bool = False) -> None:
+        super().__init__(name, fenced)
+        self._moves = Moves()
+
+    async def start(
+        self,
+        own: Credentials,
+        bind: str,
+        client_port: int,
+        inc: int,
+        members: list[str],
+        token: str,
+        peers: dict[str, str],
+        blank: bool,
+        want_spare: Callable[[str], None],
+        events: bool = False,
+        replicas_max: int = 0,
+        message_bytes: int = DEFAULT.message_bytes,
+    ) -> dict[str, str]:
+        """Start listening and dial the sequencers, and the tap if there is one.
+
+        Args:
+            bind: host to listen on.
+            client_port: for clients; 0 for any.
+            blank: an earlier incarnation of this broker was there before.
+            want_spare: called with this broker's id when a warm queue replica has been used up.
+            events: whether the cluster keeps events.
+            replicas_max: most replicas that keep queues; 0: all that there are.
+            message_bytes: of the largest message, encoded.
+
+        Returns:
+            The addresses: "peers" and "clients".
+        """
+        mine = self.name + "."
+        limits = msgspec.structs.replace(DEFAULT, message_bytes=message_bytes)
+        machine = ReportingBroker if events else BrokerMachine
+        shell = self._run(
+            machine(self.name, inc, members, token, limits, blank=blank, replicas_max=replicas_max),
+            own,
+            admits=lambda name: name.startswith(mine),
+            on_want_spare=lambda: want_spare(self.name),
+        )
+        try:
+            clients = await shell.listen_clients(bind, client_port)
+        except LocalError:
+            if not blank:
+                raise
+            clients = await shell.listen_clients(bind)  # the port of its predecessor is taken: any other
+        self.addresses = {"peers": await shell.listen_peers(bind), "clients": clients}
+        await self.meet(peers)
+        return self.addresses
+
+    async def members(self, addresses: dict[str, str]) -> None:
+        for line in self._moves.heard(addresses, time.time()):
+            log.warning("%s", line)
+        await super().members(addresses)
+
+    async def status(self) -> dict[str, Any]:
+        return await super().status() | {"moves": self._moves.report(time.time())}
+
+    async def drain(self) -> None:
+        """Leave the cluster: clients are sent to other members, and this process ends when it has no say any more."""
+        self._running().give(Drain())
+
+    async def dismiss(self, broker: str) -> bool:
+        """Have another broker, which is dead for good, taken out of the cluster; whether it is out, by what is known
+        from earlier calls."""
+        shell = self._running()
+        shell.give(Dismiss(broker))
+        return broker in shell.machine.standing.left  # type: ignore[union-attr]
+
+    async def confirm(self, giver: tuple[int, str, str], elected: bool) -> dict[str, Any]:
+        """A supervisor asks whether it is the one (`elected`), or wants to be.
+
+        Returns:
+            Who supervises by what is known here ("holder": number, id, name; "settled": the number in the cluster
+            stream), the names of the "linked" peers, and the "ballot" of the sequencer that is followed.
+        """
+        shell = self._running()
+        shell.give(Supervises(*giver, elected))
+        machine = shell.machine
+        assert isinstance(machine, BrokerMachine)
+        linked = [name for name, link in shell.links.items() if not link.is_client]
+        return {
+            "holder": tuple(self.office.holder), "settled": self.office.settled, "linked": linked,
+            "ballot": tuple(machine.view.promised),
+        }  # fmt: skip
+
+    async def supervisor_silent(self) -> tuple[int, int]:
+        """The number of the supervisor, and for how long this broker has not heard of it, in milliseconds."""
+        return self.office.holder.number, self.office.silent_ms(int(time.time() * 1000))
+
+    def _needed(self, outside: bool) -> str:
+        machine = self.shell.machine if self.shell is not None and not outside else None
+        return machine.lifecycle.needed(int(time.time() * 1000)) if isinstance(machine, BrokerMachine) else ""
+
+    async def remember(self, watch: SupervisorWatch) -> None:
+        """Keep what a new Supervisor must know, and look from time to time whether one is needed."""
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = watch
+        watch.begin(self)
+
+    async def recall(self) -> bytes | None:
+        """What the last Supervisor left here."""
+        return self._watch.state if self._watch is not None else None

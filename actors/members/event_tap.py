@@ -1,0 +1,149 @@
+"""The tap: keeps the event table. Brokers and queue replicas dial it; nobody waits for it.
+
+Its newest rows are Arrow blocks in Ray's object store, the older ones parts in a directory. When it dies, the next one
+goes on behind the last part: what was told since is still with those who told it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from ...protocol.capture.fact_buffer import KEEP_FACTS
+from ...protocol.capture.tap import TapMachine
+from ...protocol.errors import LocalError
+from ...protocol.machine import Kept
+from ...store.event_folders import forget_folders
+from ...store.event_parts import EventWriter, Limits
+from ..links.handshake import Credentials
+from .member import Member
+
+log = logging.getLogger(__name__)
+
+TAKE_S = 0.1
+FORGET_S = 600.0
+AGAIN_S = 5.0
+LEFT_S = 2.0
+WAITING_ROWS = 500_000
+"""With so many rows that cannot be written, no more are taken: those who tell drop what they cannot keep, and count."""
+
+
+class EventTap(Member):
+    _writer: EventWriter | None = None
+    _task: asyncio.Task[None] | None = None
+    _error = ""
+
+    async def start(self, own: Credentials, bind: str, directory: str, folder: str, limits: Limits) -> dict[str, str]:
+        """Listen at `bind`, and go on where the parts in `folder` end.
+
+        Args:
+            directory: that of all clusters, `folder` is below it.
+
+        Returns:
+            ``{"peers": "host:port"}``.
+
+        Raises:
+            LocalError: nothing can be written there.
+        """
+        try:
+            self._writer = await asyncio.to_thread(EventWriter, folder, limits, _put)
+        except (OSError, ImportError) as error:
+            raise LocalError(f"events cannot be kept in {directory}: {error}; give another --events") from None
+        self._limits = limits
+        self._directory = directory
+        self._lock = asyncio.Lock()
+        self._machine = TapMachine(self._writer.resume)
+        shell = self._run(self._machine, own)
+        self.addresses = {"peers": await shell.listen_peers(bind)}
+        self._task = asyncio.get_running_loop().create_task(self._work(), name="event tap")
+        return self.addresses
+
+    async def tail(self) -> tuple[str, int, int, list[Any]]:
+        """The newest rows: see `event_table.Tail`."""
+        if self._writer is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        async with self._lock:
+            self._take(self._writer)
+            tail = await asyncio.to_thread(self._writer.tail)
+            return tail.directory, tail.row_first, tail.row_last, tail.blocks
+
+    async def roll(self) -> int:
+        """Write all rows that wait now; returns the number of the last row that is in a part."""
+        if self._writer is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        async with self._lock:
+            self._take(self._writer)
+            await asyncio.to_thread(self._writer.roll)
+            self._told_kept(self._writer)
+            return self._writer.next_row - 1
+
+    def _take(self, writer: EventWriter) -> bool:
+        made, self._machine.rows = self._machine.rows, []
+        for stream, upto, rows in made:
+            writer.append(stream, upto, rows)
+        return bool(made)
+
+    def _told_kept(self, writer: EventWriter) -> None:
+        self._running().give(Kept(dict(writer.written)))
+
+    async def _work(self) -> None:
+        forgot = 0.0
+        while True:
+            await asyncio.sleep(TAKE_S)
+            writer = self._writer
+            assert writer is not None
+            try:
+                async with self._lock:
+                    if writer.waiting < WAITING_ROWS and self._take(writer):
+                        self._running().give(Kept({}))
+                    now_us = time.time_ns() // 1000
+                    part = await asyncio.to_thread(writer.work, now_us)
+                    if part is None and self._machine.unwritten > KEEP_FACTS // 2:
+                        part = await asyncio.to_thread(writer.roll)
+                    if part is not None:
+                        self._told_kept(writer)
+                    if time.monotonic() - forgot > FORGET_S:
+                        forgot = time.monotonic()
+                        where = self._directory, writer.directory
+                        await asyncio.to_thread(forget_folders, *where, self._limits, now_us)
+                self._error = ""
+            except Exception as error:
+                if self._error != str(error):
+                    log.exception("%s cannot keep events in %s", self.name, writer.directory)
+                self._error = str(error)
+                await asyncio.sleep(AGAIN_S)
+
+    def _report(self, machine: TapMachine) -> dict[str, Any]:
+        report = machine.report()
+        if self._writer is not None:
+            report |= {
+                "directory": self._writer.directory,
+                "rows": self._writer.next_row - 1,
+                "unwritten": self._writer.waiting,
+                "error": self._error,
+            }
+        return report
+
+    async def stop(self) -> None:
+        """Take what is still on its way, write it, and close."""
+        shell, writer = self.shell, self._writer
+        if shell is not None and writer is not None and self._task is not None:
+            until = time.monotonic() + LEFT_S
+            while shell.links and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+            self._task.cancel()
+            async with self._lock:
+                self._take(writer)
+                try:
+                    await asyncio.to_thread(writer.roll)
+                except Exception as error:
+                    log.warning("%s could not write the last events: %s", self.name, error)
+        await super().stop()
+
+
+def _put(block: bytes) -> Any:
+    import ray
+
+    return ray.put(block)

@@ -1,0 +1,162 @@
+"""What every actor of a cluster has in common: one shell, a way to ask how it is, and two ways to end.
+
+Ordinary classes: `ray_control/placement.py` alone makes them Ray actors. Started without Ray they are just as alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from ...protocol.errors import LocalError
+from ...protocol.machine import Members
+from ...protocol.supervisor.office import Commission, Office
+from ..links.handshake import Credentials
+from . import ending
+from .shell import Machine, Retired, Shell
+
+LAST_S = 0.05
+"""The answer of a process that ends itself has so long to leave."""
+ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "stop"})
+"""What a supervisor may have a member do, by its number only: see `Member.obey`."""
+
+
+class Superseded(LocalError):
+    """The order of a supervisor that is one no more."""
+
+
+class Member:
+    """Base of the actors.
+
+    Args:
+        name: the peer name.
+        fenced: leave this process when its parent dies. For Ray actors: a raylet that is killed may leave its workers
+            behind, and they must not go on serving.
+    """
+
+    def __init__(self, name: str, fenced: bool = False) -> None:
+        self.name = name
+        self.shell: Shell | None = None
+        self.addresses: dict[str, str] = {}
+        self.office = Office()
+        self._fenced = fenced
+        self._ending = asyncio.Event()
+        if fenced:
+            ending.fence(os.getppid())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    def _run(self, machine: Machine, own: Credentials, **options: Any) -> Shell:
+        """Make the shell; call from the event loop."""
+        if self.shell is not None:
+            raise LocalError(f"{self!r} has been started already")
+        # What importing Ray left behind never dies: the collector need not walk it while messages wait.
+        gc.collect()
+        gc.freeze()
+        on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
+        machine.office = self.office  # type: ignore[attr-defined]
+        inc = getattr(machine, "inc", 0) or getattr(machine, "uid", 0)
+        self.shell = Shell(machine, replace(own, inc=inc), on_failure=on_failure, **options)
+        return self.shell
+
+    def _running(self) -> Shell:
+        if self.shell is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        return self.shell
+
+    async def pid(self) -> int:
+        return os.getpid()
+
+    async def place(self) -> dict[str, Any]:
+        """Where this runs: Ray node id, pid, kind of event loop."""
+        from ..ray_control.placement import current_place
+
+        return current_place() | {"loop": type(asyncio.get_running_loop()).__module__}
+
+    async def linger(self) -> None:
+        """Returns when this actor is about to end: whoever waits for it hears of that, and of its death, at once."""
+        await self._ending.wait()
+
+    async def quit(self) -> None:
+        """End this process in a way that Ray does not take for a death. Whoever asks hears that this actor is gone."""
+        self._ending.set()  # Ray waits for every call under way
+        ending.quit()
+
+    async def obey(self, giver: tuple[int, str, str], method: str, *args: Any) -> Any:
+        """Carry out an order, one of `ORDERS`, of the supervisor with this number, id and name.
+
+        Raises:
+            Superseded: another supervises by now, and nothing was done.
+        """
+        if method not in ORDERS:
+            raise LocalError(f"{method} is no order: there are {', '.join(sorted(ORDERS))}")
+        if not self.office.admits(Commission(*giver)):
+            number, _, name = self.office.holder
+            raise Superseded(
+                f"{self.name} takes orders of {name or 'the supervisor'}, number {number}, and not of number {giver[0]}"
+            )
+        return await getattr(self, method)(*args)
+
+    async def end(self, outside: bool = False) -> str:
+        """End this process, and say "" then; else why not: it is needed.
+
+        Args:
+            outside: it is no member any more, by the cluster's own word.
+        """
+        why = self._needed(outside)
+        if not why:
+            asyncio.get_running_loop().call_later(LAST_S, self._leave)
+        return why
+
+    def _needed(self, outside: bool) -> str:
+        """Why this process may not end, whatever somebody who was cut off believes of it."""
+        return ""
+
+    def _leave(self) -> None:
+        if self._fenced:
+            ending.leave(Retired("this process was asked to end"))
+        elif self.shell is not None:
+            asyncio.get_running_loop().create_task(self.shell.stop())
+
+    async def meet(self, peers: dict[str, str]) -> None:
+        """Dial peers: name to "host:port"; a new address replaces an old one."""
+        for name, address in peers.items():
+            self._running().dial(name, address)
+
+    async def part(self, names: list[str]) -> None:
+        """Dial these no more."""
+        for name in names:
+            self._running().part(name)
+
+    async def until_linked(self, names: Iterable[str], timeout_s: float) -> list[str]:
+        """Wait for links to all `names`; returns the missing ones at the time limit."""
+        return await self._running().until_up(names, timeout_s)
+
+    async def members(self, addresses: dict[str, str]) -> None:
+        """Tell the machine the brokers' client addresses."""
+        self._running().give(Members(addresses))
+
+    async def status(self) -> dict[str, Any]:
+        report: dict[str, Any] = {"name": self.name, "role": type(self).__name__, "pid": os.getpid()}
+        if self.shell is not None:
+            report |= self.shell.report() | {"machine": self._report(self.shell.machine)}
+        return report
+
+    def _report(self, machine: Any) -> dict[str, Any]:
+        """What the machine says of itself."""
+        return machine.report()
+
+    async def hush(self) -> None:
+        """The cluster stops: whatever is seen of that is no news."""
+        if self.shell is not None:
+            self.shell.hush()
+
+    async def stop(self) -> None:
+        """Close all links and listeners. The process lives on until it is killed."""
+        if self.shell is not None:
+            await self.shell.stop()

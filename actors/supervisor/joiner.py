@@ -1,0 +1,303 @@
+"""Brokers join and leave a running cluster: the Supervisor's part. What comes next is decided in
+`../protocol/supervisor/changes.py`, and this is its shell; what is safe is decided by the members, as everything else.
+
+    add:     processes start -> they dial everybody -> wiring -> clients are told -> queue after queue comes up to date
+    remove:  clients are told -> drain -> the others take its votes, stream by stream -> its processes end -> forgotten
+
+One change at a time, but a newcomer may be removed again before it has everything. A change is told to a majority of
+the brokers before anything is done, and each step may be done twice, so whatever Supervisor comes next finishes what
+this one did not. A broker that dies in the middle is healed like any other and goes on from there, unless the others
+can let it go without it. Only a newcomer that never ran is undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import LocalError
+from ...protocol.supervisor.changes import (
+    JOIN,
+    LEAVE,
+    Begin,
+    Change,
+    Changes,
+    Dismiss,
+    Dismissed,
+    Drain,
+    Drained,
+    Fell,
+    Forget,
+    Forgotten,
+    Hide,
+    Introduce,
+    Looked,
+    Refuse,
+    Resumed,
+    Return,
+    Start,
+    Started,
+    Tell,
+    Told,
+    Undo,
+    Undone,
+)
+from ...protocol.supervisor.layout import Node
+from ..ray_control.placement import alive_nodes
+from ..ray_control.ray_handles import ActorGone
+from .address_book import broker_of
+from .health import leader, quorum_critical
+from .roster import may_leave
+
+if TYPE_CHECKING:
+    from .supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.2
+ASK_S = 2.0
+AGAIN_S = 1.0
+
+
+class Joiner:
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._machine = Changes()
+        self._supervisor = supervisor
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def change(self) -> Change | None:
+        """What is under way."""
+        return self._machine.change
+
+    @property
+    def ended(self) -> dict[str, tuple[str, str]]:
+        """Request -> (broker, what went wrong or ""), the latest ones."""
+        return self._machine.ended
+
+    # ---- asked for
+
+    async def add(self, request: str, node: str) -> None:
+        """Begin to add a broker. Asked again under the same `request` it does nothing.
+
+        Args:
+            node: id (or how it begins) or address of a Ray node; "" for the one with the fewest brokers.
+
+        Raises:
+            LocalError: why not.
+        """
+        if self._machine.known(request):
+            return
+        self._refuse_another()
+        supervisor = self._supervisor
+        where = await self._place_for(node)
+        self._refuse_another()  # somebody may have been quicker
+        broker = supervisor.healer.new_broker()
+        supervisor.plan = supervisor.plan.joined_by(broker)
+        await self._begin(Begin(Change(request, JOIN, broker, where.id)))
+
+    async def remove(self, request: str, broker: str) -> None:
+        """Begin to remove a broker. Asked again under the same `request` it does nothing.
+
+        Raises:
+            LocalError: why not.
+        """
+        if self._machine.known(request):
+            return
+        supervisor = self._supervisor
+        self._refuse_another(broker)
+        reasons = may_leave(supervisor.plan, await supervisor.actors(ASK_S), broker)
+        if reasons:
+            raise LocalError("; ".join(reasons))
+        self._refuse_another(broker)  # somebody may have been quicker
+        if self._task is not None:
+            self._task.cancel()
+        await self._begin(Begin(Change(request, LEAVE, broker), self._has_begun(broker)))
+
+    def progress(self, request: str) -> dict[str, Any]:
+        """How far a change is: "broker", "ended", "error", "stage", "done", "total"; empty: it was never heard of."""
+        if request in self.ended:
+            broker, error = self.ended[request]
+            return {"broker": broker, "ended": True, "error": error, "stage": "", "done": 0, "total": 0}
+        change, stage = self.change, self._machine.stage
+        if change is None or change.request != request:
+            return {}
+        return {
+            "broker": change.broker, "ended": False, "error": "",
+            "stage": stage.text, "done": stage.done, "total": stage.total,
+        }  # fmt: skip
+
+    def under_way(self) -> list[str]:
+        return [self._machine.under_way()] if self.change is not None else []
+
+    def leaves(self, name: str) -> bool:
+        """Whether this is an actor of a broker that leaves."""
+        change = self.change
+        return change is not None and change.kind == LEAVE and change.broker == broker_of(name)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _refuse_another(self, leaver: str = "") -> None:
+        """While a change is under way; but a newcomer whose processes run may be removed again."""
+        supervisor = self._supervisor
+        if supervisor.stage_now != "running":
+            raise LocalError(f"the cluster is {supervisor.stage_now}: its members do not change now")
+        if why := self._machine.refusal(leaver, self._has_begun(leaver)):
+            raise LocalError(why)
+
+    def _has_begun(self, broker: str) -> bool:
+        entry = self._supervisor.book.get(broker)
+        return entry is not None and bool(entry.clients)
+
+    async def _place_for(self, wanted: str) -> Node:
+        """A Ray node by its name; "" for the one with the fewest brokers among those that answer."""
+        if wanted:
+            return self.node_named(wanted)
+        replacer = self._supervisor.replacer
+        return replacer.emptiest(await replacer.answering())
+
+    def node_named(self, wanted: str) -> Node:
+        """An alive Ray node by its id, how that begins, or its address.
+
+        Raises:
+            LocalError: there is none, or several.
+        """
+        nodes = alive_nodes()
+        found = [node for node in nodes if node.host == wanted or node.id.startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        there = ", ".join(f"{node.id[:12]} at {node.host}" for node in found or nodes)
+        raise LocalError(f"{'several' if found else 'no'} Ray nodes are called {wanted!r}: name one of {there}")
+
+    # ---- the machine's shell
+
+    def resume(self, change: Change | None, ended: dict[str, tuple[str, str]]) -> None:
+        """Go on with what another Supervisor began."""
+        self._machine.step(Resumed(change, ended))
+        if change is not None:
+            log.warning("going on: %s", change)
+            self._spawn(change)
+
+    async def _begin(self, input: Begin) -> None:
+        await self._give(input)
+        self._spawn(input.change)
+
+    def _spawn(self, change: Change) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(change), name=str(change))
+
+    async def _run(self, change: Change) -> None:
+        while self.change is change:
+            try:
+                await self._give(await self._looked(change.broker))
+                await asyncio.sleep(LOOK_S)
+            except Exception:
+                log.exception("%s: not yet", change)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _give(self, input: Any) -> None:
+        for deed in self._machine.step(input):
+            answer = await self._carry_out(deed)
+            if answer is not None:
+                await self._give(answer)
+
+    async def _carry_out(self, deed: Any) -> Any:
+        """Returns the machine's next input, if there is an answer."""
+        kind, supervisor = type(deed), self._supervisor
+        if kind is Tell:
+            return Told(await supervisor.tell_members())
+        if kind is Refuse:
+            raise LocalError(deed.why)
+        broker = deed.broker
+        if kind is Start:
+            return await self._start(broker, deed.node)
+        if kind is Introduce:
+            await self._introduce(broker)
+        elif kind is Hide:
+            supervisor.book.change(broker, serving=False)
+            await supervisor.tell_members()
+        elif kind is Drain:
+            return await self._drain(broker)
+        elif kind is Dismiss:
+            return Dismissed(await self._certainly_left(broker))
+        elif kind is Forget or kind is Undo:
+            async with supervisor.starting:
+                await supervisor.replacer.forget(broker)
+                supervisor.plan = supervisor.plan.left_by(broker)
+            return Forgotten() if kind is Forget else Undone()
+        return None
+
+    async def _looked(self, broker: str) -> Looked:
+        entry = self._supervisor.book.get(broker)
+        leading = await self._leading()
+        if entry is None:
+            return Looked(leading, None, known=False, begun=False, serving=False, inc=0)
+        newcomer = await self._report(broker) if entry.clients else None
+        entry = self._supervisor.book.get(broker, entry)
+        return Looked(leading, newcomer, True, bool(entry.clients), entry.serving, entry.pid)
+
+    async def _start(self, broker: str, wanted: str) -> Started:
+        supervisor = self._supervisor
+        book = supervisor.book
+        async with supervisor.starting:
+            node = next((node for node in alive_nodes() if node.id == wanted), None)
+            replicas = max(supervisor.plan.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
+            try:
+                await supervisor.replacer.launch(broker, node or await self._place_for(""), replicas, gently=True)
+            except Exception as error:
+                return Started(str(error) or repr(error))
+        return Started()
+
+    async def _introduce(self, broker: str) -> None:
+        supervisor = self._supervisor
+        async with supervisor.starting:
+            try:
+                names = supervisor.book.replicas(broker)
+                await supervisor.replacer.introduce(broker, names, supervisor.plan.port(broker))
+            except Exception:
+                log.exception("broker %s does not start as it should: once more", broker)
+                supervisor.healer.dead(broker)
+
+    async def _drain(self, broker: str) -> Drained | None:
+        pid = self._supervisor.book[broker].pid
+        try:
+            await self._supervisor.order(broker, "drain", timeout_s=ASK_S)
+        except ActorGone:
+            return None
+        return Drained(pid)
+
+    async def _certainly_left(self, broker: str) -> bool:
+        """Have the others ask that it be taken out if it is dead, and whether it is out."""
+        book, order = self._supervisor.book, self._supervisor.order
+        others = [name for name in book.of("BrokerNode") if name != broker and book[name].clients]
+        calls = (order(name, "dismiss", broker, timeout_s=ASK_S) for name in others)
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        return any(done is True for done in found)
+
+    async def must_return(self, name: str) -> bool:
+        """An actor of the broker that leaves has died; whether it must be started again so that it can leave.
+
+        Raises:
+            LocalError: that cannot be told now.
+        """
+        if "." in name:
+            return False
+        supervisor = self._supervisor
+        actors = await supervisor.actors(ASK_S)
+        leading = leader(actors)
+        if leading is None:
+            raise LocalError("no sequencer leads now")
+        spared = not quorum_critical(supervisor.plan, actors, name)
+        return any(type(deed) is Return for deed in self._machine.step(Fell(leading["machine"], spared)))
+
+    async def _leading(self) -> dict[str, Any] | None:
+        found = leader(await self._supervisor.actors(ASK_S, "Sequencer"))
+        return found["machine"] if found is not None else None
+
+    async def _report(self, name: str) -> dict[str, Any] | None:
+        try:
+            return (await self._supervisor.book[name].handle.call("status", timeout_s=ASK_S)).get("machine")
+        except LocalError:
+            return None

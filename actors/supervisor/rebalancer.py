@@ -1,0 +1,174 @@
+"""Spreads the brokers over hosts again when one has come (back): the Supervisor's part. Who goes where is decided in
+`../protocol/supervisor/layout.py`, and when in `../protocol/supervisor/rebalance.py`.
+
+    whole for a while -> a new broker joins on the emptiest host -> it has everything -> one of the fullest host leaves
+
+So nothing has fewer copies at any time, and one member changes at a time. What is under way is in the plan, of which
+every broker has a copy: the next Supervisor goes on with it. A standby sequencer that shares the host of the one that
+leads is replaced elsewhere, and so is the Ownership that stands by on the host of the one on duty. Nothing is moved
+while anything is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import LocalError
+from ...protocol.supervisor.layout import Node, astray, emptiest, uneven
+from ...protocol.supervisor.rebalance import DONE, LEAVE, WAIT, Rebalance, onwards
+from ..ray_control.placement import alive_nodes, broker_nodes, ended_hosts
+from .frail_hosts import frail
+from .health import leader, on_duty
+
+if TYPE_CHECKING:
+    from .supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+ASK_S = 2.0
+NODES_S = 2.0
+
+
+class Rebalancer:
+    """Attributes:
+    nodes: the Ray nodes that may carry brokers, as of the last look.
+    ended: hosts whose Ray node has ended.
+    wanted: somebody has asked for it.
+    """
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.nodes: list[Node] = []
+        self.ended: list[str] = []
+        self.wanted = False
+        self._supervisor = supervisor
+        self._task: asyncio.Task[None] | None = None
+        self._spreading = Rebalance()
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="rebalancer")
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def warnings(self, actors: list[dict[str, Any]]) -> list[str]:
+        """Why one host may not fail now, and where Ray is to be started again."""
+        plan = self._supervisor.plan
+        hosts = {node.host for node in self.nodes}
+        found = frail(plan, actors, len(hosts))
+        if plan.moving[0] in plan.members:
+            found.append(f"brokers are being spread over the hosts: {plan.moving[0]} leaves when another has joined")
+        if 0 < len(hosts) < plan.hosts and self.ended:
+            found.append(
+                f"Ray's node on {', '.join(self.ended)} has ended, and nothing runs there until it is started again: "
+                "`ray start --address=HEAD:PORT` on that host"
+            )
+        return found
+
+    def progress(self) -> dict[str, Any]:
+        """Ask for it: "even" when there is nothing to move, else "stage" in words."""
+        move = self._move()
+        moving = bool(self._supervisor.plan.moving[0])
+        self.wanted = move is not None or moving
+        change = self._supervisor.joiner.under_way()
+        if change:
+            stage = change[0]
+        elif move is not None:
+            stage = f"{move[0]} is to move to {move[1]}, when the cluster is whole"
+        else:
+            stage = ""
+        return {"even": not self.wanted and not change, "stage": stage}
+
+    def _move(self) -> tuple[str, str] | None:
+        """The broker that is to move, and the host, among all nodes that Ray holds for alive."""
+        book = self._supervisor.book
+        brokers = {name: book[name].host for name in book.of("BrokerNode")}
+        hosts = sorted({node.host for node in self.nodes})
+        return uneven(brokers, hosts) if hosts else None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look()
+            except Exception:
+                log.exception("spreading brokers over hosts: not now")
+
+    async def _look(self) -> None:
+        supervisor = self._supervisor
+        self.nodes, self.ended = await asyncio.wait_for(asyncio.to_thread(_carriers), NODES_S)
+        if supervisor.plan.moving[0]:
+            await self._go_on()
+        elif supervisor.joiner.change is None and (supervisor.plan.rebalance or self.wanted):
+            await self._begin()
+
+    async def _begin(self) -> None:
+        supervisor = self._supervisor
+        now_ms = int(time.monotonic() * 1000)
+        if self._astray(self.nodes) is None:
+            self._spreading.ripe(now_ms, False, False)
+            self.wanted = False
+            return
+        status = await supervisor.status(ASK_S)
+        if not self._spreading.ripe(now_ms, True, status["healthy"], self.wanted):
+            return
+        # A host that was cut off is alive to Ray for a while, and no better place yet.
+        answering = await supervisor.reach.among(self.nodes)
+        leading = leader(status["actors"])
+        if leading is None:
+            return
+        found = self._astray(answering, leading["name"], on_duty(leading))
+        if found is not None and found[1]:
+            await self._start(*found)
+        elif found is not None:
+            log.warning("%s shares the host of its fellow: it is replaced elsewhere", found[0])
+            supervisor.healer.dead(found[0])
+
+    def _astray(self, nodes: list[Node], leading: str = "", duty: str = "") -> tuple[str, str] | None:
+        """Who is to go elsewhere, among these nodes (`placing.astray`)."""
+        book = self._supervisor.book
+        sequencers, ownerships, brokers = (
+            {name: book[name].host for name in book.of(role)} for role in ("Sequencer", "Ownership", "BrokerNode")
+        )
+        return astray(sequencers, ownerships, brokers, [node.host for node in nodes], leading, duty)
+
+    async def _start(self, broker: str, host: str) -> None:
+        supervisor = self._supervisor
+        log.warning("brokers are not spread over the hosts: %s is to leave for one on %s", broker, host)
+        places = [(entry.node, entry.host) for entry in supervisor.book.values() if entry.role == "BrokerNode"]
+        node = emptiest([node for node in self.nodes if node.host == host], places)
+        supervisor.plan = replace(supervisor.plan, moving=(broker, len(supervisor.plan.members)))
+        try:
+            await supervisor.joiner.add(secrets.token_hex(8), node.id)  # this tells every broker of the plan
+        except LocalError:
+            await self._done()
+            raise
+
+    async def _go_on(self) -> None:
+        """A newcomer has joined, or is about to: then the other one may leave."""
+        supervisor = self._supervisor
+        plan, changing = supervisor.plan, supervisor.joiner.change is not None
+        if onwards(plan.moving, plan.members, changing, True) == WAIT:
+            return
+        whole = (await supervisor.status(ASK_S))["healthy"]
+        plan, changing = supervisor.plan, supervisor.joiner.change is not None
+        step = onwards(plan.moving, plan.members, changing, whole)
+        if step == LEAVE:
+            await supervisor.joiner.remove(secrets.token_hex(8), plan.moving[0])
+        elif step == DONE:
+            await self._done()
+
+    async def _done(self) -> None:
+        self._supervisor.plan = replace(self._supervisor.plan, moving=("", 0))
+        await self._supervisor.tell_members()
+
+
+def _carriers() -> tuple[list[Node], list[str]]:
+    nodes = alive_nodes()
+    return broker_nodes(nodes), ended_hosts(nodes)

@@ -1,0 +1,21 @@
+"""Who may leave a running cluster. Pure: from what actors report. What comes then is
+`../protocol/supervisor/changes.py`."""
+
+from __future__ import annotations
+
+from .address_book import Plan
+from .health import Actor, quorum_critical
+
+
+def may_leave(plan: Plan, actors: list[Actor], broker: str) -> list[str]:
+    """Why this broker may not leave now; none when it may.
+
+    Args:
+        actors: as in `Supervisor.status`.
+    """
+    if broker not in plan.members:
+        return [f"there is no broker {broker!r} in this cluster: it has {', '.join(plan.members)}"]
+    if len(plan.members) == 1:
+        return [f"{broker} is the last broker: stop the cluster instead, with `mantamq down`"]
+    reasons = quorum_critical(plan.left_by(broker), actors)
+    return [f"without {broker}: {reason}; wait until the others are whole" for reason in reasons]

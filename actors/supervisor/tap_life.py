@@ -1,0 +1,80 @@
+"""The tap's life: started before those who dial it, missed by nobody but those who read events.
+
+A directory that cannot be written is said at the start, when somebody is there to hear it. Later nothing about the tap
+keeps a cluster from working, healing or stopping; what is wrong with it is a warning.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import LocalError
+from ...protocol.machine import EVENTS
+from ...protocol.supervisor.layout import Node
+
+if TYPE_CHECKING:
+    from .supervisor import Supervisor
+
+ROLE = "EventTap"
+INSTALL = "pip install 'mantamq[events]'"
+
+
+def missing() -> str:
+    """What the tap needs and this Python lacks, "" for nothing."""
+    return " and ".join(name for name in ("pyarrow", "fsspec") if importlib.util.find_spec(name) is None)
+
+
+def check(directory: str) -> None:
+    """Raises:
+    LocalError: events are wanted, and cannot be kept with what is installed here.
+    """
+    if directory and missing():
+        raise LocalError(
+            f"keeping events needs {missing()}, not installed here: {INSTALL}, or start without (`mantamq up --events "
+            "off`, start_cluster(events=None))"
+        )
+
+
+def launch(supervisor: Supervisor, node: Node) -> None:
+    """Begin its process, if the cluster keeps events."""
+    if supervisor.plan.events:
+        from ..members.event_tap import EventTap
+
+        supervisor.new(EventTap, EVENTS, node)
+
+
+async def start(supervisor: Supervisor) -> None:
+    """Let it listen, if there is one: it goes on where the parts end."""
+    plan = supervisor.plan
+    if EVENTS in supervisor.book:
+        from ...store.event_folders import folder_of
+        from ...store.event_parts import Limits
+
+        folder = folder_of(plan.events, supervisor.began, supervisor.cluster)
+        limits = Limits(keep_s=plan.events_keep_s, keep_bytes=plan.events_keep_bytes)
+        await supervisor.start_actor(EVENTS, plan.events, folder, limits)
+
+
+def is_tap(actor: dict[str, Any]) -> bool:
+    return actor["role"] == ROLE
+
+
+def warnings(directory: str, actors: list[dict[str, Any]]) -> list[str]:
+    """What is wrong with the events. None of it is wrong with the cluster."""
+    if not directory:
+        return []
+    tap = next(filter(is_tap, actors), None)
+    if tap is None or not tap.get("alive"):
+        return ["events are not captured now: the tap does not answer and is being replaced"]
+    if "machine" not in tap:
+        return [f"the tap does not say how it is: {tap['error']}" if tap.get("error") else "the tap is starting"]
+    machine = tap["machine"]
+    found: list[str] = []
+    if machine.get("error"):
+        found.append(f"events cannot be written: {machine['error']}")
+    if machine["dropped"]:
+        found.append(f"{machine['dropped']:,} events are missing from the table: the tap was away or too slow")
+    if machine["untold"]:
+        found.append(f"nobody has the beginning of {len(machine['untold'])} streams of events")
+    return found

@@ -1,0 +1,499 @@
+"""The asyncio client: `connect_async` and what it gives.
+
+Everything belongs to one event loop. `send`, `fetch`, `acknowledge` do not suspend while there is capacity or a message
+is here; what they gather leaves in frames (see `books/sender.py`, `books/receiver.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...protocol.wire.client_frames import AttachReceiver, AttachSender
+from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
+from ..addresses import resolve
+from ..books.patience import SEND_TIMEOUT_S, checked, idle
+from ..books.receiver import ReceiverCore
+from ..books.reconnect import Reconnecting
+from ..books.sender import SenderCore
+from ..errors import Busy, ConnectionLost, Empty, Full, Invalid, LinkClosed, MantaError, Timeout, Unavailable
+from ..management import _resolve, parse_address
+from ..message import Message
+from .driver import AsyncDriver
+
+
+class connect_async:
+    """Connect to a broker, by ``async with connect_async(...) as connection`` or ``await connect_async(...)``.
+
+    Args:
+        address: None (this Ray cluster's nearest broker), "local" (an embedded cluster), "host:port", or several.
+        token: what the cluster asks its clients for.
+        timeout: seconds to wait for the connection and for each answer (while there is a broker).
+        brokers: size of the embedded cluster, where this starts it: a program has one.
+        reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
+        heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
+        send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
+            more, gets Unavailable; None: for ever. A sender may have its own.
+        on_reconnect: called in the event loop with the connection when another broker has taken over.
+        rescue: only look, also at a broker that has lost the majority (`connect`).
+
+    Raises (when awaited):
+        NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
+    """
+
+    def __init__(
+        self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
+        reconnect_s: float = 30.0, heartbeat_ms: int = 500,
+        on_reconnect: Callable[[AsyncConnection], None] | None = None, send_timeout_s: float | None = SEND_TIMEOUT_S,
+        rescue: bool = False,
+    ) -> None:  # fmt: skip
+        reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect, rescue)
+        self._arguments = (address, token, timeout, brokers, reconnecting, checked(send_timeout_s))
+        self._connection: AsyncConnection | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncConnection]:
+        return self._connect().__await__()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(AsyncConnection, name) and not name.startswith("__"):
+                raise AttributeError(
+                    f"connect_async(...) is no connection, and has no {name!r}, before it is awaited: `connection = "
+                    "await connect_async(...)`, or `async with connect_async(...) as connection`"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    async def __aenter__(self) -> AsyncConnection:
+        self._connection = await self._connect()
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _connect(self) -> AsyncConnection:
+        address, token, timeout, brokers, reconnecting, send_timeout_s = self._arguments
+        if address is None or address == "local":
+            addresses, token = await asyncio.to_thread(resolve, address, token, brokers)
+        else:
+            addresses, token = resolve(address, token, brokers)
+        failure: MantaError | None = None
+        for one in addresses:
+            try:
+                return await AsyncConnection._open(one, token, timeout, addresses, reconnecting, send_timeout_s)
+            except (ConnectionLost, Timeout, Unavailable, Busy) as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+
+class AsyncConnection(AsyncDriver):
+    """One connection to a broker, and to another member when that is lost.
+
+    What speaks to the cluster is a coroutine, here and in all that a connection gives; properties, `session()` and
+    names in `_nowait` speak to nobody. A forgotten `await` is a RuntimeWarning that names the method, and nothing
+    happens.
+    """
+
+    def session(self) -> AsyncSession:
+        """A new session; nothing is said to the broker before its first sender or receiver."""
+        return AsyncSession(self)
+
+    async def __aenter__(self) -> AsyncConnection:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class AsyncSession:
+    """Senders and receivers that are settled together."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+        self._senders: list[AsyncSender] = []
+        self._receivers: list[AsyncReceiver] = []
+
+    async def sender(
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
+    ) -> AsyncSender:
+        """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
+
+        Args:
+            capacity: most messages sent and not complete; `send` waits while there are so many.
+            send_timeout_s: as for `connect`, for this sender.
+            mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
+                that are refused; if not, it completes, and `sender.unroutable` counts it.
+
+        Raises:
+            NotFound: there is no such queue or exchange.
+        """
+        connection = self.connection
+        conversation = connection._conversation
+        limit_s = conversation.limit_s if send_timeout_s == "connection" else checked(send_timeout_s)
+        exchange, key = parse_address(address)
+        keyed = False
+        if mandatory:
+            conversation.check_mandatory()
+        if not exchange and "/" not in address:
+            keyed = await connection._ask(_resolve(address)) == "exchange"
+        if keyed:
+            exchange = address
+        handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key, 0, mandatory))
+        await _attached(connection, handle)
+        sender = AsyncSender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
+        self._senders.append(sender)
+        return sender
+
+    async def receiver(
+        self,
+        queue: str,
+        capacity: int = 1000,
+        mode: str = "consume",
+        accept: bool = True,
+        window: Literal["unfetched", "unaccepted"] = "unfetched",
+        timeout: float | None = None,
+    ) -> AsyncReceiver:
+        """Open a receiver.
+
+        Args:
+            capacity: messages the broker may send ahead; 0 fetches each on demand.
+            mode: "consume", or "browse" to look without taking.
+            accept: False: messages are gone when they are sent to us, nothing is settled.
+            window: what the capacity bounds: "unfetched", messages that are here and not fetched; or "unaccepted",
+                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to whoever
+                holds so many: `fetch` and `get` say Empty, and why, until some are accepted, released or rejected.
+                Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
+            timeout: iterating ends when nothing came for so many seconds; None: not before the receiver is closed.
+
+        Raises:
+            NotFound: there is no such queue.
+            Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0.
+        """
+        idle_s = idle(timeout)
+        connection = self.connection
+        conversation = connection._conversation
+        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
+        await _attached(connection, handle)
+        settles = accept and mode == "consume"
+        core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)
+        receiver = AsyncReceiver(connection, core, idle_s)
+        self._receivers.append(receiver)
+        return receiver
+
+    async def browse(self, queue: str, capacity: int = 1000) -> AsyncGenerator[Message]:
+        """Look at all messages of a queue, in order, without taking any: ``async for message in session.browse("q")``.
+
+        It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
+        what is sent meanwhile as well. What consumers hold is not shown, unless the connection is for rescue.
+
+        Raises:
+            NotFound: there is no such queue.
+            Deleted, ConnectionLost: the queue, or the connection, has ended. Timeout: as `get`.
+        """
+        receiver = await self.receiver(queue, capacity, "browse")
+        try:
+            async with receiver:
+                while True:
+                    try:
+                        message = await receiver.get()
+                    except Empty:
+                        return
+                    yield message
+        finally:
+            self._receivers.remove(receiver)
+
+    async def acknowledge(self, message: Message | None = None) -> None:
+        """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
+        if message is not None:
+            _receiver_of(message).settle(ACCEPT, message)
+            return
+        for receiver in self._receivers:
+            for each in list(receiver._core.unsettled.values()):
+                receiver._core.settle(ACCEPT, each)
+
+    async def release(self, message: Message) -> None:
+        """Give a message back to its place in the queue, flagged redelivered.
+
+        A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
+        taken it first. With a window, what was sent ahead already comes before it.
+        """
+        _receiver_of(message).settle(RELEASE, message)
+
+    async def reject(self, message: Message) -> None:
+        """Refuse a message: to the queue's alternate exchange, or discarded."""
+        _receiver_of(message).settle(REJECT, message)
+
+    @property
+    def lost(self) -> list[tuple[str, int]]:
+        """(queue, position) of settlements that came too late: the messages were not ours any more. After a reconnect
+        also of those on their way when the broker was lost: such a message may come again, flagged."""
+        return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent and settled is complete. Raises as theirs do."""
+        for sender in self._senders:
+            await sender.sync(timeout)
+        for receiver in self._receivers:
+            await receiver.sync(timeout)
+        self.connection._conversation.check()
+
+    async def close(self) -> None:
+        """Sync, then close all senders and receivers. Where the connection was closed there is nothing to do."""
+        if self.connection._conversation.closed:
+            return
+        await self.sync(self.connection.timeout)
+        for link in (*self._senders, *self._receivers):
+            await link.close()
+
+
+async def _attached(connection: AsyncConnection, handle: int) -> None:
+    conversation = connection._conversation
+    try:
+        await connection._until(lambda: conversation.attached(handle))
+    except BaseException:
+        conversation.abandon(handle)
+        raise
+
+
+def _receiver_of(message: Message) -> ReceiverCore:
+    if not isinstance(message, Message):
+        raise Invalid(f"what is settled is a message as it was received, not {type(message).__name__}")
+    if message._receiver is None:
+        raise Invalid("only a received message can be settled")
+    return message._receiver
+
+
+class AsyncSender:
+    """Sends to one address; made by `session.sender`."""
+
+    def __init__(self, connection: AsyncConnection, core: SenderCore) -> None:
+        self._core = core
+        self._connection = connection
+        self._put = core.put
+
+    @property
+    def unsettled(self) -> int:
+        """Messages sent and not complete."""
+        return self._core.unsettled
+
+    @property
+    def unroutable(self) -> int:
+        """Messages complete that went to no queue, since none was bound where they were sent."""
+        return self._core.unroutable
+
+    async def send(self, message: Message | bytes | str) -> None:
+        """Send one message; waits only while capacity is used up.
+
+        Raises:
+            TooLarge, Invalid: this message cannot be sent.
+            NotFound, Unroutable, ...: earlier messages were refused (`error.numbers` are their ranges); it goes on.
+            Unavailable: nothing has completed for the sender's time-out; this message was not taken.
+            LinkClosed, Deleted, ConnectionLost: the sender has ended (a NotFound as well: its exchange is gone).
+        """
+        core = self._core
+        if core.failure is not None or core.failures:
+            core.check()
+        connection = self._connection
+        # A loop: several tasks may wait, and one completion wakes them all.
+        while core.unsettled >= core.capacity or connection._pressed:
+            core.flush()
+            await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
+            core.check()
+        self._put(message)
+
+    def send_nowait(self, message: Message | bytes | str) -> None:
+        """Send without waiting. Raises Full when capacity is used up, and as `send`."""
+        core = self._core
+        if core.failure is not None or core.failures:
+            core.check()
+        if core.unsettled >= core.capacity or self._connection._pressed:
+            core.flush()
+            raise Full(core.why_full())
+        self._put(message)
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything sent is complete, `timeout` seconds at most (None: as long as something completes).
+
+        Raises:
+            Timeout: not everything is complete in time; it may still complete.
+            Unavailable: nothing has completed for the sender's time-out; it may still complete, and `sync` waits again.
+            NotFound, ...: as `send`.
+        """
+        core = self._core
+        core.flush()
+        mark = core.sent
+        if not await self._connection._until_moving(core, lambda: core.settled(mark), timeout):
+            raise Timeout(f"{self._core.unsettled} messages are not complete in time; they may still complete")
+        self._core.check()
+
+    async def close(self) -> None:
+        """Wait for what was sent, then end the sender, also when that raises (as `sync`)."""
+        core = self._core
+        try:
+            if core.failure is None:
+                if core.hopeless:
+                    raise core.stalled()
+                await self.sync()
+        finally:
+            await _detach(self._connection, core.handle)
+
+    async def __aenter__(self) -> AsyncSender:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self.close()
+
+
+class AsyncReceiver:
+    """Receives from one queue; made by `session.receiver`.
+
+    Iterating it fetches: it ends when nothing came for the receiver's `timeout`, and, without an error, when the
+    receiver, its session or its connection is closed here; whatever else ends the receiver is raised, as by `fetch`.
+    What is iterated is to be settled as what is fetched.
+    """
+
+    def __init__(self, connection: AsyncConnection, core: ReceiverCore, idle_s: float | None = None) -> None:
+        self._core = core
+        self._idle_s = idle_s
+        self._closed = False
+        self._connection = connection
+
+    @property
+    def connection(self) -> AsyncConnection:
+        """The connection it belongs to."""
+        return self._connection
+
+    @property
+    def available(self) -> int:
+        """Messages that are here already."""
+        return self._core.available
+
+    def fetch_nowait(self) -> Message:
+        """The next message that is here. Raises Empty when none is; LinkClosed, ConnectionLost."""
+        message = self._core.fetch()
+        if message is None:
+            self._core.check()
+            raise Empty("no message is here yet: fetch with a timeout, or get() to ask the cluster")
+        return message
+
+    async def fetch(self, timeout: float | None = None) -> Message:
+        """The next message; waits `timeout` seconds, None for ever.
+
+        Raises:
+            Empty: none came in time.
+            LinkClosed, Deleted, ConnectionLost: the receiver has ended.
+        """
+        core = self._core
+        message = core.fetch()
+        if message is not None:
+            return message
+        core.check()
+        connection = self._connection
+        end = None if timeout is None else connection._loop.time() + timeout
+        core.ask(1)
+        try:
+            while True:  # several tasks may wait, and one message wakes them all
+                left = None if end is None else max(0.0, end - connection._loop.time())
+                ready = await connection._until(core.ready, left)
+                if not ready and core.capacity == 0 and core.credit:
+                    await self._drain(True)  # take the asking back; what was on its way still counts
+                message = core.fetch()
+                if message is not None:
+                    return message
+                core.check()
+                if not ready:
+                    raise Empty(f"no message came in {timeout} s{core.full}")
+        finally:
+            core.unask(1)
+
+    async def get(self, timeout: float | None = 0) -> Message:
+        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word. Whatever was
+        complete before the call, at any broker, is found.
+
+        Raises:
+            Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
+            Timeout: there is no word within the connection's `timeout`, since no majority is there, say.
+        """
+        messages = await self.get_batch(1)
+        if messages:
+            return messages[0]
+        if timeout == 0:
+            raise Empty(f"the queue has no message available{self._core.full}")
+        return await self.fetch(timeout)
+
+    async def get_batch(self, count: int) -> list[Message]:
+        """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
+        before the call is found; Timeout as `get`. A full window (`window="unaccepted"`) ends it as well."""
+        core = self._core
+        messages: list[Message] = []
+        core.ask(count, now=False)
+        try:
+            while True:
+                while len(messages) < count and (message := core.fetch()) is not None:
+                    messages.append(message)
+                    core.unask(1)
+                if len(messages) == count:
+                    return messages
+                core.check()
+                before = core.received
+                await self._drain()
+                if not core.available and core.received == before:
+                    core.check()
+                    return messages
+        finally:
+            core.unask(count - len(messages))
+
+    async def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was settled is complete. Raises Timeout, Unavailable, ConnectionLost."""
+        self._core.flush()
+        if not await self._connection._until_moving(self._core, self._core.settled, timeout):
+            raise Timeout("settlements are not complete in time; they may still complete")
+
+    async def _drain(self, giving_up: bool = False) -> None:
+        core = self._core
+        mark = core.drain(sure=not giving_up)
+        # Whoever gives up need not wait for another broker: the credit went with the old one.
+        await self._connection._until(
+            lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
+        )
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self
+
+    async def __anext__(self) -> Message:
+        try:
+            return await self.fetch(self._idle_s)
+        except Empty:
+            raise StopAsyncIteration from None
+        except (LinkClosed, ConnectionLost):
+            if self._closed or self._connection._conversation.closed:
+                raise StopAsyncIteration from None
+            raise
+
+    async def close(self) -> None:
+        """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
+        self._closed = True
+        self._core.flush()
+        await _detach(self._connection, self._core.handle)
+
+    async def __aenter__(self) -> AsyncReceiver:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            await self.close()
+
+
+async def _detach(connection: AsyncConnection, handle: int) -> None:
+    conversation = connection._conversation
+    conversation.detach(handle)
+    await connection._until(lambda: conversation.detached(handle))

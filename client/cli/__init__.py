@@ -1,0 +1,1 @@
+"""The `mantamq` command: one file for each noun or verb."""

@@ -1,0 +1,231 @@
+"""`analyze` and `events export`: what the cluster's events tell, by way of Spark, or out into a file without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ...protocol.errors import LocalError
+from .console import Json, err, need, out, say, show
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from ...protocol.capture.event_table import Tail
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+TOP = 20
+"""Rows of a table on the terminal; the others are counted."""
+events_app = typer.Typer(help="The event table as a file.", no_args_is_help=True)
+
+Directory = Annotated[
+    str, typer.Option("--directory", "-d", envvar="MANTAMQ_EVENTS", help="where the events are: a path or URL")
+]
+Since = Annotated[str, typer.Option(help="from then on: 90s, 15m, 2h, 7d ago, or an ISO time (UTC)")]
+Until = Annotated[str, typer.Option(help="until then, likewise")]
+Queues = Annotated[list[str] | None, typer.Option("--queue", help="this queue only; may be repeated")]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="this kind of event only; may be repeated")]
+Live = Annotated[bool, typer.Option("--live", help="also what the cluster has not written yet")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(analyze)
+    app.add_typer(events_app, name="events")
+
+
+def analyze(
+    since: Since = "", until: Until = "", queue: Queues = None, directory: Directory = "", live: Live = False,
+    report: Annotated[Path | None, typer.Option(help="write an HTML page with plots here")] = None,
+    spark: Annotated[str, typer.Option(help="auto, ray (executors on the Ray cluster) or local")] = "auto",
+    executors: Annotated[int, typer.Option(min=1, help="Spark executors, on Ray")] = 1,
+    cores: Annotated[int, typer.Option(min=1, help="cores of each, on Ray")] = 1,
+    memory: Annotated[str, typer.Option(help="memory of each, or of local Spark")] = "1g",
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Throughput, latency, depth, consume locks, failovers and an audit of the guarantees, from the events."""
+    since_us, until_us = moment(since), moment(until)
+    with _progress(as_json) as (bar, task):
+
+        def step(text: str) -> None:
+            bar.update(task, description=text)
+
+        step("loading Spark")
+        need("spark", "pyspark", "pyarrow", "fsspec")
+        from ...jobs import answers, events, session
+
+        address = _remembered_ray()
+        tail = _tail(address, live)
+        where = directory or (tail.directory if tail else "") or _default_directory()
+        with session.start(spark, address, executors, cores, memory, progress=step) as running:
+            tail = _tail(address, live)  # the start took a while
+            found = events.events(running, where, tail, since_us, until_us)
+            if not found.parts and not found.tail_rows:
+                raise LocalError(_nothing(where, found.skipped))
+            known = answers.gather(
+                found.df, queue or [], lambda i, n, name: bar.update(task, completed=i, total=n, description=name)
+            )
+        step("writing")
+        notes = [f"not read: {one.path.rpartition('/')[2]}: {one.why}" for one in found.skipped]
+        notes += [f"rows {first:,} to {last:,} are missing" for first, last in found.missing]
+        notes += [f"{row['events']:,} events of {row['stream']} were dropped" for row in known.dropped]
+        if report:
+            from ...jobs.report import page
+
+            report.write_text(page(known, notes), encoding="utf-8")
+    if as_json:
+        print(json.dumps(vars(known) | {"notes": notes}, default=str))
+        return
+    _tables(known)
+    for note in notes:
+        err.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    if report:
+        say(f"report: {report}", {}, False)
+
+
+@events_app.command("export")
+def export(
+    path: Annotated[Path, typer.Argument(help="file to write")],
+    form: Annotated[str, typer.Option("--format", help="parquet, csv or jsonl; default: the file's ending")] = "",
+    since: Since = "", until: Until = "", queue: Queues = None, kind: Kinds = None, directory: Directory = "",
+    live: Live = False, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Events into one file: Parquet, CSV or JSON lines. Needs neither Spark nor Java."""
+    since_us, until_us = moment(since), moment(until)
+    with _progress(as_json) as (bar, task):
+        bar.update(task, description="exporting")
+        need("events", "pyarrow", "fsspec")
+        from ...jobs import export as exporting
+
+        tail = _tail(_remembered_ray(), live, fetch=True)
+        where = directory or (tail.directory if tail else "") or _default_directory()
+        rows, skipped = exporting.export(
+            path, form or path.suffix.lstrip(".") or "parquet", where, tail, since_us, until_us, queue or [],
+            kind or [], lambda done, of: bar.update(task, completed=done, total=of),
+        )  # fmt: skip
+    for one in skipped:
+        err.print(f"not read: {one.path}: {one.why}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    say(f"{rows:,} rows in {path}", {"rows": rows, "path": str(path), "skipped": len(skipped)}, as_json)
+
+
+def moment(text: str) -> int:
+    """Unix microseconds of "2h" (ago) or of an ISO time (UTC unless it says otherwise); 0 for "".
+
+    Raises:
+        typer.BadParameter: neither.
+    """
+    if not text:
+        return 0
+    ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if ago:
+        return int((time.time() - float(ago[1]) * _UNITS_S[ago[2]]) * 1e6)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"a time is 90s, 15m, 2h, 7d or 2026-01-31T12:00, not {text!r}") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1e6)
+
+
+def _home() -> Path:
+    return Path(os.environ.get("MANTAMQ_HOME") or Path.home() / ".mantamq")
+
+
+def _default_directory() -> str:
+    return str(_home() / "events")
+
+
+def _remembered() -> dict[str, Any]:
+    """What `mantamq up` has written down here; empty if there is nothing, or nothing whole."""
+    try:
+        state = json.loads((_home() / "state.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _remembered_ray() -> str:
+    """Address of the Ray that `mantamq up` started here, "" if there is none; it is spoken to as it expects."""
+    state = _remembered()
+    address, mode = str(state.get("address", "")), str(state.get("auth_mode", ""))
+    if address and mode:
+        os.environ.setdefault("RAY_AUTH_MODE", mode)  # before Ray is imported, which reads it then
+    return address
+
+
+def _tail(address: str, live: bool, fetch: bool = False) -> Tail | None:
+    """The newest events, from the cluster that runs here."""
+    if not live:
+        return None
+    from ...jobs import events, session
+
+    session.join_ray(address)
+    tail = events.live_tail(_remembered().get("namespace") or "mantamq")
+    if tail is None:
+        raise LocalError("this cluster keeps no events: is it up, and are its events on? Try without --live")
+    if fetch:
+        import ray
+
+        tail = tail._replace(blocks=ray.get(tail.blocks))
+    return tail
+
+
+def _nothing(where: str, skipped: list[Any]) -> str:
+    seen = f" ({len(skipped)} files there cannot be read, the first since: {skipped[0].why})" if skipped else ""
+    return f"there are no events of that time in {where}{seen}: say with --directory where they are, or try --live"
+
+
+@contextmanager
+def _progress(quiet: bool) -> Generator[tuple[Progress, Any]]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        yield bar, bar.add_task("", total=None)
+
+
+def _tables(known: Any) -> None:
+    """The busiest queues; `--json` and the report have more."""
+    seconds = max((known.until_us - known.from_us) / 1e6, 1e-6)
+    totals: dict[str, dict[str, Any]] = {}
+    for row in known.throughput:
+        total = totals.setdefault(row["queue"], {"queue": row["queue"], "enqueued": 0, "accepted": 0, "MiB": 0.0})
+        total["enqueued"] += row["enqueued"]
+        total["accepted"] += row["accepted"]
+        total["MiB"] += row["enqueued_bytes"] / (1 << 20)
+    for total in totals.values():
+        total["enqueued_per_s"] = total["enqueued"] / seconds
+    busy = sorted(totals, key=lambda name: (-totals[name]["enqueued"] - totals[name]["accepted"], name))
+    rank = {name: i for i, name in enumerate(busy)}
+
+    def table(rows: list[dict[str, Any]], columns: list[str], title: str) -> None:
+        rows = sorted(rows, key=lambda row: rank.get(row.get("queue", ""), len(rank)))
+        show(rows, columns, False, title, top=TOP)
+
+    columns = ["queue", "enqueued", "accepted", "enqueued_per_s", "MiB"]
+    table(list(totals.values()), columns, f"throughput over {seconds:,.0f} s")
+    if known.latency:
+        ms = [{**row, **{f"{k[:-3]}_ms": row[k] / 1000 for k in row if k.endswith("_us")}} for row in known.latency]
+        table(ms, ["queue", "phase", "messages", "p50_ms", "p90_ms", "p99_ms", "max_ms"], "latency, milliseconds")
+    if known.fairness:
+        shares = [{**row, "share": f"{row['share'] or 0:.0%}", "fairness": f"{row['fairness'] or 0:.2f}"}
+                  for row in known.fairness]  # fmt: skip
+        table(shares, ["queue", "broker", "times", "share", "acquired", "fairness"], "consume locks")
+    if known.redeliveries:
+        table(known.redeliveries, ["queue", "messages", "redelivered", "redeliveries", "most"], "redeliveries")
+    if known.poison:
+        table(known.poison, ["queue", "position_first", "position_last", "returns", "fate"], "suspected poison")
+    if known.flow:
+        table(known.flow, ["kind", "queue", "broker", "times", "total_us", "longest_us"], "held back")
+    if len(known.failovers) > 1:
+        show(known.failovers, ["term", "sequencer", "gap_us", "evicted", "events"], False, "failovers", top=TOP)
+    if known.violations:
+        columns = ["guarantee", "rule", "times", "queue", "position", "seq"]
+        show(known.violations, columns, False, "violations of the guarantees", top=TOP)
+    else:
+        out.print("audit: every guarantee held", style="green", highlight=False)

@@ -1,0 +1,216 @@
+"""`up`, `down`: the cluster's life."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ...protocol.errors import LocalError
+from ...protocol.limits import MESSAGE_BYTES
+from .console import Json, Namespace, Ray, agree, asker, err, leave_ray, meant, out, running, say, show, size
+from .status import held_queues
+
+Start = Annotated[
+    str, typer.Option("--address", help='a running Ray cluster: "auto" or host:port; else one is started')
+]
+
+NAMED = 3
+"""Queues that one line names; the rest are counted."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(up)
+    app.command()(down)
+
+
+def _message(text: str) -> str:
+    least, most = MESSAGE_BYTES
+    if not least <= size(text) <= most:
+        raise typer.BadParameter(
+            f"a message has 1KiB to {most >> 20}MiB (a frame carries no more), not {text}: what is larger is sent in "
+            "pieces, or kept elsewhere"
+        )
+    return text
+
+
+def up(
+    brokers: Annotated[int, typer.Option(min=1, help="how many brokers")] = 3,
+    address: Start = "",
+    namespace: Namespace = "mantamq",
+    token: Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="clients must present it; none: no check")] = "",
+    slice_ms: Annotated[int, typer.Option(min=1, help="an owner's time on a contended queue")] = 20,
+    spares: Annotated[int, typer.Option(min=1, help="warm spare queue actors per broker")] = 2,
+    client_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="brokers' client ports count up from here; 0: any free ones")
+    ] = 0,
+    bind: Annotated[str, typer.Option(help="host that all listeners bind; else each Ray node's own address")] = "",
+    events: Annotated[str, typer.Option(help="keep the event table in this directory or URL; off: not at all")] = "",
+    events_keep_days: Annotated[float, typer.Option(min=0, help="events that are older go; 0: never")] = 7.0,
+    events_keep_gb: Annotated[float, typer.Option(min=0, help="beyond this size the oldest go; 0: never")] = 10.0,
+    max_message_size: Annotated[
+        str, typer.Option(callback=_message, help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
+    ] = "8MiB",
+    rebalance: Annotated[bool, typer.Option(help="when a host comes or comes back, brokers move there")] = True,
+    as_json: Json = False,
+) -> None:
+    """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
+    from ...actors.cluster import start_cluster, start_ray_head
+    from ...actors.ray_control import local_ray
+    from ...actors.supervisor import tap_life
+    from ...actors.supervisor.address_book import Plan
+
+    max_message_bytes = size(max_message_size)
+    own = not address
+    # What cannot be is said before anything is started.
+    Plan(brokers, spares=spares, client_port=client_port, message_bytes=max_message_bytes)
+    tap_life.check("" if events == "off" else events)
+    _refuse_another(own, namespace, token)
+    table = events or _events()
+    with err.status("starting") as progress:
+        if own:
+            progress.update("starting Ray")
+            address = start_ray_head()
+            local_ray.remember(namespace=namespace)
+        try:
+            cluster = start_cluster(
+                brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
+                spares=spares, client_port=client_port or None, bind=bind or None, events=table,
+                events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
+                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance,
+            )  # fmt: skip
+        except BaseException:
+            if own:
+                leave_ray()
+                local_ray.stop_ray_head()
+            raise
+    known = local_ray.recall()
+    # One more cluster in a Ray of ours leaves it ours: the last `down` stops it.
+    ours = own or bool(known.get("ray_is_ours") and local_ray.same_ray(known.get("address"), cluster.ray_address))
+    if ours:
+        address = known["address"]
+    elif address == "auto":  # what that is may be another Ray tomorrow
+        address = cluster.ray_address
+    local_ray.remember(address=address, namespace=namespace, ray_is_ours=ours, members=cluster.addresses)
+    warnings = [*cluster.status()["warnings"], *([] if events else _per_host(cluster, table))]
+    if as_json:
+        members = {"address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings}
+        say("", members, True)
+        return
+    out.print(f"running on Ray at {address}", highlight=False, markup=False, soft_wrap=True)
+    show([{"broker": b, "clients connect to": a} for b, a in cluster.addresses.items()],
+         ["broker", "clients connect to"], False)  # fmt: skip
+    for line in warnings:
+        err.print(f"warning: {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    out.print("Try `mantamq queue add orders`, `mantamq status`; stop it with `mantamq down`.", markup=False)
+
+
+def down(
+    address: Ray = "", namespace: Namespace = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="also when there are messages in it")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Stop the cluster, and Ray too if `up` started it. What is in its queues is gone."""
+    from ...actors.cluster import NotThere, stop_ray_head
+    from ...actors.ray_control import local_ray
+
+    known = local_ray.recall()
+    # What was written down is of one Ray only: stopping a cluster in another must not make us forget one that runs.
+    remembered = not address or address == known.get("address")
+    ours = bool(known.get("ray_is_ours")) and remembered
+    # Without a cluster there may be our Ray to stop; but not by the wrong name, and not with somebody else's cluster.
+    by_name = not namespace or namespace == known.get("namespace")
+    cluster: Any = None
+    loss = ""
+    try:
+        cluster = running(address, namespace)
+    except NotThere as error:
+        if error.others or not ours or not by_name:
+            raise
+    except LocalError as error:
+        if not ours or not by_name:
+            raise
+        if local_ray.head_processes():
+            loss = f"the cluster cannot be asked what is in it ({error}), its Ray is stopped with all there is"
+    if cluster is not None:
+        meant(cluster, address, "This would stop")
+        loss = contents(cluster)
+    if loss:
+        agree(loss, yes)
+    if cluster is not None:
+        cluster.stop()
+        others = still_there()
+        if others and ours:
+            local_ray.remember(namespace=others[0], members={})
+            text = f"stopped; Ray stays for the clusters in the namespaces {', '.join(others)}"
+            say(text, {"stopped": True, "ray_stopped": False, "others": others}, as_json)
+            return
+    if ours:
+        leave_ray()
+        stop_ray_head()
+    if remembered:
+        local_ray.forget()
+    say("stopped", {"stopped": True, "ray_stopped": ours}, as_json)
+
+
+def contents(cluster: Any) -> str:
+    """What would be lost with the cluster, "" for nothing."""
+    try:
+        report = cluster.status()
+    except LocalError as error:
+        return f"the cluster does not say what is in it ({error})"
+    held = {id: queue["messages"] for id, queue in held_queues(report["actors"]).items() if queue["messages"]}
+    if not held:
+        return ""
+    names = sorted(id.rpartition("#")[0] for id in held)
+    named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return f"{sum(held.values()):,} messages in the cluster are gone when it stops (in {named})"
+
+
+def still_there() -> list[str]:
+    """Namespaces of this Ray in which a cluster runs."""
+    import ray
+
+    from ...actors.ray_control.placement import Placement
+
+    return Placement("").others() if ray.is_initialized() else []
+
+
+def _events() -> str:
+    """Where events go unless the user says otherwise: what happened cannot be asked for afterwards, so they are kept,
+    if this Python has what that needs."""
+    from ...actors.ray_control import local_ray
+    from ...actors.supervisor import tap_life
+
+    if tap_life.missing():
+        err.print(
+            f"no events are kept: that needs {tap_life.missing()} ({tap_life.INSTALL})", style="yellow", markup=False
+        )
+        return "off"
+    return str(local_ray.home() / "events")
+
+
+def _refuse_another(own: bool, namespace: str, token: str) -> None:
+    """A cluster that was started from here and still serves its clients is not replaced, though Ray is away."""
+    from ...actors.ray_control import local_ray
+    from ...actors.supervisor import lookout
+
+    known = local_ray.recall()
+    if not own or namespace != known.get("namespace") or not known.get("members"):
+        return
+    if lookout.by_ports(known["members"], asker(token), "") is not None:
+        raise RuntimeError(
+            f"a cluster serves clients at {', '.join(known['members'].values())}: see `mantamq status`, and stop it "
+            "with `mantamq down` before another is started"
+        )
+
+
+def _per_host(cluster: Any, table: str) -> list[str]:
+    """A directory that nobody has named is of one host, and whoever keeps the events may move to another."""
+    hosts = {address.rpartition(":")[0] for address in cluster.addresses.values()}
+    if len(hosts) < 2 or table == "off":
+        return []
+    return [
+        f"events go to {table} on whatever host their keeper runs, and it may move: name a directory or URL that "
+        "all hosts see, with --events"
+    ]

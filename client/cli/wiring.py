@@ -1,0 +1,203 @@
+"""`queue`, `exchange`, `bind`, `unbind`, `bindings`, `stat`: names and what hangs on them."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+
+from ...protocol.errors import LocalError
+from ..errors import InUse, NotEmpty
+from .console import Broker, Json, Token, connection, meant_by, out, say, show, table_of
+from .sheets import Sheet
+
+QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", "enqueued", "dequeued"]
+Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", help="NAME=VALUE, VALUE as JSON or text")]
+
+
+def register(app: typer.Typer) -> None:
+    queue = typer.Typer(help="Queues.", no_args_is_help=True)
+    queue.command("add")(queue_add)
+    queue.command("delete")(queue_delete)
+    queue.command("list")(queue_list)
+    queue.command("purge")(queue_purge)
+    queue.command("reset")(queue_reset)
+    exchange = typer.Typer(help="Exchanges.", no_args_is_help=True)
+    exchange.command("add")(exchange_add)
+    exchange.command("delete")(exchange_delete)
+    exchange.command("list")(exchange_list)
+    app.add_typer(queue, name="queue")
+    app.add_typer(exchange, name="exchange")
+    app.command()(bind)
+    app.command()(unbind)
+    app.command()(bindings)
+    app.command()(stat)
+
+
+def pairs(words: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE words as a dictionary; a value that is JSON is that."""
+    found: dict[str, Any] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{word!r} is not NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def queue_add(
+    name: str, durable: bool = False, alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
+    argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Declare a queue; again with the same definition changes nothing."""
+    with connection(broker, token) as c:
+        new = c.declare_queue(name, durable, alternate, pairs(argument))
+    say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
+
+
+def queue_delete(
+    name: str,
+    force: Annotated[bool, typer.Option("--force", help="with its messages, and under its consumers")] = False,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Delete a queue; one with messages or consumers only with --force."""
+    with connection(broker, token) as c:
+        if force:
+            meant_by(c, broker, f"This would delete {name!r} of a cluster, with what is in it")
+        try:
+            c.delete_queue(name, if_unused=not force, if_empty=not force)
+        except (NotEmpty, InUse) as error:
+            what = "messages" if isinstance(error, NotEmpty) else "consumers"
+            raise LocalError(f"queue {name!r} has {what}: --force deletes it all the same") from None
+    say(f"queue {name} deleted", {"queue": name, "deleted": True}, as_json)
+
+
+def queue_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """All queues with their depths and owners."""
+    with connection(broker, token) as c:
+        rows = c.queues()
+    show(rows, QUEUE_COLUMNS, as_json, "queues")
+    _tell_silent(rows, as_json)
+
+
+def queue_purge(
+    name: str, count: Annotated[int, typer.Option(min=0, help="at most so many; 0: all")] = 0, broker: Broker = "",
+    token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Discard a queue's available messages."""
+    with connection(broker, token) as c:
+        meant_by(c, broker, f"This would discard the messages of {name!r} in a cluster")
+        purged = c.purge(name, count)
+    say(f"{purged:,} messages discarded from {name}", {"queue": name, "purged": purged}, as_json)
+
+
+def queue_reset(name: str, broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """Give up a queue that can never go on, since most of its replicas died with what they held.
+
+    Refused where it goes on, or would if somebody came back. Browse first what is left: it goes with the queue."""
+    with connection(broker, token) as c:
+        meant_by(c, broker, f"This would give up {name!r} of a cluster")
+        c.reset_queue(name)
+    say(f"queue {name} given up: declare it again to begin anew", {"queue": name, "reset": True}, as_json)
+
+
+def exchange_add(
+    name: str, type: Annotated[str, typer.Option(help="direct, topic, fanout or headers")] = "direct",
+    durable: bool = False, alternate: Annotated[str, typer.Option(help="exchange for the unroutable")] = "",
+    argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Declare an exchange; again with the same definition changes nothing."""
+    with connection(broker, token) as c:
+        new = c.declare_exchange(name, type, durable, alternate, pairs(argument))
+    say(f"exchange {name} {'added' if new else 'is there already'}", {"exchange": name, "new": new}, as_json)
+
+
+def exchange_delete(name: str, broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """Delete an exchange and its bindings."""
+    with connection(broker, token) as c:
+        c.delete_exchange(name)
+    say(f"exchange {name} deleted", {"exchange": name, "deleted": True}, as_json)
+
+
+def exchange_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """All exchanges."""
+    with connection(broker, token) as c:
+        show(c.exchanges(), ["name", "type", "alternate", "durable"], as_json, "exchanges")
+
+
+def bind(
+    exchange: str, queue: str, key: Annotated[str, typer.Argument()] = "", argument: Arguments = None,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Bind a queue to an exchange."""
+    with connection(broker, token) as c:
+        new = c.bind(exchange, queue, key, pairs(argument))
+    say(f"{queue} {'bound' if new else 'is bound already'} to {exchange}", {"new": new}, as_json)
+
+
+def unbind(
+    exchange: str, queue: str, key: Annotated[str, typer.Argument()] = "", broker: Broker = "", token: Token = "",
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Undo `bind`."""
+    with connection(broker, token) as c:
+        c.unbind(exchange, queue, key)
+    say(f"{queue} unbound from {exchange}", {"unbound": True}, as_json)
+
+
+def bindings(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """All bindings."""
+    with connection(broker, token) as c:
+        show(c.bindings(), ["exchange", "queue", "key", "arguments"], as_json, "bindings")
+
+
+def stat(
+    queue: Annotated[str, typer.Argument(help="one queue; all by default")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="again each second, with rates, until Ctrl-C")] = False,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Depths, rates and hand-overs."""
+    with connection(broker, token) as c:
+        if not watch:
+            rows = [c.queue(queue)] if queue else c.queues()
+            show(rows, QUEUE_COLUMNS, as_json)
+            _tell_silent(rows, as_json)
+            return
+        before: dict[str, dict[str, Any]] = {}
+        with Live(console=out, auto_refresh=False) as live:
+            while True:
+                rows = [c.queue(queue)] if queue else c.queues()
+                if as_json:
+                    print(json.dumps(rows), flush=True)
+                else:
+                    live.update(_rates(rows, before), refresh=True)
+                before = {row["name"]: row for row in rows}
+                time.sleep(1)
+
+
+def _tell_silent(rows: list[dict[str, Any]], as_json: bool) -> None:
+    """Which queues of the table have not said how they are, and why."""
+    for row in rows:
+        if not as_json and "error" in row:
+            out.print(row["error"], highlight=False, markup=False, soft_wrap=True)
+
+
+def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Sheet:
+    numbers = ["messages", "in/s", "out/s", "hand-overs/s"]
+    table = table_of("", ["queue", *numbers, "owner"], numbers)
+    for row in rows:
+        if "error" in row:
+            table.add_row(row["name"], *("-" for _ in numbers), "it does not answer")
+            continue
+        old = before.get(row["name"], row)
+        if "error" in old:
+            old = row
+        rates = (f"{row[name] - old[name]:,}" for name in ("enqueued", "dequeued", "handovers"))
+        table.add_row(row["name"], f"{row['messages']:,}", *rates, row["owner"] or "-")
+    return table

@@ -1,0 +1,289 @@
+"""The synchronous client's driver: it brings bytes in and out of a conversation, keeps its heartbeat, waits until
+something holds in the books, and finds another broker when one is lost. Threads may share it: one lock guards all.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from ...protocol.errors import PeerError
+from ..addresses import split_host
+from ..books.conversation import Conversation
+from ..books.known import KnownOfItself
+from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
+from ..books.receiver import ReceiverCore
+from ..books.reconnect import OFF, Reconnecting, Search
+from ..books.sender import SenderCore
+from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
+from ..management import Management, T, _Ask
+from .socket_thread import WAITING_BYTES, Wire
+
+
+class Driver(KnownOfItself, Management):
+    """One connection to a broker, by "host:port", and to another member when that is lost.
+
+    Args:
+        given: more members to try then. reconnecting: whether, and how, to look for them.
+        send_timeout_s: how long nothing may complete while it is awaited; None: for ever.
+
+    Attributes:
+        address: "host:port" of the broker.
+    """
+
+    def __init__(
+        self, address: str, token: str = "", timeout: float = 10.0, given: Iterable[str] = (),
+        reconnecting: Reconnecting = OFF, send_timeout_s: float | None = SEND_TIMEOUT_S,
+    ) -> None:  # fmt: skip
+        self.address = address
+        self.timeout = timeout
+        self._lock = threading.Condition(threading.Lock())
+        self._waiting = 0
+        self._pid = os.getpid()
+        self._wire: Wire = cast(Wire, None)
+        self._conversation = Conversation(
+            address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0,
+            limit_s=checked(send_timeout_s), rescue=reconnecting.rescue,
+        )  # fmt: skip
+        self._reconnecting = reconnecting
+        self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
+        self._seeking = False
+        self._broken = False  # the link of the attempt under way broke
+        try:
+            sock = socket.create_connection(split_host(address), timeout)
+        except OSError as error:
+            raise ConnectionLost(
+                f"no broker answers at {address} ({error}): check the address, and `mantamq status`"
+            ) from None
+        self._wire = Wire(sock, self._received, self._gone, self._eased)
+        self._wire.start()
+        conversation = self._conversation
+        try:
+            with self._lock:
+                conversation.open()
+                self._until(lambda: conversation.opened is not None or conversation.failure is not None)
+                conversation.check()
+                self._start_beat()
+        except MantaError:
+            self._wire.close()
+            raise
+
+    # ---- driver
+
+    def _write(self, data: bytes) -> None:
+        self._check_process()
+        self._wire.write(data)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
+
+    def _pressed(self) -> bool:
+        """Whether so much waits to be written that senders must wait."""
+        return self._wire.waiting > WAITING_BYTES and self._conversation.failure is None
+
+    def _eased(self) -> None:
+        with self._lock:
+            self._lock.notify_all()
+
+    def _received(self, wire: Wire, data: bytes) -> None:
+        with self._lock:
+            if wire is not self._wire:
+                return
+            conversation = self._conversation
+            try:
+                conversation.feed(data)
+            except PeerError as error:
+                text = f"the broker at {self.address} broke the protocol: {error}"
+                if conversation.online or not conversation.searchable:
+                    conversation.lost(ProtocolError(text))
+                    wire.close()
+                else:
+                    conversation.leave = text
+            if conversation.leave:
+                wire.abort()
+            if self._waiting:
+                self._lock.notify_all()
+
+    def _gone(self, wire: Wire, reason: str) -> None:
+        with self._lock:
+            if wire is not self._wire:
+                return
+            conversation = self._conversation
+            reason = conversation.leave or reason
+            seek = False
+            if self._seeking:
+                self._broken = True
+                conversation.interrupted()
+            elif conversation.searchable:
+                self._seeking = seek = True
+                self._search.lost(time.monotonic(), self.broker, self.address, conversation.members)
+                conversation.interrupted()
+            else:
+                conversation.lost_because(reason)
+            self._lock.notify_all()
+        if seek:
+            self._seek(reason)  # the thread of the wire that is gone has nothing else to do
+
+    def _start_beat(self) -> None:
+        beat = self._conversation.beat
+        self._wire.beat(beat.tick_s if beat is not None else LOOK_S, self._tick)
+
+    def _tick(self) -> bool:
+        with self._lock:
+            self._conversation.look(time.monotonic())
+        return self._conversation.tick()
+
+    # ---- another broker
+
+    def _seek(self, reason: str) -> None:
+        conversation = self._conversation
+        while True:
+            with self._lock:
+                step = self._search.next(time.monotonic())
+                if step is None:
+                    conversation.lost_because(reason, self._search.tried)
+                else:
+                    self._lock.wait_for(lambda: conversation.failure is not None, step[0])
+                if conversation.failure is not None:
+                    self._seeking = False
+                    self._lock.notify_all()
+                    return
+            assert step is not None
+            if self._attempt(*step[1:]):
+                break
+        self._reconnecting.tell(self)
+
+    def _attempt(self, address: str, limit_s: float) -> bool:
+        """Try one broker. Returns whether it took over."""
+        conversation = self._conversation
+        limit_s = min(limit_s, self.timeout)
+        end = time.monotonic() + limit_s
+        try:
+            sock = socket.create_connection(split_host(address), limit_s)
+        except (OSError, ValueError):  # ValueError: a member's address is none
+            return False
+        with self._lock:
+            wire = self._wire = Wire(sock, self._received, self._gone, self._eased)
+            self._broken = False
+            self.address = address
+            wire.start()
+            conversation.begin(address)
+            self._await(lambda: conversation.online, end - time.monotonic())
+            if conversation.online and not self._broken:
+                self._start_beat()
+                self._await(lambda: conversation.whole, self.timeout)
+            if self._broken or not conversation.whole or conversation.failure is not None:
+                conversation.interrupted()
+                wire.abort()
+                return False
+            self._seeking = False
+            conversation.reconnects += 1
+            self._search.found(time.monotonic())
+            self._lock.notify_all()
+        return True
+
+    def _await(self, predicate: Callable[[], bool], timeout: float | None) -> None:
+        """Wait in the search, with the lock held, for `predicate` or the end of the attempt."""
+        failed = self._conversation
+        self._waiting += 1
+        try:
+            self._lock.wait_for(lambda: predicate() or self._broken or failed.failure is not None, timeout)
+        finally:
+            self._waiting -= 1
+
+    def _until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+        """Wait, with the lock held, until `predicate` holds.
+
+        Args:
+            timeout: seconds; None for ever; -1 the connection's own, whose end raises Timeout.
+
+        Returns:
+            False when `timeout` ended the wait.
+        """
+        if predicate():
+            return True
+        self._check_process()
+        if timeout != -1.0:
+            return self._wait(predicate, timeout)
+        conversation = self._conversation
+        answering = Answering(self.timeout, conversation.limit_s, time.monotonic())
+        while True:
+            greetings = conversation.greetings
+            if self._wait(predicate, answering.slice_s(time.monotonic())):
+                return True
+            # Brokers answer in time; while there is none, or one is new, that time does not run.
+            same = conversation.greetings == greetings and (conversation.online or not greetings)
+            answering.check(same, self.address, time.monotonic())
+
+    def _wait(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        self._waiting += 1
+        try:
+            return self._lock.wait_for(predicate, timeout)
+        finally:
+            self._waiting -= 1
+
+    def _until_moving(
+        self, link: SenderCore | ReceiverCore, predicate: Callable[[], bool], timeout: float | None
+    ) -> bool:
+        """Wait, with the lock held, until `predicate` holds; as long as things move in `link`.
+
+        Args:
+            timeout: seconds; None for as long as they do.
+
+        Returns:
+            False when `timeout` ended the wait.
+
+        Raises:
+            Unavailable: nothing has moved for the link's limit.
+        """
+        if predicate():
+            return True
+        self._check_process()
+        now = time.monotonic()
+        end = None if timeout is None else now + timeout
+        patience = link.patience
+        link.waiters += 1
+        try:
+            link.look(now)
+            expired = patience.expired
+            while True:
+                if self._wait(predicate, patience.slice_s(None if end is None else end - now)):
+                    return True
+                now = time.monotonic()
+                link.look(now)
+                if patience.expired != expired:
+                    raise link.stalled()
+                if end is not None and now >= end:
+                    return False
+        finally:
+            link.waiters -= 1
+
+    def _ask(self, ask: _Ask[T]) -> T:
+        conversation = self._conversation
+        with self._lock:
+            number = conversation.command(ask.name, ask.arguments)
+            try:
+                self._until(lambda: conversation.replied(number))
+                value = conversation.result(number)
+            finally:
+                conversation.forget(number)
+        return ask.pick(value)
+
+    # ---- the user's
+
+    def close(self) -> None:
+        """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
+        with self._lock:
+            if self._conversation.failure is None:
+                for link in self._conversation.links():
+                    link.flush()
+                self._conversation.closed = True
+                self._conversation.lost(ConnectionLost("this connection was closed: connect again"))
+            self._lock.notify_all()
+        self._wire.close()

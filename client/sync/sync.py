@@ -1,0 +1,460 @@
+"""The synchronous client: `connect` and what it gives. Threads may share a connection.
+
+The twin of `aio/aio.py`, on the same books. Calls run in the caller's thread under one lock per connection; a thread of
+the connection's own reads. Not to be carried over a fork: connect anew in the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Literal
+
+from ...protocol.wire.client_frames import AttachReceiver, AttachSender
+from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
+from ..addresses import resolve
+from ..aio.aio import _receiver_of
+from ..books.patience import SEND_TIMEOUT_S, checked, idle
+from ..books.receiver import ReceiverCore
+from ..books.reconnect import Reconnecting
+from ..books.sender import SenderCore
+from ..errors import Busy, ConnectionLost, Empty, Full, LinkClosed, MantaError, Timeout, Unavailable
+from ..management import _resolve, parse_address
+from ..message import Message
+from .driver import Driver
+
+
+def connect(
+    address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
+    reconnect_s: float = 30.0, heartbeat_ms: int = 500, on_reconnect: Callable[[Connection], None] | None = None,
+    send_timeout_s: float | None = SEND_TIMEOUT_S, rescue: bool = False,
+) -> Connection:  # fmt: skip
+    """Connect to a broker; use it as a context manager.
+
+    Args:
+        address: None (this Ray cluster's nearest broker), "local" (an embedded cluster for this program's life),
+            "host:port" (no Ray needed), or several of these, tried in turn.
+        token: what the cluster asks its clients for.
+        timeout: seconds to wait for the connection and for each answer (while there is a broker).
+        brokers: size of the embedded cluster, where this starts it: a program has one.
+        reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
+        heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
+        send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
+            more, gets Unavailable; None: for ever. A sender may have its own.
+        on_reconnect: called with the connection when another broker has taken over; in the connection's own thread, so
+            it must not wait for the connection.
+        rescue: only look (browse, ask), also at a broker that has lost the majority and serves nobody else. What is
+            seen may be old: the last completed messages may be missing, others' accepts as well. What consumers hold,
+            and can settle no more, is shown.
+
+    Raises:
+        NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
+    """
+    reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect, rescue)
+    checked(send_timeout_s)
+    addresses, token = resolve(address, token, brokers)
+    failure: MantaError | None = None
+    for one in addresses:
+        try:
+            return Connection(one, token, timeout, addresses, reconnecting, send_timeout_s)
+        except (ConnectionLost, Timeout, Unavailable, Busy) as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+class Connection(Driver):
+    """One connection to a broker, and to another member when that is lost: see `Driver` for its arguments."""
+
+    def session(self) -> Session:
+        """A new session; nothing is said to the broker before its first sender or receiver."""
+        return Session(self)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Session:
+    """Senders and receivers that are settled together."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._senders: list[Sender] = []
+        self._receivers: list[Receiver] = []
+
+    def sender(
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
+    ) -> Sender:
+        """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
+
+        Args:
+            capacity: most messages sent and not complete; `send` waits while there are so many.
+            send_timeout_s: as for `connect`, for this sender.
+            mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
+                that are refused; if not, it completes, and `sender.unroutable` counts it.
+
+        Raises:
+            NotFound: there is no such queue or exchange.
+        """
+        connection, conversation = self.connection, self.connection._conversation
+        limit_s = conversation.limit_s if send_timeout_s == "connection" else checked(send_timeout_s)
+        exchange, key = parse_address(address)
+        keyed = False
+        if mandatory:
+            conversation.check_mandatory()
+        if "/" not in address:
+            keyed = connection._ask(_resolve(address)) == "exchange"
+        if keyed:
+            exchange = address
+        with connection._lock:
+            handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key, 0, mandatory))
+            _attached(connection, handle)
+            sender = Sender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
+        self._senders.append(sender)
+        return sender
+
+    def receiver(
+        self,
+        queue: str,
+        capacity: int = 1000,
+        mode: str = "consume",
+        accept: bool = True,
+        window: Literal["unfetched", "unaccepted"] = "unfetched",
+        timeout: float | None = None,
+    ) -> Receiver:
+        """Open a receiver.
+
+        Args:
+            capacity: messages the broker may send ahead; 0 fetches each on demand.
+            mode: "consume", or "browse" to look without taking.
+            accept: False: messages are gone when they are sent to us, nothing is settled.
+            window: what the capacity bounds: "unfetched", messages that are here and not fetched; or "unaccepted",
+                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to whoever
+                holds so many: `fetch` and `get` say Empty, and why, until some are accepted, released or rejected.
+                Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
+            timeout: iterating ends when nothing came for so many seconds; None: not before the receiver is closed.
+
+        Raises:
+            NotFound: there is no such queue.
+            Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0.
+        """
+        idle_s = idle(timeout)
+        connection, conversation = self.connection, self.connection._conversation
+        with connection._lock:
+            handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
+            _attached(connection, handle)
+            settles = accept and mode == "consume"
+            core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)
+        receiver = Receiver(connection, core, idle_s)
+        self._receivers.append(receiver)
+        return receiver
+
+    def browse(self, queue: str, capacity: int = 1000) -> Generator[Message]:
+        """Look at all messages of a queue, in order, without taking any: ``for message in session.browse("q")``.
+
+        It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
+        what is sent meanwhile as well. What consumers hold is not shown, unless the connection is for rescue.
+
+        Raises:
+            NotFound: there is no such queue.
+            Deleted, ConnectionLost: the queue, or the connection, has ended. Timeout: as `get`.
+        """
+        receiver = self.receiver(queue, capacity, "browse")
+        try:
+            with receiver:
+                while True:
+                    try:
+                        message = receiver.get()
+                    except Empty:
+                        return
+                    yield message
+        finally:
+            self._receivers.remove(receiver)
+
+    def acknowledge(self, message: Message | None = None) -> None:
+        """Accept a message, or all that were fetched and not settled. Complete after `sync`."""
+        with self.connection._lock:
+            if message is not None:
+                _receiver_of(message).settle(ACCEPT, message)
+                return
+            for receiver in self._receivers:
+                for each in list(receiver._core.unsettled.values()):
+                    receiver._core.settle(ACCEPT, each)
+
+    def release(self, message: Message) -> None:
+        """Give a message back to its place in the queue, flagged redelivered.
+
+        A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
+        taken it first. With a window, what was sent ahead already comes before it.
+        """
+        with self.connection._lock:
+            _receiver_of(message).settle(RELEASE, message)
+
+    def reject(self, message: Message) -> None:
+        """Refuse a message: to the queue's alternate exchange, or discarded."""
+        with self.connection._lock:
+            _receiver_of(message).settle(REJECT, message)
+
+    @property
+    def lost(self) -> list[tuple[str, int]]:
+        """(queue, position) of settlements that came too late: the messages were not ours any more. After a reconnect
+        also of those on their way when the broker was lost: such a message may come again, flagged."""
+        return [(r._core.queue, position) for r in self._receivers for position in r._core.lost]
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent and settled is complete. Raises as theirs do."""
+        for sender in self._senders:
+            sender.sync(timeout)
+        connection = self.connection
+        for receiver in self._receivers:
+            receiver.sync(timeout)
+        with connection._lock:
+            connection._conversation.check()
+
+    def close(self) -> None:
+        """Sync, then close all senders and receivers. Where the connection was closed there is nothing to do."""
+        if self.connection._conversation.closed:
+            return
+        self.sync(self.connection.timeout)
+        for link in (*self._senders, *self._receivers):
+            link.close()
+
+
+def _attached(connection: Connection, handle: int) -> None:
+    conversation = connection._conversation
+    try:
+        connection._until(lambda: conversation.attached(handle))
+    except BaseException:
+        conversation.abandon(handle)
+        raise
+
+
+class Sender:
+    """Sends to one address; made by `session.sender`."""
+
+    def __init__(self, connection: Connection, core: SenderCore) -> None:
+        self._core = core
+        self._connection = connection
+        self._lock = connection._lock
+        self._put = core.put
+
+    @property
+    def unsettled(self) -> int:
+        """Messages sent and not complete."""
+        return self._core.unsettled
+
+    @property
+    def unroutable(self) -> int:
+        """Messages complete that went to no queue, since none was bound where they were sent."""
+        return self._core.unroutable
+
+    def send(self, message: Message | bytes | str, timeout: float | None = None) -> None:
+        """Send one message; waits only while capacity is used up.
+
+        Raises:
+            TooLarge, Invalid: this message cannot be sent.
+            Full: capacity was used up for `timeout` seconds.
+            NotFound, Unroutable, ...: earlier messages were refused (`error.numbers` are their ranges); it goes on.
+            Unavailable: nothing has completed for the sender's time-out; this message was not taken.
+            LinkClosed, Deleted, ConnectionLost: the sender has ended (a NotFound as well: its exchange is gone).
+        """
+        core = self._core
+        with self._lock:
+            if core.failure is not None or core.failures:
+                core.check()
+            connection = self._connection
+            end = None if timeout is None else time.monotonic() + timeout
+            while core.unsettled >= core.capacity or connection._pressed():
+                core.flush()
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
+                    raise Full(f"{core.why_full()} (after {timeout} s)")
+                core.check()
+            self._put(message)
+
+    def send_nowait(self, message: Message | bytes | str) -> None:
+        """Send without waiting. Raises Full when capacity is used up, and as `send`."""
+        self.send(message, timeout=0)
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything sent is complete, `timeout` seconds at most (None: as long as something completes).
+
+        Raises:
+            Timeout: not everything is complete in time; it may still complete.
+            Unavailable: nothing has completed for the sender's time-out; it may still complete, and `sync` waits again.
+            NotFound, ...: as `send`.
+        """
+        core = self._core
+        with self._lock:
+            core.flush()
+            mark = core.sent
+            if not self._connection._until_moving(core, lambda: core.settled(mark), timeout):
+                raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
+            core.check()
+
+    def close(self) -> None:
+        """Wait for what was sent, then end the sender, also when that raises (as `sync`)."""
+        core = self._core
+        try:
+            if core.failure is None:
+                if core.hopeless:
+                    raise core.stalled()
+                self.sync()
+        finally:
+            _detach(self._connection, core.handle)
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            self.close()
+
+
+class Receiver:
+    """Receives from one queue; made by `session.receiver`.
+
+    Iterating it fetches: it ends when nothing came for the receiver's `timeout`, and, without an error, when the
+    receiver, its session or its connection is closed here; whatever else ends the receiver is raised, as by `fetch`.
+    What is iterated is to be settled as what is fetched.
+    """
+
+    def __init__(self, connection: Connection, core: ReceiverCore, idle_s: float | None = None) -> None:
+        self._core = core
+        self._idle_s = idle_s
+        self._closed = False
+        self._connection = connection
+        self._lock = connection._lock
+
+    @property
+    def available(self) -> int:
+        """Messages that are here already."""
+        return self._core.available
+
+    def fetch_nowait(self) -> Message:
+        """The next message that is here. Raises Empty when none is; LinkClosed, ConnectionLost."""
+        with self._lock:
+            return self._taken("no message is here yet: fetch with a timeout, or get() to ask the cluster")
+
+    def fetch(self, timeout: float | None = None) -> Message:
+        """The next message; waits `timeout` seconds, None for ever.
+
+        Raises:
+            Empty: none came in time.
+            LinkClosed, Deleted, ConnectionLost: the receiver has ended.
+        """
+        core = self._core
+        with self._lock:
+            message = core.fetch()
+            if message is not None:
+                return message
+            core.check()
+            core.ask(1)
+            try:
+                if not self._connection._until(core.ready, timeout) and core.capacity == 0 and core.credit:
+                    self._drain(True)  # take the asking back; what was on its way still counts
+                return self._taken(f"no message came in {timeout} s{core.full}")
+            finally:
+                core.unask(1)
+
+    def get(self, timeout: float | None = 0) -> Message:
+        """The next message, or the certainty that the queue has none for us: Empty is the cluster's word. Whatever was
+        complete before the call, at any broker, is found.
+
+        Raises:
+            Empty: the queue had nothing available, and nothing came within `timeout` seconds after that.
+            Timeout: there is no word within the connection's `timeout`, since no majority is there, say.
+        """
+        messages = self.get_batch(1)
+        if messages:
+            return messages[0]
+        if timeout == 0:
+            raise Empty(f"the queue has no message available{self._core.full}")
+        return self.fetch(timeout)
+
+    def get_batch(self, count: int) -> list[Message]:
+        """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
+        before the call is found; Timeout as `get`. A full window (`window="unaccepted"`) ends it as well."""
+        core = self._core
+        messages: list[Message] = []
+        with self._lock:
+            core.ask(count, now=False)
+            try:
+                while True:
+                    while len(messages) < count and (message := core.fetch()) is not None:
+                        messages.append(message)
+                        core.unask(1)
+                    if len(messages) == count:
+                        return messages
+                    core.check()
+                    before = core.received
+                    self._drain()
+                    if not core.available and core.received == before:
+                        core.check()
+                        return messages
+            finally:
+                core.unask(count - len(messages))
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until all that was settled is complete. Raises Timeout, Unavailable, ConnectionLost."""
+        core = self._core
+        with self._lock:
+            core.flush()
+            if not self._connection._until_moving(core, core.settled, timeout):
+                raise Timeout("settlements are not complete in time; they may still complete")
+
+    def _drain(self, giving_up: bool = False) -> None:
+        core = self._core
+        mark = core.drain(sure=not giving_up)
+        # Whoever gives up need not wait for another broker: the credit went with the old one.
+        self._connection._until(
+            lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
+        )
+
+    def _taken(self, empty: str) -> Message:
+        message = self._core.fetch()
+        if message is None:
+            self._core.check()
+            raise Empty(empty)
+        return message
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            try:
+                message = self.fetch(self._idle_s)
+            except Empty:
+                return
+            except (LinkClosed, ConnectionLost):
+                if self._closed or self._connection._conversation.closed:
+                    return
+                raise
+            yield message
+
+    def close(self) -> None:
+        """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
+        self._closed = True
+        with self._lock:
+            self._core.flush()
+        _detach(self._connection, self._core.handle)
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ConnectionLost):
+            self.close()
+
+
+def _detach(connection: Connection, handle: int) -> None:
+    conversation = connection._conversation
+    with connection._lock:
+        conversation.detach(handle)
+        connection._until(lambda: conversation.detached(handle))

@@ -1,0 +1,167 @@
+"""A broker's part in deleting queues on a condition: that nobody uses them (`if_unused`), that they are empty.
+
+First the queue is condemned (`wiring/uses.py`): that decides in the order of the cluster stream whether it is used, and
+is complete when every broker that serves knows it. From there on what is sent to the queue completes nowhere, so a look
+behind it, in the order of the queue's own stream, finds all that is complete. Then the queue is deleted, or it stays,
+and who was kept waiting hears which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from ..wire.events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
+from ..wire.log_frames import Heartbeat
+from ..wiring.wiring import Outcome, QueueDefinition
+
+if TYPE_CHECKING:
+    from .machine import BrokerMachine
+
+Answer = Callable[..., Any]
+Asked = Callable[[dict[str, Any]], None]
+Look = Callable[[QueueDefinition, Asked], None]
+"""Ask the queue's replica for its report, in order; an "error" is in its place when it does not answer in time.
+Raises PeerError: there is none."""
+WAY_OUT = "the queue stays: ask again, or delete it without if_unused and if_empty"
+
+
+class Deletions:
+    """Of one broker.
+
+    Attributes:
+        since_ms: id of a queue that is condemned, by whomever -> when this broker heard of it.
+    """
+
+    def __init__(self, broker: BrokerMachine, look: Look) -> None:
+        self._broker = broker
+        self._look = look
+        self._numbers = count(1)
+        self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> what waits for another's deletion of it
+        self._older: list[str] = []  # members that speak an older minor version
+        self.since_ms: dict[str, int] = {}
+
+    def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
+        broker = self._broker
+        number = next(self._numbers)
+        if self._older:
+            answer(None, UNAVAILABLE, self._upgrade(queue))
+            return
+        if not broker.wiring.uses.whole:
+            broker.wiring_request(
+                Recount(),
+                lambda outcome: (
+                    answer(None, outcome.code, outcome.text)
+                    if outcome.code
+                    else self.ask(queue, if_unused, if_empty, answer)
+                ),
+            )
+            return
+
+        def condemned(outcome: Outcome) -> None:
+            if outcome.code == BUSY:
+                self._again(queue, lambda: self.ask(queue, if_unused, if_empty, answer))
+            elif outcome.code == NOT_FOUND:
+                answer(None, outcome.code, outcome.text)
+            elif outcome.code:
+                keep(outcome.code, outcome.text)
+            elif not if_empty:
+                delete()
+            else:
+                try:
+                    self._look(queue, looked)
+                except PeerError as error:
+                    keep(error.code, error.text)
+
+        def looked(report: dict[str, Any]) -> None:
+            if broker.wiring.by_id(queue.id) is None:
+                answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
+            elif "error" in report:
+                keep(report.get("code", UNAVAILABLE), f"{report['error']}; {WAY_OUT}")
+            elif "messages" not in report:
+                keep(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more; {WAY_OUT}")
+            elif report["messages"] or report["dying"]:
+                keep(NOT_EMPTY, f"queue {queue.name!r} has messages: purge it or delete without if_empty")
+            else:
+                delete()
+
+        def delete() -> None:
+            if self._older:  # one has come since
+                keep(UNAVAILABLE, self._upgrade(queue))
+                return
+            event = DeleteQueue(queue.name, broker.broker, broker.inc, number)
+            broker.wiring_request(
+                event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text)
+            )
+
+        def keep(code: str, text: str) -> None:
+            """Also where it is not condemned: another program may see that otherwise."""
+            lift = Lift(queue.id, broker.broker, broker.inc, number)
+            broker.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
+
+        broker.wiring_request(Condemn(queue.id, broker.broker, broker.inc, number, if_unused, if_empty), condemned)
+
+    # ---- members of an older version
+
+    def heard(self, leader: str, beat: Heartbeat) -> None:
+        """Who does not know what is ordered here. The first beat of a term comes before it is answered."""
+        if beat.older is None:
+            self._older = [leader]
+        elif beat.older or beat.number > 1:
+            self._older = beat.older
+
+    def _upgrade(self, queue: QueueDefinition) -> str:
+        return (
+            f"{', '.join(self._older)} must be upgraded first: it does not know of conditions that hold at every "
+            f"member; queue {queue.name!r} stays, delete it without if_unused and if_empty"
+        )
+
+    # ---- what waits
+
+    def _again(self, queue: QueueDefinition, ask: Callable[[], None]) -> None:
+        self._later.setdefault(queue.id, []).append(ask)
+        self._go_on()  # perhaps it has been decided meanwhile
+
+    def condemned(self) -> None:
+        """Something is."""
+        self._note()
+        self._broker.transfers.hold()
+
+    def restored(self) -> None:
+        """The wiring is another, in which other queues may be condemned."""
+        self.condemned()
+        self.resolved()
+
+    def resolved(self) -> None:
+        """What was condemned may not be any more; who waits for what comes of it may go on."""
+        self._note()
+        self._broker.transfers.resolved()
+        self._broker.consumers.resumed()
+        self._go_on()
+
+    def _note(self) -> None:
+        ids, now_ms = self._broker.wiring.uses.condemned, self._broker.now_ms
+        self.since_ms = {id: self.since_ms.get(id, now_ms) for id in ids}
+
+    def _go_on(self) -> None:
+        for id in [id for id in self._later if id not in self._broker.wiring.uses.condemned]:
+            for ask in self._later.pop(id):
+                ask()
+
+    def report(self) -> dict[str, Any]:
+        """`condemned`: what waits for a decision, by whom it is asked for, on which conditions, and for how long."""
+        found = self._broker.wiring.uses.condemned
+        return {
+            "condemned": [
+                {
+                    "queue": id.rpartition("#")[0],
+                    "by": stands.broker,
+                    "if_unused": stands.if_unused,
+                    "if_empty": stands.if_empty,
+                    "for_ms": self._broker.now_ms - self.since_ms.get(id, self._broker.now_ms),
+                }
+                for id, stands in found.items()
+            ]
+        }

@@ -1,0 +1,393 @@
+"""The event table: what was committed, as rows that a query engine can read.
+
+One row is one run of consecutive messages in one committed event, so a batch of a thousand messages costs as many rows
+as a batch of one. What only a broker knows (connections, credit, flow control) joins as *observed* rows.
+
+Types are signed and never null (0, "" and False stand for "none"), since that is what survives every reader: Arrow,
+Parquet, pandas, Spark. Columns are only ever added, at the end, with such a default; then `SCHEMA_VERSION` rises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..errors import LocalError
+from ..queue.state import Applied
+from ..ranges import pairs, runs
+from ..wire.events import (
+    CLUSTER,
+    Accept,
+    Acquire,
+    AnyEvent,
+    Bind,
+    Buried,
+    Condemn,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Enqueue,
+    Entry,
+    Event,
+    Evict,
+    Expire,
+    FlowControl,
+    InUse,
+    Lift,
+    Lost,
+    Member,
+    Own,
+    Purge,
+    Recount,
+    Reject,
+    Rejoin,
+    Release,
+    Start,
+    Supervise,
+    Unbind,
+)
+
+SCHEMA_VERSION = 2
+TAP_NAME = "manta/events"
+"""Name of the Ray actor that keeps the newest rows: its method `tail()` answers a `Tail`."""
+
+
+class Row(NamedTuple):
+    """One row. Order of the table: `row`; order of what happened in one queue: `seq`, then `part`. Across queues `seq`
+    is the order, too, but when a sequencer has taken over: it learns of the streams one by one, and may repeat a `seq`.
+
+    Attributes:
+        row: the row's place in the table, from 1, without gaps; the writer fills it in.
+        term: counter of the sequencer's ballot.
+        seq: place of the committed event in the cluster's total order; of an observed row, the last its broker knew.
+        part: which row of that event, from 0; of an observed row -1.
+        time_us: Unix time in microseconds when the replica that told of it applied it (or the broker saw it happen).
+        kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
+        queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges.
+        broker: who did it; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
+            whom it befell.
+        client: client and sender of an enqueue; client of an observed row.
+        inc: incarnation of `broker`.
+        position_first, position_last: the run, inclusive; 0 and 0 when the row is about no message.
+        count: how many messages: position_last - position_first + 1, or 0.
+        bytes: size of the run's encoded messages, of "enqueue" only.
+        grant: of the consume lock, of "acquire", "own" and "hand_over".
+        acquisition: of "acquire", "accept", "release", "reject".
+        number_first, number_last: the client's numbers of the run's first and last message ("enqueue"); they rise with
+            the positions, and those in between may have gone to other queues.
+        value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
+            "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
+            uid; "expire": the time in ms it went by; "purge": how many were asked for (0: all); "lost": 1 when
+            an operator said so; "credit_stall",
+            "flow_off", "hand_over": how long it took, in microseconds; "redelivery": the delivery count; "dropped": how
+            many events are missing here.
+        effective: False when it changed nothing: an acquire without the grant, a settle of what was not held.
+        detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
+            definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
+            "address": "host:port" for clients.
+    """
+
+    row: int = 0
+    term: int = 0
+    seq: int = 0
+    part: int = 0
+    time_us: int = 0
+    kind: str = ""
+    queue: str = ""
+    broker: str = ""
+    client: str = ""
+    inc: int = 0
+    position_first: int = 0
+    position_last: int = 0
+    count: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
+    bytes: int = 0
+    grant: int = 0
+    acquisition: int = 0
+    number_first: int = 0
+    value: int = 0
+    effective: bool = True
+    detail: str = ""
+    number_last: int = 0
+
+
+TYPES: dict[str, str] = {
+    name: {int: "int64", str: "string", bool: "bool"}[type(default)] for name, default in Row._field_defaults.items()
+} | {"part": "int32"}
+"""Column name to type, in order: "int64", "int32", "string" or "bool"."""
+
+LOG_KINDS = (
+    "start", "enqueue", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter", "evict",
+    "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
+    "cluster_flow_on", "cluster_flow_off", "lost",
+)  # fmt: skip
+OBSERVED_KINDS = (
+    "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
+)  # fmt: skip
+"""What no committed event says: connections, time without credit (on its end), flow control, a message given to a
+consumer again, the consume lock's way from one broker to another (on its end); what the table itself lacks; where
+clients are told that a broker is, which is somewhere else after it has moved."""
+
+
+def check_kinds(kinds: Iterable[str]) -> None:
+    """Raises:
+    LocalError: one of them is no kind of event.
+    """
+    known = (*LOG_KINDS, *OBSERVED_KINDS)
+    for kind in kinds:
+        if kind not in known:
+            raise LocalError(f"there is no kind of event {kind!r}: known are {', '.join(sorted(known))}")
+
+
+class Tail(NamedTuple):
+    """The newest rows, as their keeper has them at one moment.
+
+    Every row before `row_first` is in the parts in `directory`; what is in `blocks` may be there too.
+
+    Attributes:
+        directory: where the parts are, "" when nothing is written.
+        row_first, row_last: the rows in `blocks`; none when row_last < row_first.
+        blocks: Arrow IPC streams, oldest first: bytes, or references to bytes in Ray's object store.
+    """
+
+    directory: str
+    row_first: int
+    row_last: int
+    blocks: list[Any]
+
+
+def observed(kind: str, time_us: int, broker: str, term: int, seq: int, **fields: Any) -> Row:
+    """A row that a broker saw for itself.
+
+    Args:
+        kind: one of `OBSERVED_KINDS`.
+        time_us: when, Unix microseconds.
+        term, seq: the last committed event the broker had applied.
+        fields: other fields of `Row`.
+
+    Raises:
+        LocalError: unknown kind.
+    """
+    if kind not in OBSERVED_KINDS:
+        raise LocalError(f"a broker observes {', '.join(OBSERVED_KINDS)}, not {kind!r}")
+    return Row(term=term, seq=seq, part=-1, time_us=time_us, kind=kind, broker=broker, **fields)
+
+
+def rows(
+    stream: str, entry: Entry, event: AnyEvent, done: Applied, time_us: int, queue: str = "", alternate: str = ""
+) -> list[Row]:
+    """The rows of one committed event.
+
+    Args:
+        stream: a queue's id, or `CLUSTER`.
+        entry: where it is in the log.
+        event: what `entry.event` decodes to.
+        done: what it did, as the queue's state says (`Applied()` in the cluster's stream, effective or not).
+        time_us: Unix microseconds when it was seen committed.
+        queue: of "declare_queue" and "delete_queue": the queue's id, when known.
+        alternate: the queue's alternate exchange; rejected messages go there and are gone when "dead_letter" says so.
+    """
+    rule = _RULES.get(type(event))
+    if rule is None:
+        return []
+    base = Row(
+        term=entry.ballot[0], seq=entry.seq, time_us=time_us, effective=done.effective,
+        queue="" if stream == CLUSTER else stream,
+    )  # fmt: skip
+    if queue:
+        base = base._replace(queue=queue)
+    if alternate and type(event) is Reject:
+        base = base._replace(value=1, detail=alternate)
+    return [row._replace(part=part) if part else row for part, row in enumerate(rule(base, event, done))]
+
+
+# ---- one rule per kind
+
+
+def _run(base: Row, first: int, last: int, **fields: Any) -> Row:
+    return base._replace(position_first=first, position_last=last, count=last - first + 1, **fields)
+
+
+def _start(base: Row, event: Start, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="start", term=event.ballot[0], value=event.ballot[1])
+
+
+def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
+    base = base._replace(kind="enqueue", client=event.client)
+    if not done.positions:
+        yield base._replace(effective=False, number_first=event.numbers[0] if event.numbers else 0)
+        return
+    first, last = done.positions[0]
+    low, high = fresh_numbers(event, last - first + 1)
+    blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
+    yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+
+
+def fresh_numbers(event: Enqueue, count: int) -> tuple[int, int]:
+    """The first and last of the client's numbers that are new; of a partly repeated enqueue those are the last `count`,
+    since numbers rise. (0, 0) when there is no client."""
+    numbers = event.numbers
+    if not event.client or not numbers:
+        return 0, 0
+    repeated = len(event.blobs) - count
+    if repeated > 0:
+        for low, high in pairs(numbers):
+            if repeated <= high - low:
+                return low + repeated, numbers[-1]
+            repeated -= high - low + 1
+    return numbers[0], numbers[-1]
+
+
+def _acquire(base: Row, event: Acquire, done: Applied) -> Iterator[Row]:
+    base = base._replace(
+        kind="acquire", broker=event.broker, inc=event.inc, grant=event.grant, value=int(event.accepted)
+    )
+    if not done.effective:
+        for acquisition, first, last in runs(event.runs):
+            yield _run(base, first, last, acquisition=acquisition)
+        return
+    taken = done.positions
+    at = 0
+    for acquisition, first, last in runs(event.runs):
+        while at < len(taken) and first <= taken[at][0] and taken[at][1] <= last:
+            yield _run(base, *taken[at], acquisition=acquisition)
+            at += 1
+
+
+_SETTLES: dict[type[Event], str] = {Accept: "accept", Release: "release", Reject: "reject"}
+
+
+def _settle(base: Row, event: Accept | Release | Reject, done: Applied) -> Iterator[Row]:
+    base = base._replace(kind=_SETTLES[type(event)], broker=event.broker, inc=event.inc)
+    if isinstance(event, Release):
+        base = base._replace(value=int(event.redelivered))
+    held = list(done.positions)
+    lost = list(runs(done.lost))
+    held.reverse()
+    lost.reverse()
+    for acquisition, first, last in runs(event.runs):
+        # Each run was settled whole, lost whole, or in parts: in that order, since whole runs leave no doubt.
+        if lost and lost[-1] == (acquisition, first, last):
+            lost.pop()
+            yield _run(base, first, last, acquisition=acquisition, effective=False)
+            continue
+        left = last - first + 1
+        while left > 0 and held and first <= held[-1][0] and held[-1][1] <= last:
+            a, b = held.pop()
+            left -= b - a + 1
+            yield _run(base, a, b, acquisition=acquisition)
+        while left > 0 and lost and lost[-1][0] == acquisition and first <= lost[-1][1] and lost[-1][2] <= last:
+            _, a, b = lost.pop()
+            left -= b - a + 1
+            yield _run(base, a, b, acquisition=acquisition, effective=False)
+
+
+def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="own", broker=event.broker, grant=event.grant, detail=event.by)
+
+
+def _expire(base: Row, event: Expire, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="expire", value=event.now_ms), done)
+
+
+def _purge(base: Row, event: Purge, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="purge", value=event.count), done)
+
+
+def _buried(base: Row, event: Buried, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="dead_letter"), done)
+
+
+def _evict(base: Row, event: Evict, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="evict", broker=event.broker, inc=event.inc, value=1), done)
+
+
+def _rejoin(base: Row, event: Rejoin, done: Applied) -> Iterator[Row]:
+    """Older incarnations are out with it; those rows come first, so that an eviction's first is always its part 0."""
+    if base.queue and done.effective:
+        yield from _gone(base._replace(kind="evict", broker=event.voter, inc=event.inc - 1, value=1), done)
+    yield base._replace(kind="rejoin", broker=event.voter, inc=event.inc, effective=True)
+
+
+def _gone(base: Row, done: Applied) -> Iterator[Row]:
+    """One row per run (neighbours as one), or one that tells that it happened."""
+    if not done.positions:
+        yield base
+        return
+    first, last = done.positions[0]
+    for a, b in done.positions[1:]:
+        if a == last + 1:
+            last = b
+        else:
+            yield _run(base, first, last)
+            first, last = a, b
+    yield _run(base, first, last)
+
+
+def _declare_queue(base: Row, event: DeclareQueue, done: Applied) -> Iterator[Row]:
+    text = _json(durable=event.durable, alternate=event.alternate, arguments=event.arguments)
+    yield base._replace(kind="declare_queue", queue=base.queue or event.name, detail=text)
+
+
+def _delete_queue(base: Row, event: DeleteQueue, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="delete_queue", queue=base.queue or event.name)
+
+
+def _lost(base: Row, event: Lost, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="lost", queue=event.queue, value=int(event.asked))
+
+
+def _declare_exchange(base: Row, event: DeclareExchange, done: Applied) -> Iterator[Row]:
+    text = _json(type=event.type, durable=event.durable, alternate=event.alternate, arguments=event.arguments)
+    yield base._replace(kind="declare_exchange", queue=event.name, detail=text)
+
+
+def _delete_exchange(base: Row, event: DeleteExchange, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="delete_exchange", queue=event.name)
+
+
+def _bind(base: Row, event: Bind | Unbind, done: Applied) -> Iterator[Row]:
+    kind = "bind" if isinstance(event, Bind) else "unbind"
+    yield base._replace(kind=kind, queue=base.queue or event.queue, detail=f"{event.exchange}/{event.key}")
+
+
+def _member(base: Row, event: Member, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="join" if event.present else "leave", broker=event.broker, inc=event.inc)
+
+
+def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]:
+    kind = "cluster_flow_on" if event.on else "cluster_flow_off"
+    yield base._replace(kind=kind, broker=event.member, detail=event.reason)
+
+
+def _in_use(base: Row, event: InUse, done: Applied) -> Iterator[Row]:
+    kind = "in_use" if event.on else "not_in_use"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc)
+
+
+def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:
+    kind = "condemn" if isinstance(event, Condemn) else "lift"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, value=event.number)
+
+
+def _recount(base: Row, event: Recount, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="recount")
+
+
+def _supervise(base: Row, event: Supervise, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="supervise", inc=event.number, detail=event.name)
+
+
+def _json(**fields: Any) -> str:
+    return json.dumps(fields, sort_keys=True, default=repr)
+
+
+_RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
+    Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
+    Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
+    DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
+    Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
+    Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn,
+    Recount: _recount,
+}  # fmt: skip

@@ -1,0 +1,203 @@
+"""Facts about what was committed, kept by whoever applies it until the tap has them safe.
+
+Every keeper of a stream notes the same facts under the same indexes, so the tap may ask any of them, and another one
+when that dies. It costs its process little: a fact is some sixty bytes for an event, however many messages it is of;
+they leave in batches that nobody waits for; and of facts that the tap does not take only the newest are kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ..machine import EVENTS, Effect, Send
+from ..wire.capture_frames import Facts, FactsKept, FactsOffered, FactsWanted
+
+KEEP_FACTS = 50_000
+"""So many a process keeps at most; beyond, the oldest go."""
+WINDOW_FACTS = 8192
+"""So many of a stream may be on their way to the tap."""
+GATHER_FACTS = 256
+GATHER_MS = 20
+"""Facts leave when so many have gathered, or after this time."""
+CLOSED_KEPT = 1000
+
+
+class FactBuffer:
+    """The facts of one stream.
+
+    Attributes:
+        base, end: it has the facts behind the first up to the second.
+        told: up to where the tap was told; -1: somebody else tells it.
+        seen: up to where the tap has taken it.
+        near: as the tap knows it.
+        term, seq: of the last event that was noted.
+        bytes: of the queue, when that was noted.
+        closed: the stream is over here; the journal ends when the tap has the rest.
+    """
+
+    __slots__ = ("alternate", "base", "bytes", "closed", "end", "facts", "near", "seen", "seq", "term", "told")
+
+    def __init__(self, base: int, alternate: str = "") -> None:
+        self.base = self.end = base
+        self.alternate = alternate
+        self.facts: deque[bytes] = deque()
+        self.told = -1
+        self.seen = 0
+        self.near = False
+        self.term = 0
+        self.seq = 0
+        self.bytes = 0
+        self.closed = False
+
+
+class Reporter:
+    """All journals of a process, and its side of the talk with the tap.
+
+    Attributes:
+        dropped: how many facts were forgotten that the tap had not got.
+    """
+
+    def __init__(self) -> None:
+        self.journals: dict[str, FactBuffer] = {}
+        self.dropped = 0
+        self.effects: list[Effect] = []
+        self._up = False
+        self._kept = 0
+        self._gathered = 0
+        self._due_ms = 0
+        self._news: dict[str, FactBuffer] = {}  # streams we tell, with facts that were not told
+
+    # ---- noting
+
+    def open(self, stream: str, base: int, alternate: str = "") -> FactBuffer:
+        """Begin a stream's journal behind `base`; anew, if there is one."""
+        old = self.journals.pop(stream, None)
+        if old is not None:
+            self._kept -= len(old.facts)
+        journal = self.journals[stream] = FactBuffer(base, alternate)
+        self._offer(stream, journal)
+        return journal
+
+    def note(self, stream: str, journal: FactBuffer, fact: bytes) -> None:
+        """The next fact of a stream."""
+        journal.facts.append(fact)
+        journal.end += 1
+        self._kept += 1
+        if self._kept > KEEP_FACTS:
+            self._drop(journal)
+        if journal.told >= 0:
+            self._gathered += 1
+            self._news[stream] = journal
+
+    def _drop(self, journal: FactBuffer) -> None:
+        """Too much is kept: the oldest of the stream which has just grown go."""
+        while self._kept > KEEP_FACTS and journal.facts:
+            journal.facts.popleft()
+            journal.base += 1
+            self._kept -= 1
+            self.dropped += journal.base > journal.seen
+
+    def near(self, stream: str, journal: FactBuffer, near: bool) -> None:
+        journal.near = near
+        self._offer(stream, journal)
+
+    def close(self, stream: str) -> None:
+        """The stream is over here."""
+        journal = self.journals.get(stream)
+        if journal is not None:
+            journal.closed = True
+            closed = [name for name, one in self.journals.items() if one.closed]
+            if not journal.facts:
+                self._end(stream)
+            elif len(closed) > CLOSED_KEPT:
+                self._end(closed[0])
+
+    def _end(self, stream: str) -> None:
+        self._kept -= len(self.journals.pop(stream).facts)
+        self._news.pop(stream, None)
+
+    # ---- the tap
+
+    def up(self) -> None:
+        """There is a tap: it may be another one than before."""
+        self._up = True
+        self._news.clear()
+        for stream, journal in self.journals.items():
+            journal.told = -1
+            self._offer(stream, journal)
+
+    def down(self) -> None:
+        self._up = False
+        self._news.clear()
+        for journal in self.journals.values():
+            journal.told = -1
+
+    def _offer(self, stream: str, journal: FactBuffer) -> None:
+        if self._up:
+            self.effects.append(Send(EVENTS, FactsOffered(stream, journal.base, journal.near)))
+
+    def heard(self, frame: object) -> None:
+        """The tap has said something."""
+        if isinstance(frame, FactsWanted):
+            journal = self.journals.get(frame.stream)
+            if journal is None:
+                return
+            journal.told = frame.after
+            if frame.after >= 0:
+                journal.seen = frame.after
+                self._news[frame.stream] = journal
+        elif isinstance(frame, FactsKept):
+            for stream, index in frame.seen.items():
+                journal = self.journals.get(stream)
+                if journal is not None and index > journal.seen:
+                    journal.seen = index
+                    if journal.told >= 0 and journal.told < journal.end:
+                        self._news[stream] = journal
+            for stream, index in frame.kept.items():
+                self._forget(stream, index)
+
+    def _forget(self, stream: str, index: int) -> None:
+        journal = self.journals.get(stream)
+        if journal is None:
+            return
+        while journal.base < index and journal.facts:
+            journal.facts.popleft()
+            journal.base += 1
+            self._kept -= 1
+        if journal.closed and not journal.facts:
+            self._end(stream)
+
+    def flush(self, now_ms: int) -> int:
+        """Tell what has gathered, if it is time; returns when to come again, 0 for no need."""
+        if not self._news:
+            return 0
+        if not self._due_ms:
+            self._due_ms = now_ms + GATHER_MS
+        if self._gathered < GATHER_FACTS and now_ms < self._due_ms:
+            return self._due_ms
+        self._due_ms = self._gathered = 0
+        news, self._news = self._news, {}
+        for stream, journal in news.items():
+            first = max(journal.told, journal.base) + 1
+            last = min(journal.end, max(journal.seen, journal.base) + WINDOW_FACTS)
+            if last >= first:
+                facts = list(journal.facts) if len(journal.facts) == last - first + 1 else _slice(journal, first, last)
+                self.effects.append(Send(EVENTS, Facts(stream, first, facts, journal.alternate)))
+                journal.told = last
+        return 0
+
+    def take(self) -> list[Effect]:
+        effects, self.effects = self.effects, []
+        return effects
+
+    def report(self) -> dict[str, object]:
+        return {"facts": self._kept, "facts_dropped": self.dropped}
+
+
+def _slice(journal: FactBuffer, first: int, last: int) -> list[bytes]:
+    """Facts `first` to `last`; mostly those at the end, which is where a deque is quick."""
+    facts, found = journal.facts, []
+    for index in range(last - journal.base - 1, first - journal.base - 2, -1):
+        found.append(facts[index])
+    found.reverse()
+    return found

@@ -1,0 +1,255 @@
+"""The tap: asks who keeps a stream to tell it, and makes rows of what is told, each index once.
+
+A stream's indexes have no gaps and mean the same at each of its keepers, under every sequencer. So which row is next is
+a matter of counting: what came before is passed over, and what is left out is a gap that is written down as a
+"dropped" row. One keeper of each stream is asked at a time, another one when it goes.
+
+What the machine has made lies in `rows` until whoever runs it takes it; `Kept` says that this was done. The tellers
+wait for it: a tap that does not come after slows itself down and nobody else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..errors import PeerError
+from ..machine import Effect, Flush, Input, Kept, PeerDown, Received, Send, SetTimer, Tick
+from ..queue.state import Applied
+from ..wire.capture_frames import (
+    EnqueueFact,
+    EventFact,
+    Fact,
+    Facts,
+    FactsKept,
+    FactsOffered,
+    FactsWanted,
+    Observation,
+    decode_fact,
+)
+from ..wire.events import CLUSTER, ZERO, Entry, decode_event
+from .event_table import OBSERVED_KINDS, Row, rows
+
+GRACE_MS = 2000
+"""How long a stream of which everybody here lacks the beginning waits for one who has it."""
+ORPHANS_KEPT = 1000
+"""Streams that nobody keeps any more, and whose place is remembered all the same."""
+
+
+class Rows(NamedTuple):
+    """What one index of a stream (or several that were dropped) has become."""
+
+    stream: str
+    upto: int
+    rows: list[Row]
+
+
+class Tapped:
+    """What the tap knows of a stream.
+
+    Attributes:
+        have: the index it has come to; `kept`: the same on disk.
+        offers: peer -> what it has offered.
+        teller: whom we asked, "" for nobody.
+        since_ms: when the first offer came that waits for a better one, 0 for none.
+    """
+
+    __slots__ = ("have", "kept", "offers", "said_kept", "said_seen", "since_ms", "teller")
+
+    def __init__(self, have: int) -> None:
+        self.have = self.kept = have
+        self.offers: dict[str, FactsOffered] = {}
+        self.teller = ""
+        self.since_ms = 0
+        self.said_seen = 0
+        self.said_kept = 0
+
+
+class TapMachine:
+    """The tap of a cluster.
+
+    Args:
+        resume: stream -> index up to which an earlier tap has written its rows.
+
+    Attributes:
+        rows: what was made and not taken yet, oldest first.
+        dropped: how many events are missing from the table, as far as this tap knows.
+        unwritten: how many indexes were taken up since `Kept` last said that some are on disk.
+    """
+
+    def __init__(self, resume: dict[str, int] | None = None) -> None:
+        self.streams: dict[str, Tapped] = {stream: Tapped(index) for stream, index in (resume or {}).items()}
+        self.rows: list[Rows] = []
+        self.dropped = 0
+        self.events = 0
+        self.unwritten = 0
+        self.now_ms = 0
+        self._waiting: dict[str, Tapped] = {}
+        self._effects: list[Effect] = []
+
+    # ---- the door
+
+    def step(self, input: Input) -> list[Effect]:
+        kind = type(input)
+        if kind is Received:
+            frame = input.frame  # type: ignore[union-attr]
+            if type(frame) is Facts:
+                self._told(input.peer, frame)  # type: ignore[union-attr]
+            elif type(frame) is FactsOffered:
+                self._offer(input.peer, frame)  # type: ignore[union-attr]
+        elif kind is Tick:
+            self.now_ms = input.now_ms  # type: ignore[union-attr]
+        elif kind is Flush:
+            self._wait()
+        elif kind is PeerDown:
+            self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is Kept:
+            self._kept(input.written)  # type: ignore[union-attr]
+        effects, self._effects = self._effects, []
+        return effects
+
+    # ---- who tells what
+
+    def _offer(self, peer: str, frame: FactsOffered) -> None:
+        stream = self.streams.get(frame.stream)
+        if stream is None:
+            stream = self.streams[frame.stream] = Tapped(0)
+        again = peer == stream.teller and peer in stream.offers and frame.base > stream.offers[peer].base
+        stream.offers[peer] = frame
+        if again:  # its journal has begun anew
+            stream.teller = ""
+        self._choose(frame.stream, stream)
+
+    def _peer_down(self, peer: str) -> None:
+        for name, stream in self.streams.items():
+            if stream.offers.pop(peer, None) is not None and stream.teller == peer:
+                stream.teller = ""
+                self._choose(name, stream)
+        gone = [name for name, stream in self.streams.items() if not stream.offers]
+        for name in gone[: max(0, len(gone) - ORPHANS_KEPT)]:
+            del self.streams[name]
+            self._waiting.pop(name, None)
+
+    def _choose(self, name: str, stream: Tapped) -> None:
+        """Ask the best of those who have all that is missing; nearness makes the best times."""
+        whole = [peer for peer, offer in stream.offers.items() if offer.base <= stream.have]
+        current = stream.offers.get(stream.teller)
+        if current is not None:
+            if current.near or not any(stream.offers[peer].near for peer in whole):
+                return
+        if not whole and stream.offers:
+            if not stream.since_ms:
+                stream.since_ms = self.now_ms
+            if self.now_ms < stream.since_ms + GRACE_MS:
+                self._waiting[name] = stream
+                return
+            whole = [min(stream.offers, key=lambda peer: (stream.offers[peer].base, peer))]
+        stream.since_ms = 0
+        self._waiting.pop(name, None)
+        if not whole:
+            return
+        best = max(whole, key=lambda peer: (stream.offers[peer].near, peer))
+        if stream.teller and stream.teller != best:
+            self._effects.append(Send(stream.teller, FactsWanted(name, -1)))
+        stream.teller = best
+        stream.said_seen = stream.have
+        self._effects.append(Send(best, FactsWanted(name, stream.have)))
+
+    def _wait(self) -> None:
+        if not self._waiting:
+            return
+        for name, stream in list(self._waiting.items()):
+            self._choose(name, stream)
+        if self._waiting:
+            self._effects.append(SetTimer(min(s.since_ms for s in self._waiting.values()) + GRACE_MS))
+
+    # ---- what is told
+
+    def _told(self, peer: str, frame: Facts) -> None:
+        stream = self.streams.get(frame.stream)
+        if stream is None or peer != stream.teller:
+            return  # another one has been asked since
+        index = frame.first
+        if index > stream.have + 1:
+            self._gap(peer, frame, stream, index - 1)
+        for data in frame.facts[max(0, stream.have + 1 - index) :]:
+            stream.have += 1
+            self.events += 1
+            self.unwritten += 1
+            fact = decode_fact(data)
+            self.rows.append(Rows(frame.stream, stream.have, _rows(frame, fact)))
+
+    def _gap(self, peer: str, frame: Facts, stream: Tapped, upto: int) -> None:
+        lost = upto - stream.have
+        self.dropped += lost
+        fact = decode_fact(frame.facts[0])
+        queue = "" if frame.stream == CLUSTER or frame.stream.startswith("@") else frame.stream
+        row = Row(
+            term=fact.term, seq=fact.seq, part=-1, time_us=fact.time_us, kind="dropped", queue=queue,
+            broker=peer.partition(".")[0], value=lost, detail=frame.stream,
+        )  # fmt: skip
+        stream.have = upto
+        self.rows.append(Rows(frame.stream, upto, [row]))
+
+    # ---- what is taken
+
+    def _kept(self, written: dict[str, int]) -> None:
+        """Tell the tellers that more may come, and everybody what may be forgotten."""
+        for name, index in written.items():
+            if name in self.streams:
+                self.streams[name].kept = max(index, self.streams[name].kept)
+        if written:
+            self.unwritten = sum(stream.have - stream.kept for stream in self.streams.values())
+        seen: dict[str, dict[str, int]] = {}
+        kept: dict[str, dict[str, int]] = {}
+        for name, stream in self.streams.items():
+            if stream.have > stream.said_seen and stream.teller:
+                seen.setdefault(stream.teller, {})[name] = stream.said_seen = stream.have
+            if stream.kept > stream.said_kept:
+                stream.said_kept = stream.kept
+                for peer in stream.offers:
+                    kept.setdefault(peer, {})[name] = stream.kept
+        for peer in {**seen, **kept}:
+            self._effects.append(Send(peer, FactsKept(seen.get(peer, {}), kept.get(peer, {}))))
+
+    def report(self) -> dict[str, Any]:
+        untold = [name for name, stream in self.streams.items() if stream.offers and not stream.teller]
+        return {
+            "streams": sum(bool(stream.offers) for stream in self.streams.values()),
+            "untold": untold,
+            "events": self.events,
+            "dropped": self.dropped,
+        }
+
+
+def _rows(frame: Facts, fact: Fact) -> list[Row]:
+    """The rows of one fact."""
+    stream = frame.stream
+    if type(fact) is EnqueueFact:
+        row = Row(
+            0, fact.term, fact.seq, 0, fact.time_us, "enqueue", stream, "", fact.client, 0, fact.first, fact.last,
+            fact.last - fact.first + 1, fact.bytes, 0, 0, fact.number_first, 0, True, "", fact.number_last,
+        )  # fmt: skip
+        return [row]
+    if type(fact) is Observation:
+        return _seen(fact)
+    assert type(fact) is EventFact
+    try:
+        event = decode_event(fact.event)
+    except PeerError:
+        event = None
+    if event is None:
+        return []
+    entry = Entry((fact.term, ZERO[1]), fact.seq, "", 0, 0, b"")
+    done = Applied(fact.effective, fact.lost, fact.positions)
+    return rows(stream, entry, event, done, fact.time_us, fact.queue, frame.alternate)
+
+
+def _seen(fact: Observation) -> list[Row]:
+    if fact.what not in OBSERVED_KINDS:
+        return []  # of a newer program
+    row = Row(
+        term=fact.term, seq=fact.seq, part=-1, time_us=fact.time_us, kind=fact.what, queue=fact.queue,
+        broker=fact.broker, client=fact.client, inc=fact.inc, position_first=fact.first, position_last=fact.last,
+        count=fact.last - fact.first + 1 if fact.first else 0, grant=fact.grant, value=fact.value, detail=fact.detail,
+    )  # fmt: skip
+    return [row]

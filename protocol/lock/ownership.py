@@ -1,0 +1,242 @@
+"""Who may consume: the consume lock's rotation among interested brokers (`design.md` section 5).
+
+A broker is *interested* in a queue while one of its consumers there has credit. A queue has at most one *owner*. The
+moves:
+
+    un-owned + somebody interested          -> grant to the next interested broker
+    owned + somebody else interested        -> tell the owner who is next (`Contended`)
+    owner used its slice, or has no credit  -> the owner itself hands over to that next one (an `own` event of its own,
+                                               behind all its acquires)
+    owner has no credit, nobody is next     -> the owner gives the lock up: un-owned
+
+Next is the following interested broker in broker-id order, circularly. The log is the truth: a grant counts when its
+`own` event applies (`queue/state.py`), and replicas report that with `OwnerIs`. What is kept here is only memory of it.
+So two can have it: one is on duty (`duty.py`) and makes the moves, the other hears the same and waits.
+"""
+
+from __future__ import annotations
+
+from ..log.leader import LeaderView
+from ..machine import OWNERSHIP, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
+from ..supervisor.office import Commission, Office
+from ..wire.events import ZERO, Ballot, Own, encode_event
+from ..wire.log_frames import Heartbeat, HeartbeatReply, Request, Results, Supervised
+from ..wire.queue_frames import Contended, Forget, Interest, OwnerIs, Void
+from ..wire.version import MINOR
+
+LOST = "?"
+"""In place of the broker last named to an owner whose link has broken: it may not have heard, so it is told again."""
+
+
+def broker_order(broker: str) -> tuple[int, str]:
+    """Sort key that puts b2 before b10."""
+    return len(broker), broker
+
+
+def next_interested(interested: dict[str, str], after: str) -> str:
+    """The interested broker that follows `after` in broker-id order, circularly; "" when nobody else is."""
+    others = sorted((b for b in interested if b != after), key=broker_order)
+    for broker in others:
+        if broker_order(broker) > broker_order(after):
+            return broker
+    return others[0] if others else ""
+
+
+class _Queue:
+    """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (whom an own event of
+    ours names, under way), asked (number of the request with that event, 0 when it is answered), unheard (a link
+    broke meanwhile, perhaps with the word of what became of it), last (who held it before it was given up), told (the
+    Contended last sent to the owner), renewed (brokers whose interest is newer than what last named them)."""
+
+    __slots__ = ("asked", "grant", "granting", "interested", "last", "owner", "renewed", "told", "unheard")
+
+    def __init__(self) -> None:
+        self.interested: dict[str, str] = {}
+        self.owner = ""
+        self.grant = 0
+        self.granting = ""
+        self.asked = 0
+        self.unheard = False
+        self.last = ""
+        self.told: tuple[int, str] = (0, "")
+        self.renewed: set[str] = set()
+
+
+class OwnershipMachine:
+    """Grants the consume lock of every queue.
+
+    Args:
+        inc: this incarnation, a fresh number.
+        slice_ms: how long an owner may keep a contended queue.
+        name: its peer name; its origin in requests.
+
+    Attributes:
+        on_duty: whether it makes the moves now.
+        day: ballot and turn by which it was last told whether it is.
+    """
+
+    def __init__(self, inc: int, slice_ms: int = 20, name: str = OWNERSHIP) -> None:
+        self.name = name
+        self.on_duty = False
+        self.day: tuple[Ballot, int] = (ZERO, -1)
+        self.inc = inc
+        self.slice_ms = slice_ms
+        self.view = LeaderView()
+        self.office = Office()
+        self._queues: dict[str, _Queue] = {}
+        self._number = 0
+        self._requests: dict[int, Request] = {}  # until answered (B1)
+        self._parts: list[tuple[str, bytes]] = []
+        self._changed: dict[str, None] = {}
+
+    def step(self, input: Input) -> list[Effect]:
+        if type(input) is Received:
+            frame = input.frame
+            if type(frame) is Interest:
+                self._interest(input.peer, frame)
+            elif type(frame) is OwnerIs:
+                self._held(frame)
+            elif type(frame) is Results:
+                for number in frame.numbers if frame.inc == self.inc else ():
+                    self._answered(number)
+            elif type(frame) is Forget:
+                self._queues.pop(frame.queue, None)
+            elif type(frame) is Void:
+                self._void(frame)
+            elif type(frame) is Supervised:
+                self.office.learns(Commission(frame.number, frame.id, frame.name), 0)
+            elif type(frame) is Heartbeat:
+                return self._beat(input.peer, frame)
+            return []
+        if type(input) is Flush:
+            return self._flush()
+        if type(input) is PeerUp:
+            if not self.view.up(input.peer):
+                self._unheard()
+        elif type(input) is PeerDown and not self.view.down(input.peer, 0):
+            self._gone(input.peer)
+        return []
+
+    def _beat(self, peer: str, frame: Heartbeat) -> list[Effect]:
+        """A sequencer leads: what has no answer yet is asked again (B1)."""
+        if not self.view.follow(peer, frame.ballot, 0):
+            return []
+        self._named(frame)
+        effects: list[Effect] = [Send(peer, HeartbeatReply(frame.ballot, frame.number, self.name, self.inc, MINOR))]
+        if not self.view.attached:
+            self.view.attached = True
+            effects += (Send(peer, request) for request in self._requests.values())
+        return effects
+
+    def _named(self, frame: Heartbeat) -> None:
+        """Who is on duty. Who comes on duty knows neither what the other has asked for nor what it told the owners."""
+        day = frame.ballot, frame.turn
+        if day < self.day:
+            return
+        before, self.day = self.on_duty, day
+        self.on_duty = self.name == (frame.duty or OWNERSHIP)
+        if self.on_duty and not before:
+            for name, queue in self._queues.items():
+                queue.granting, queue.asked, queue.unheard = "", 0, False
+                queue.told = (queue.grant, LOST)
+                self._changed[name] = None
+
+    def _interest(self, peer: str, frame: Interest) -> None:
+        queue = self._queues.setdefault(frame.queue, _Queue())
+        if frame.interested:
+            queue.interested[frame.broker] = peer
+            queue.renewed.add(frame.broker)
+        else:
+            queue.interested.pop(frame.broker, None)
+        self._changed[frame.queue] = None
+
+    def _held(self, frame: OwnerIs) -> None:
+        queue = self._queues.setdefault(frame.queue, _Queue())
+        if frame.grant <= queue.grant:
+            return
+        queue.grant = frame.grant
+        queue.last = queue.owner or queue.last
+        queue.owner = frame.broker
+        queue.granting = ""
+        self._changed[frame.queue] = None
+
+    def _void(self, frame: Void) -> None:
+        queue = self._queues.get(frame.queue)
+        if queue is not None and frame.grant == queue.grant + 1:
+            if frame.broker not in queue.renewed:  # it says so again if it comes back
+                queue.interested.pop(frame.broker, None)
+            if queue.granting == frame.broker:
+                queue.granting = ""
+            self._changed[frame.queue] = None
+
+    def _answered(self, number: int) -> None:
+        """What we asked for is committed; the replicas tell what became of it."""
+        request = self._requests.pop(number, None)
+        for name, _ in request.parts if request is not None else ():
+            queue = self._queues.get(name)
+            if queue is not None and queue.asked == number:
+                queue.asked = 0
+                if queue.unheard:
+                    self._grant_anew(name, queue)
+
+    def _unheard(self) -> None:
+        """A replica's link breaks or comes back: a word may have been lost."""
+        for name, queue in self._queues.items():
+            if queue.granting and queue.asked:
+                queue.unheard = True
+            elif queue.granting:
+                self._grant_anew(name, queue)
+
+    def _grant_anew(self, name: str, queue: _Queue) -> None:
+        """If the grant before was effective after all, this one will be void, and we hear of that one."""
+        queue.granting = ""
+        self._changed[name] = None
+
+    def _gone(self, peer: str) -> None:
+        self._unheard()
+        for name, queue in self._queues.items():
+            for broker in [b for b, p in queue.interested.items() if p == peer]:
+                del queue.interested[broker]
+                if broker == queue.owner:
+                    queue.told = (queue.grant, LOST)
+                self._changed[name] = None
+
+    def _flush(self) -> list[Effect]:
+        effects: list[Effect] = []
+        changed, self._changed = self._changed, {}
+        for name in changed if self.on_duty else ():
+            queue = self._queues.get(name)
+            if queue is not None:
+                self._decide(name, queue, effects)
+        if self._parts:
+            self._number += 1
+            request = Request(self.name, self.inc, self._number, self._parts)
+            self._parts = []
+            self._requests[self._number] = request
+            if self.view.attached:
+                effects.append(Send(self.view.leader, request))
+        return effects
+
+    def _decide(self, name: str, queue: _Queue, effects: list[Effect]) -> None:
+        if not queue.owner:
+            if queue.granting or not queue.interested:
+                return
+            broker = next_interested(queue.interested, queue.last) or queue.last
+            queue.granting = broker
+            queue.asked, queue.unheard = self._number + 1, False
+            queue.renewed.discard(broker)
+            self._parts.append((name, encode_event(Own(broker, queue.grant + 1))))
+            return
+        next_owner = next_interested(queue.interested, queue.owner)
+        told = (queue.grant, next_owner)
+        peer = queue.interested.get(queue.owner)
+        if peer is not None and told != queue.told and (next_owner or queue.told[0] == queue.grant):
+            queue.told = told
+            queue.renewed.discard(next_owner)
+            effects.append(Send(peer, Contended(name, queue.grant, next_owner, self.slice_ms, *self.day)))
+
+    def report(self) -> dict[str, object]:
+        return {
+            name: {"owner": queue.owner, "grant": queue.grant, "interested": sorted(queue.interested, key=broker_order)}
+            for name, queue in self._queues.items()
+        }

@@ -1,0 +1,304 @@
+"""A keeper: holds one stream's log, votes with its acknowledgements, and applies what is committed, in order.
+
+Rules K1 to K4 of `sequencer.md`. The keeper knows nothing of what the events mean, but for two, which say who votes: a
+`Rejoin` and a `Member`. Whoever owns it applies the entries that `append` returns and reports how far that went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import LocalError
+from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
+from ..wire.log_frames import Ack, Append, Fetch, Fetched, Gap, LogReport, Nack, Numbers, UpdateStart
+from .quorum import change
+
+TAIL_ENTRIES = 1000
+TAIL_BYTES = 1024 * 1024
+"""So much of the log goes with an update: what voters that are a little behind may lack."""
+
+ENTRY_BYTES = 64
+"""What an entry takes in a frame besides its event, about."""
+
+
+class Keeper:
+    """The log of one stream at one voter.
+
+    Args:
+        inc: incarnation of the process.
+        blank: an earlier incarnation of this voter may have held a log: it does not vote until it has rejoined (K4).
+        promised: the ballot the process follows already.
+        voters: whose logs count when the stream begins.
+
+    Attributes:
+        promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
+        end, end_ballot, end_seq: index, ballot and seq of the last entry held.
+        commit: highest index known to be committed; everything up to it has been handed out by `append` or `hear`.
+        base: entries up to here are forgotten.
+        numbers: last request of each origin, of what is committed.
+        incs: voter -> the incarnation that joined or rejoined last, of what is committed.
+        voters: whose logs count, by what is committed.
+        quorum_needed: as the distinguished learner, how many other voters must hold an entry for it to be committed;
+            None: this keeper is not the distinguished learner.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        voter: str,
+        inc: int = 0,
+        blank: bool = False,
+        promised: Ballot = ZERO,
+        voters: Sequence[str] = (),
+    ) -> None:
+        self.stream = stream
+        self.voter = voter
+        self.inc = inc
+        self.blank = blank
+        self.promised = promised
+        self.end = 0
+        self.end_ballot: Ballot = ZERO
+        self.end_seq = 0
+        self.commit = 0
+        self.base = 0
+        self.numbers: Numbers = {}
+        self.incs: dict[str, int] = {}
+        self.voters = list(voters)
+        self._change = 0  # index of the last change of the voters in the log
+        self.quorum_needed: int | None = None
+        self._heard: dict[str, int] = {}  # voter -> how far it holds the log of the promised ballot, by its own word
+        self._sure = 0  # up to here the log is the promised ballot's sequencer's
+        self._log: dict[int, Entry] = {}
+        self._base_ballot: Ballot = ZERO
+        self._base_seq = 0
+
+    # ---- promises
+
+    def promise(self, ballot: Ballot) -> None:
+        """Follow a newer sequencer: what was said under older ballots does not count any more (K1)."""
+        if ballot > self.promised:
+            self.promised = ballot
+            self.quorum_needed = None
+            self._heard.clear()
+            self._sure = 0
+
+    def log_report(self) -> LogReport:
+        """Report for duty, or promise: all a sequencer must know to adopt this log or to continue it."""
+        uncommitted: dict[str, int] = {}
+        voters, changed, change_at, joins = self.voters, self.voters, 0, False
+        for index in range(self.commit + 1, self.end + 1):
+            event = _own_event(self._log[index])
+            _note(uncommitted, event)
+            if type(event) is Member:
+                voters, changed, change_at = changed, list(changed), index
+                change(changed, event)
+                if event.broker == self.voter:
+                    joins = event.present and event.inc == self.inc
+        return LogReport(
+            self.stream,
+            self.voter,
+            self.end,
+            self.end_ballot,
+            self.promised,
+            self.end_seq,
+            self.commit,
+            self.base,
+            self.inc,
+            self.blank,
+            dict(self.numbers),
+            dict(self.incs),
+            uncommitted,
+            list(voters),
+            change_at,
+            list(changed) if change_at else [],
+            joins,
+        )
+
+    def fetch(self, frame: Fetch) -> Fetched | None:
+        """The entries a sequencer adopts from this log, or the first of them; None if they are not there."""
+        if frame.ballot != self.promised or frame.first <= self.base or frame.last > self.end:
+            return None
+        entries: list[Entry] = []
+        size = 0
+        for index in range(frame.first, frame.last + 1):
+            entry = self._log[index]
+            size += len(entry.event) + ENTRY_BYTES
+            if frame.most_bytes and entries and size > frame.most_bytes:
+                break
+            entries.append(entry)
+        return Fetched(frame.ballot, self.stream, frame.first, self._ballot_at(frame.first - 1), entries)
+
+    # ---- the log
+
+    def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:
+        """Take an `Append`.
+
+        Returns:
+            The entries newly committed, in order, to be applied now (the first has index ``commit before + 1``), and
+            the answer that must go out instead of an acknowledgement, if any.
+        """
+        if frame.ballot < self.promised:
+            return [], Nack(self.promised)
+        if frame.ballot > self.promised:
+            self.promise(frame.ballot)
+        previous = frame.previous
+        if self.blank and not previous and not self.end and frame.voters:
+            self.voters = list(frame.voters)
+        if previous > self.end:
+            return [], Gap(frame.ballot, self.stream, self.voter, self.end)
+        if previous > self.base and previous > self.commit and self._ballot_at(previous) != frame.previous_ballot:
+            return [], Gap(frame.ballot, self.stream, self.voter, self.commit)
+        index = previous
+        for entry in frame.entries:
+            index += 1
+            if index <= self.end:
+                if index <= self.commit or self._log[index].ballot == entry.ballot:
+                    continue
+                self._drop_from(index)
+            if not entry.origin and type(decode_event(entry.event)) is Member:
+                self._change = index
+            self._log[index] = entry
+            self.end = index
+            self.end_ballot = entry.ballot
+            self.end_seq = entry.seq
+        if index > self._sure:
+            self._sure = index
+        known = min(frame.commit, index)
+        committed = self._commit(known if self.quorum_needed is None else max(known, self._learned()))
+        if frame.trim > self.base:
+            self._trim(min(frame.trim, self.commit))
+        return committed, None
+
+    def learn(self, ack: Ack) -> list[Entry]:
+        """Another voter's acknowledgement, told to this keeper as the distinguished learner: the entries that are
+        committed by it."""
+        if ack.ballot != self.promised:
+            return []
+        if ack.match > self._heard.get(ack.voter, 0):
+            self._heard[ack.voter] = ack.match
+        return self._commit(self._learned())
+
+    def _learned(self) -> int:
+        """The largest index a majority holds, us among it, of the promised ballot's term (S4); 0 if we cannot tell."""
+        if self.quorum_needed is None or self._change > self.commit or self.voter not in self.voters:
+            return 0
+        others: list[int] = []
+        for voter in self.voters:
+            if voter != self.voter:
+                others.append(self._heard.get(voter, 0))
+        others.sort(reverse=True)
+        needed = len(self.voters) // 2
+        index = min(self._sure, others[needed - 1]) if needed else self._sure
+        return index if index > self.commit and self._log[index].ballot == self.promised else 0
+
+    def _commit(self, index: int) -> list[Entry]:
+        if index <= self.commit:
+            return []
+        log, numbers = self._log, self.numbers
+        committed = [log[i] for i in range(self.commit + 1, index + 1)]
+        for entry in committed:
+            if entry.origin:
+                note_number(numbers, entry)
+            else:
+                self._own_entry(entry)
+        self.commit = index
+        return committed
+
+    def _own_entry(self, entry: Entry) -> None:
+        """An entry of the sequencer's own is committed: does it say that we vote again?"""
+        event = _own_event(entry)
+        _note(self.incs, event)
+        if type(event) is Member:
+            change(self.voters, event)
+        if self.blank and self.incs.get(self.voter) == self.inc:
+            self.blank = False
+
+    def ack(self, applied: int, eager: bool = True) -> Ack:
+        # What an older sequencer left behind the last entry this one has sent is not this one's yet.
+        return Ack(self.promised, self.stream, self.voter, max(self._sure, self.commit), applied, eager)
+
+    def restore(self, frame: UpdateStart) -> None:
+        """Begin at a sync point: what is before it is known by its outcome only."""
+        if not self.blank:
+            raise LocalError(f"stream {self.stream}: a keeper that votes keeps its log and takes no update (K4)")
+        self.end = self.commit = frame.index
+        self.base = frame.index - len(frame.log)
+        self.end_ballot, self.end_seq = frame.ballot, frame.seq
+        self._base_ballot, self._base_seq = (
+            (frame.log_ballot, frame.log_seq) if frame.log else (frame.ballot, frame.seq)
+        )
+        self.numbers = dict(frame.numbers)
+        self.incs = dict(frame.incs)
+        self.voters = list(frame.voters)
+        self._change = 0
+        self._log = dict(enumerate(frame.log, self.base + 1))
+        self._sure = 0
+        self._heard.clear()
+
+    def update(self, updater: str, updatee: str, state: Any) -> UpdateStart:
+        """The sync point of an update: `state` is what the committed entries have made."""
+        last = self._log.get(self.commit)
+        ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
+        first, size = self.commit, 0
+        while first > self.base and size < TAIL_BYTES and self.commit - first < TAIL_ENTRIES:
+            size += len(self._log[first].event)
+            first -= 1
+        before = self._log.get(first)
+        return UpdateStart(
+            self.stream,
+            updater,
+            updatee,
+            self.commit,
+            ballot,
+            seq,
+            dict(self.numbers),
+            dict(self.incs),
+            state,
+            list(self.voters),
+            [self._log[index] for index in range(first + 1, self.commit + 1)],
+            before.ballot if before is not None else self._base_ballot,
+            before.seq if before is not None else self._base_seq,
+        )
+
+    def _ballot_at(self, index: int) -> Ballot:
+        return self._log[index].ballot if index > self.base else self._base_ballot
+
+    def _drop_from(self, index: int) -> None:
+        """Drop a suffix that a newer sequencer overrules."""
+        if index <= self.commit:
+            raise LocalError(f"stream {self.stream}: entry {index} is committed and cannot be dropped (K2)")
+        for i in range(index, self.end + 1):
+            del self._log[i]
+        self.end = index - 1
+        last = self._log.get(self.end)
+        self.end_ballot, self.end_seq = (last.ballot, last.seq) if last else (self._base_ballot, self._base_seq)
+
+    def _trim(self, index: int) -> None:
+        if index <= self.base:
+            return
+        last = self._log[index]
+        self._base_ballot, self._base_seq = last.ballot, last.seq
+        for i in range(self.base + 1, index + 1):
+            del self._log[i]
+        self.base = index
+
+
+def note_number(numbers: Numbers, entry: Entry) -> None:
+    """The next entry of an origin is in the log."""
+    seen = numbers.get(entry.origin)
+    parts = seen[2] + 1 if seen is not None and seen[1] == entry.number and seen[0] == entry.inc else 1
+    numbers[entry.origin] = (entry.inc, entry.number, parts)
+
+
+def _own_event(entry: Entry) -> AnyEvent | None:
+    """What an entry of the sequencer's own says."""
+    return decode_event(entry.event) if not entry.origin else None
+
+
+def _note(incs: dict[str, int], event: AnyEvent | None) -> None:
+    """Which incarnation of a voter counts from this event on."""
+    if type(event) is Rejoin:
+        incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
+    elif type(event) is Member and event.present:  # who leaves speaks until it has left
+        incs[event.broker] = max(event.inc, incs.get(event.broker, 0))

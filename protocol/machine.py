@@ -1,0 +1,191 @@
+"""What a machine is told, and what it may ask for. These two lists are all the contact the rules have with the world.
+
+A shell (an actor, or the simulator) turns the world into inputs, hands each to ``machine.step(input)``, and carries out
+the effects in the order given. After every batch of inputs that arrived together it steps ``Flush()`` once: machines
+gather what they have to say per stream and say it then, so batches grow by themselves under load and nobody waits on
+a timer when idle.
+
+Peers are named: ``sequencer``, ``ownership``, ``ownership2``, a broker ``b1``, a broker's queue replica ``b1.r0``, a
+client connection ``c17``. Links deliver frames in order or break; a break is `PeerDown`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .wire.frame import Frame
+
+SEQUENCER = "sequencer"
+"""The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""
+OWNERSHIP = "ownership"
+OWNERSHIP2 = "ownership2"
+"""Two pass consume locks on: one is on duty, the other stands by (`lock/duty.py`)."""
+EVENTS = "events"
+"""The tap, which keeps the event table."""
+
+
+def is_sequencer(peer: str) -> bool:
+    return peer.startswith(SEQUENCER)
+
+
+def is_ownership(peer: str) -> bool:
+    return peer.startswith(OWNERSHIP)
+
+
+def broker_of(name: str) -> str:
+    """The broker that a replica belongs to; of a broker, itself."""
+    return name.partition(".")[0]
+
+
+def is_broker(peer: str) -> bool:
+    return "." not in peer and not is_ownership(peer) and not is_sequencer(peer)
+
+
+# ---- inputs
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A whole, valid frame came from `peer`."""
+
+    peer: str
+    frame: Frame
+
+
+class PeerUp(msgspec.Struct, frozen=True):
+    """A link to or from `peer` is open and authenticated."""
+
+    peer: str
+
+
+class PeerDown(msgspec.Struct, frozen=True):
+    """The link to `peer` is gone; nothing more will come from it until the next `PeerUp`."""
+
+    peer: str
+
+
+class PeerGone(msgspec.Struct, frozen=True):
+    """Nobody listens any more where `peer` was dialled: its process is gone, or something on the way says so."""
+
+    peer: str
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due.
+
+    `now_us`, where it is known, is the same in microseconds: for records only, no rule depends on it.
+    """
+
+    now_ms: int
+    now_us: int = 0
+
+
+class Flush(msgspec.Struct, frozen=True):
+    """The batch of inputs is over: say what has gathered."""
+
+
+class Members(msgspec.Struct, frozen=True):
+    """The broker ids of the cluster and the "host:port" of each one's client listener."""
+
+    addresses: dict[str, str]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """To a broker: leave the cluster. Send the clients to other members, give back what is held, and be taken out of
+    the voters; the end is `Retire(left=True)`. The last broker does not leave."""
+
+
+class Dismiss(msgspec.Struct, frozen=True):
+    """To a broker: have `broker`, which is dead for good, taken out of the voters. Without effect while the sequencer
+    does not hold it for dead; given again until the broker's report has it no more among its voters."""
+
+    broker: str
+
+
+class Supervises(msgspec.Struct, frozen=True):
+    """To a broker: somebody supervises the cluster, or wants to (`supervisor/office.py`). `elected`: a majority of the
+    brokers takes it for the supervisor, so its number may be ordered."""
+
+    number: int
+    id: str
+    name: str
+    elected: bool
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """To the tap's machine: its rows were taken up. `written`: stream -> up to where they are safe on disk."""
+
+    written: dict[str, int]
+
+
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept
+
+
+# ---- effects
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send `frame` to `peer`; dropped when there is no such link."""
+
+    peer: str
+    frame: Frame
+
+
+class Multicast(msgspec.Struct, frozen=True):
+    """Send the same `frame` to each of `peers`, encoded once."""
+
+    peers: list[str]
+    frame: Frame
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Close the link to `peer` after telling it why."""
+
+    peer: str
+    code: str
+    text: str
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """Step a `Tick` at `at_ms` at the latest. One timer per machine: a new one replaces the old."""
+
+    at_ms: int
+
+
+class Again(msgspec.Struct, frozen=True):
+    """There is more to do, but other work first: step `Flush` again soon (the bounded dispatch run)."""
+
+
+class WantSpare(msgspec.Struct, frozen=True):
+    """The broker has used up its warm spare queue actors: start another if the limit allows."""
+
+
+class PauseClients(msgspec.Struct, frozen=True):
+    """Stop (`paused`) or resume reading from client links: too much is in flight (`sequencer.md` S8)."""
+
+    paused: bool
+
+
+class PauseClient(msgspec.Struct, frozen=True):
+    """Stop (`paused`) or resume reading from this one: more of its transfers wait than may (`broker/transfers.py`)."""
+
+    peer: str
+    paused: bool
+
+
+class Retire(msgspec.Struct, frozen=True):
+    """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another,
+    unless it has `left` the cluster."""
+
+    reason: str
+    left: bool = False
+
+
+class KeepAlive(msgspec.Struct, frozen=True):
+    """Keep a heartbeat of `interval_ms` on the link to `peer`; `patience_ms` of silence (0: two heartbeats) ends it."""
+
+    peer: str
+    interval_ms: int
+    patience_ms: int
+
+
+Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire

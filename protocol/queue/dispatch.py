@@ -1,0 +1,359 @@
+"""Who gets what, on one broker: subscriptions with their pointers and credit, and the bounded dispatch run.
+
+After Qpid's message delivery design (`seeds/message-delivery.txt`): a subscription's pointer is the place before which
+nothing is of interest to it; it moves forward only, except that a returned message moves the pointers of non-browsing
+subscriptions back to it. A run makes a bounded number of deliveries and then yields.
+
+Dispatch is local and not replicated. It only ever sees committed messages; what it acquires becomes an `Acquire` event
+behind the delivery, and until that event is applied the positions are *taken*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..ranges import RangeSet, subtract
+from ..wire.queue_frames import Deliver
+from .credit import UNLIMITED, Credit
+from .resumption import Before, Resumption
+from .state import Holder, QueueState
+
+RUN_MESSAGES = 1000
+"""Deliveries one dispatch run makes before it yields to other queues."""
+DELIVER_BYTES = 1024 * 1024
+"""A delivery frame carries about this much at most (one message may be larger)."""
+
+
+class Subscription:
+    """One consumer of the queue at this broker.
+
+    Attributes:
+        id: the broker's number for it.
+        browse: it does not acquire.
+        everything: a browser that is shown what others hold as well.
+        accept: it will settle; otherwise acquired is accepted.
+        pointer: no message before it is of interest.
+        held: acquisition -> positions delivered and not yet settled.
+        draining: it wants to know when it has got all there is.
+        wanted, asked, known: number of the last drain that must be sure; of the last for which the stream is asked; of
+            the last before which all that was complete is applied here.
+        waits: so many things it waits for before it is given more: releases of its own that are not applied, and what
+            it held at another broker.
+        blocked: what it held at another broker is known to be held there still.
+    """
+
+    __slots__ = (
+        "accept", "asked", "blocked", "browse", "credit", "draining", "everything", "held", "id", "known", "pointer",
+        "waits", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, id: int, browse: bool, accept: bool, everything: bool = False) -> None:
+        self.id = id
+        self.browse = browse
+        self.everything = everything
+        self.accept = accept
+        self.pointer = 1
+        self.credit = Credit()
+        self.held: dict[int, RangeSet] = {}
+        self.draining = False
+        self.wanted = self.asked = self.known = 0
+        self.waits = 0
+        self.blocked = False
+
+    def drain(self, sure: bool) -> None:
+        """It wants to know when it has got all there is: of all that is complete by now, if it is to be `sure`."""
+        self.draining = True
+        self.wanted += sure
+
+
+class Looked(NamedTuple):
+    """What an event of ours that changes nothing tells when it is applied: all that was complete when these drains
+    were asked for is applied as well. Attributes: drains (subscription id, number of its drain)."""
+
+    drains: list[tuple[int, int]]
+
+
+class Delivered:
+    """One delivery to make: which positions go to which subscription, under which acquisition (0 when browsing)."""
+
+    __slots__ = ("acquisition", "parts", "subscription")
+
+    def __init__(self, subscription: Subscription, acquisition: int, parts: list[tuple[int, int]]) -> None:
+        self.subscription = subscription
+        self.acquisition = acquisition
+        self.parts = parts
+
+    def frame(self, state: QueueState) -> Deliver:
+        blobs_of, deliveries = state.blobs, state.deliveries
+        blobs: list[bytes] = []
+        ranges: list[int] = []
+        for first, last in self.parts:
+            ranges += (first, last)
+            blobs += [blobs_of[position] for position in range(first, last + 1)]
+        redelivered: list[int] = []
+        if deliveries:
+            positions = (p for first, last in self.parts for p in range(first, last + 1))
+            for index, position in enumerate(positions):
+                if times := deliveries.get(position):
+                    redelivered += (index, times)
+        return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered)
+
+
+def _nobodys(holder: Holder) -> bool:
+    return False
+
+
+class Dispatcher:
+    """The subscriptions of one queue at one broker.
+
+    Attributes:
+        taken: positions delivered here whose `Acquire` is not applied yet.
+        expiring: positions whose `Expire` is not applied yet.
+        resuming: subscription id -> what it held elsewhere, and waits for.
+        leaving: subscription id that is cancelled -> what it held, until that is back.
+        draining: whether a subscription may be.
+    """
+
+    def __init__(self, state: QueueState) -> None:
+        self.state = state
+        self.subscriptions: dict[int, Subscription] = {}
+        self.taken = RangeSet()
+        self.expiring = RangeSet()
+        self.resuming: dict[int, Resumption] = {}
+        self.leaving: dict[int, dict[int, RangeSet]] = {}
+        self.draining = False
+        self._turn = 0  # whose turn it is, among the subscriptions in order
+
+    # ---- subscriptions
+
+    def subscribe(self, id: int, browse: bool, accept: bool, everything: bool = False) -> Subscription:
+        subscription = self.subscriptions[id] = Subscription(id, browse, accept, everything)
+        return subscription
+
+    def wants(self) -> bool:
+        """Whether a consumer here has credit for what comes next: what makes a broker *interested*."""
+        for s in self.subscriptions.values():
+            if (
+                s.credit.messages > 0
+                and not s.browse
+                and not s.blocked
+                and (s.credit.bytes == UNLIMITED or self._fits(s))
+            ):
+                return True
+        return False
+
+    def has_consumers(self) -> bool:
+        return any(not s.browse for s in self.subscriptions.values())
+
+    def returned(self, positions: list[tuple[int, int]]) -> None:
+        """Messages came back: pointers beyond them move back."""
+        if not positions:
+            return
+        first = min(a for a, _ in positions)
+        for subscription in self.subscriptions.values():
+            if not subscription.browse and subscription.pointer > first:
+                subscription.pointer = first
+
+    # ---- the run
+
+    def run(self, acquire: bool, next_acquisition: Iterator[int]) -> tuple[list[Delivered], bool]:
+        """Make deliveries, at most `RUN_MESSAGES`.
+
+        Args:
+            acquire: whether this broker holds the consume lock; without it only browsers are served.
+            next_acquisition: source of rising acquisition numbers.
+
+        Returns:
+            The deliveries, and whether the run stopped at its bound with more to do.
+        """
+        delivered: list[Delivered] = []
+        budget = RUN_MESSAGES
+        active = [
+            s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits
+        ]
+        available = self.state.available
+        if not active or not (available.count or any(s.everything for s in active)):
+            return delivered, False
+        # An even share each turn: few messages are spread, many go out in large pieces.
+        share = max(1, -(-min(available.count - self.taken.count, budget) // len(active)))
+        self._turn %= len(active)
+        order = active[self._turn :] + active[: self._turn]
+        self._turn += 1
+        while order and budget > 0:
+            still = []
+            for subscription in order:
+                parts, count = self._take(subscription, min(share, budget))
+                if not count:
+                    continue
+                budget -= count
+                acquisition = 0
+                if not subscription.browse:
+                    acquisition = next(next_acquisition)
+                    for a, b in parts:
+                        self.taken.add(a, b)
+                    if subscription.accept:
+                        held = subscription.held[acquisition] = RangeSet()
+                        for a, b in parts:
+                            held.add(a, b)
+                delivered.append(Delivered(subscription, acquisition, parts))
+                if subscription.credit.messages > 0 and (subscription.browse or available.count > self.taken.count):
+                    still.append(subscription)
+                if budget <= 0:
+                    return delivered, True
+            order = still
+        return delivered, False
+
+    def _take(self, subscription: Subscription, most: int) -> tuple[list[tuple[int, int]], int]:
+        """The next positions for a subscription, at most `most`, within its credit; moves its pointer past them."""
+        credit = subscription.credit
+        most = min(most, credit.messages)
+        parts: list[tuple[int, int]] = []
+        count = 0
+        size = 0
+        weigh = credit.bytes != UNLIMITED or self.state.bytes > DELIVER_BYTES
+        full = False
+        while count < most and not full:
+            part = self._candidate(subscription, most - count)
+            if part is None:
+                break
+            first, last = part
+            if weigh:
+                last, size, full = self._weigh(first, last, size, credit)
+                if last < first:
+                    break
+            parts.append((first, last))
+            count += last - first + 1
+            subscription.pointer = last + 1
+        if count:
+            if credit.bytes != UNLIMITED:
+                credit.take(count, size)
+            else:
+                credit.take(count, 0)
+        return parts, count
+
+    def _candidate(self, subscription: Subscription, most: int) -> tuple[int, int] | None:
+        """The first range at or after the pointer that is free for this subscription."""
+        available = self.state.available if not subscription.everything else self.state.live()
+        while True:
+            found = available.at_or_after(subscription.pointer)
+            if found is None:
+                return None
+            first, last = found
+            free = subtract(first, last, self.expiring.within(first, last)) if self.expiring.count else [found]
+            if not subscription.browse and self.taken.count:
+                free = [part for a, b in free for part in subtract(a, b, self.taken.within(a, b))]
+            if free:
+                first, last = free[0]
+                return first, min(last, first + most - 1)
+            subscription.pointer = last + 1
+
+    def _weigh(self, first: int, last: int, size: int, credit: Credit) -> tuple[int, int, bool]:
+        """How far byte credit and frame size allow: (last position that fits, bytes so far, stop here)."""
+        blobs = self.state.blobs
+        for position in range(first, last + 1):
+            weight = len(blobs[position])
+            if (credit.bytes != UNLIMITED and size + weight > credit.bytes) or (size and size + weight > DELIVER_BYTES):
+                return position - 1, size, True
+            size += weight
+        return last, size, False
+
+    def drained(self, acquire: bool) -> tuple[list[Subscription], list[Subscription]]:
+        """Draining subscriptions that have got all there is for them, whose credit is now zero; and those that have,
+        as far as is known here: more may be complete already.
+
+        Without the lock a consumer is only drained when the whole queue has nothing available: what another broker is
+        about to give to its own consumers may yet come here.
+        """
+        done: list[Subscription] = []
+        unsure: list[Subscription] = []
+        draining = 0
+        for subscription in self.subscriptions.values():
+            if not subscription.draining:
+                continue
+            draining += 1
+            if subscription.credit.messages > 0 and self._fits(subscription):
+                if subscription.waits or self._candidate(subscription, 1) is not None:
+                    continue
+                if not (acquire or subscription.browse) and self._waiting():
+                    continue
+                if subscription.known < subscription.wanted:
+                    unsure.append(subscription)
+                    continue
+            subscription.draining = False
+            subscription.credit.stop()
+            done.append(subscription)
+        self.draining = draining > len(done)
+        return done, unsure
+
+    def look(self, unsure: list[Subscription]) -> Looked | None:
+        """What to ask the stream for the sake of these; None when it is asked already."""
+        drains = [(s.id, s.wanted) for s in unsure if s.asked < s.wanted]
+        for subscription in unsure:
+            subscription.asked = subscription.wanted
+        return Looked(drains) if drains else None
+
+    def looked(self, tag: Looked) -> None:
+        """The stream has answered."""
+        for id, number in tag.drains:
+            if (subscription := self.subscriptions.get(id)) is not None:
+                subscription.known = max(subscription.known, number)
+
+    # ---- consumers that come from another broker
+
+    def resume(self, id: int, before: Before, now_ms: int) -> None:
+        subscription = self.subscriptions[id]
+        if before and not subscription.browse:
+            self.resuming[id] = Resumption(before, now_ms)
+            subscription.waits += 1
+
+    def resumed(self, here: tuple[str, int], lock: bool, now_ms: int) -> int:
+        """Look whether what they held is back; `here`: this broker and its incarnation. Returns when to look again in
+        ms, 0 for never."""
+        again_ms = 0
+        for id, resumption in list(self.resuming.items()):
+            subscription = self.subscriptions.get(id)
+            if subscription is None:
+                del self.resuming[id]
+                continue
+            late = now_ms >= resumption.until_ms
+            subscription.blocked = not late and (
+                resumption.awaits(self.state.acquired, lambda holder: holder[:2] == here and self._in_use(holder[2]))
+                or any(resumption.awaits({(*here, a): at}, _nobodys) for a, at in self._leaving())
+            )
+            if late or (lock and not subscription.blocked):
+                del self.resuming[id]
+                subscription.waits -= 1
+            else:
+                again_ms = min(again_ms or resumption.until_ms, resumption.until_ms)
+        return again_ms
+
+    def _leaving(self) -> Iterator[tuple[int, RangeSet]]:
+        """Acquisitions of those who have left: neither their `Acquire` nor their `Release` may be applied yet."""
+        for held in self.leaving.values():
+            yield from held.items()
+
+    def _in_use(self, acquisition: int) -> bool:
+        return any(acquisition in subscription.held for subscription in self.subscriptions.values())
+
+    # ---- releases of a subscription's own
+
+    def releasing(self, sub: int) -> None:
+        """It has given something back: what it is given next must not come from behind that."""
+        if (subscription := self.subscriptions.get(sub)) is not None:
+            subscription.waits += 1
+
+    def released(self, subs: list[int]) -> None:
+        for sub in subs:
+            if (subscription := self.subscriptions.get(sub)) is not None:
+                subscription.waits -= 1
+
+    def _fits(self, subscription: Subscription) -> bool:
+        """Whether byte credit allows the next message: one that is too large for it must not keep the lock."""
+        if subscription.credit.bytes == UNLIMITED:
+            return True
+        part = self._candidate(subscription, 1)
+        return part is None or len(self.state.blobs[part[0]]) <= subscription.credit.bytes
+
+    def _waiting(self) -> bool:
+        return self.state.available.count > self.expiring.count

@@ -1,0 +1,1 @@
+"""The process that keeps queues: as keeper of their streams, as their dispatcher, as updater and updatee."""

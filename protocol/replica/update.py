@@ -1,0 +1,142 @@
+"""Bringing a replica that has lost its log up to date (`design.md` section 8): the updater's side and the updatee's.
+
+At a sync point the updater sends all but the messages, which is small; then the messages, from the back to the front,
+in chunks of which few are under way at a time, between its other work. What has been dequeued by the time its chunk
+is due is left out: consumers shrink the update. Meanwhile the updatee gets what is committed behind the sync point from
+the sequencer, keeps it, and applies it when all messages are there; until then it acknowledges and owns nothing.
+"""
+
+from __future__ import annotations
+
+from ..queue.state import QueueState
+from ..wire.log_frames import UpdateFront, UpdateStart
+
+CHUNK_BYTES = 128 * 1024
+CHUNK_MESSAGES = 2048
+IN_FLIGHT = 2
+"""Chunks that may wait to be taken."""
+QUEUE_BYTES_S = 16 * 1024 * 1024
+PROCESS_BYTES_S = 32 * 1024 * 1024
+"""How fast one queue is updated, and how fast all of a process together."""
+RETRY_MS = 2000
+"""How long a blank replica waits for a sign of its update before it asks again."""
+
+
+class Updater:
+    """One update that a replica gives.
+
+    Args:
+        stream, state: what is copied, as it is now.
+        updatee: peer name.
+    """
+
+    def __init__(self, state: QueueState, updatee: str) -> None:
+        self.updatee = updatee
+        self.sent = 0
+        self.taken = 0
+        self.messages = 0
+        self.done = False
+        self._state = state
+        self._left = list(state.live())
+
+    def chunk(self) -> UpdateFront | None:
+        """The next chunk, if one may be sent now."""
+        if self.done or self.sent - self.taken >= IN_FLIGHT:
+            return None
+        blobs_of = self._state.blobs
+        left = self._left
+        positions: list[int] = []
+        size = looked = 0
+        while left and size < CHUNK_BYTES and looked < CHUNK_MESSAGES:
+            first, last = left.pop()
+            position = last
+            while position >= first and size < CHUNK_BYTES and looked < CHUNK_MESSAGES:
+                blob = blobs_of.get(position)
+                if blob is not None:
+                    positions.append(position)
+                    size += len(blob)
+                looked += 1
+                position -= 1
+            if position >= first:
+                left.append((first, position))
+        positions.reverse()
+        ranges: list[int] = []
+        for position in positions:
+            if ranges and ranges[-1] == position - 1:
+                ranges[-1] = position
+            else:
+                ranges += (position, position)
+        self.sent += 1
+        self.messages += len(positions)
+        self.done = not left
+        blobs = [blobs_of[position] for position in positions]
+        return UpdateFront(self._state.id, self.sent, ranges, blobs, self.done, self._state.index)
+
+
+class Updatee:
+    """One update that a replica takes.
+
+    Attributes:
+        updater: its peer name.
+        chunk: how many chunks have come.
+        blobs: the messages so far.
+        until: with all messages here, how far the stream must be committed before the state is whole; -1: not all
+            are here.
+        pace: how fast it may go.
+        wait_ms: when the updater may go on; 0: it need not wait.
+    """
+
+    def __init__(self, frame: UpdateStart, depth: int, now_ms: int) -> None:
+        self.updater = frame.updater
+        self.chunk = 0
+        self.blobs: dict[int, bytes] = {}
+        self.until = -1
+        self.wait_ms = 0
+        self.pace = Pace(QUEUE_BYTES_S)
+        self._messages = 0
+        self._depth = depth
+        self._began_ms = now_ms
+        self._ended_ms = 0
+
+    def take(self, frame: UpdateFront) -> bool:
+        """Take a chunk; False: it is not the next one (of an update that was given up, say)."""
+        if frame.chunk != self.chunk + 1:
+            return False
+        self.chunk = frame.chunk
+        ranges = frame.ranges
+        positions = (p for i in range(0, len(ranges), 2) for p in range(ranges[i], ranges[i + 1] + 1))
+        self.blobs.update(zip(positions, frame.blobs, strict=True))
+        self._messages += len(frame.blobs)
+        if frame.last:
+            self.until = frame.index
+        return True
+
+    def end(self, now_ms: int) -> None:
+        self.blobs = {}
+        self._ended_ms = now_ms
+
+    def report(self) -> dict[str, int]:
+        """How far it is: messages that came, and how many there were when it began; when it began and ended, 0 for
+        not yet."""
+        return {
+            "messages": self._messages,
+            "depth": self._depth,
+            "began_ms": self._began_ms,
+            "ended_ms": self._ended_ms,
+        }
+
+
+class Pace:
+    """How fast something may go: so many bytes a second.
+
+    An update that takes all it can get is felt by every publisher, since their brokers need the same cores.
+    """
+
+    def __init__(self, bytes_s: int) -> None:
+        self._bytes_s = bytes_s
+        self._free_us = 0
+
+    def next(self, now_ms: int, size: int) -> int:
+        """When the next chunk may come, after one of `size` bytes; milliseconds."""
+        self._free_us = max(self._free_us, now_ms * 1000) + size * 1_000_000 // self._bytes_s
+        return self._free_us // 1000

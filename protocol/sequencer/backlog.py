@@ -1,0 +1,206 @@
+"""What the sequencer keeps of the logs for those who are behind, and flow control, which bounds it (`design.md` 7, S8).
+
+A majority goes on without a voter that is slow, so the entries it lacks gather here and, with the same trim, at every
+keeper. A member that is behind by more than the stop threshold, in bytes or in entries over all its streams, turns flow
+control on for the whole cluster; it goes off when both are below the resume thresholds, or the member is evicted. One
+that has not come below for `PATIENCE_MS`, or is behind by `GIVE_UP` times the limit, has had its window: what is kept
+for it is forgotten, and it comes back through an update. One member at a time, and where the others are a majority.
+
+So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
+when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..log.quorum import majority
+from ..wire.events import CLUSTER, FlowControl, encode_event
+from ..wire.log_frames import Evicted
+from .election import LEADING
+from .streams import Stream
+
+if TYPE_CHECKING:
+    from .machine import SequencerMachine
+
+LIMIT_BYTES = 64 * 1024 * 1024
+LIMIT_ENTRIES = 100_000
+"""An entry costs some hundred bytes, however small its event is."""
+STOP, RESUME = 0.8, 0.7
+"""Thresholds, as shares of the limits: Qpid's."""
+GIVE_UP = 4
+"""A member behind by so many limits is waited for no longer: flow control did not hold it."""
+PATIENCE_MS = 10_000
+"""Nor is one that has kept flow control on for so long."""
+LOOK_MS = 50
+"""How often is looked at most."""
+
+
+class Lag(NamedTuple):
+    """How far a member is behind what is committed."""
+
+    bytes: int = 0
+    entries: int = 0
+
+    def above(self, share: float) -> bool:
+        """Whether either is strictly more than `share` of its limit."""
+        return self.bytes > share * LIMIT_BYTES or self.entries > share * LIMIT_ENTRIES
+
+    def below(self, share: float) -> bool:
+        """Whether both are strictly less."""
+        return self.bytes < share * LIMIT_BYTES and self.entries < share * LIMIT_ENTRIES
+
+
+class Backlog:
+    """Of one sequencer.
+
+    Attributes:
+        on: member that flow control is on for -> since when.
+        passed: (stream, voter) for which nothing is kept any more.
+        count: how often flow control has gone on in this term.
+        due_ms: when to look again.
+    """
+
+    def __init__(self, machine: SequencerMachine) -> None:
+        self.machine = machine
+        self.on: dict[str, int] = {}
+        self.passed: set[tuple[str, str]] = set()
+        self.count = 0
+        self.due_ms = 0
+        self._reasons: dict[str, str] = {}
+
+    # ---- how far behind
+
+    def lag_in(self, stream: Stream, member: str) -> Lag:
+        keeper = stream.keepers.get(member)
+        match = max(keeper.match, stream.base) if keeper is not None else stream.base
+        if match >= stream.commit or not stream.ready or member in stream.gone or member in self.machine.absent:
+            return Lag()
+        if keeper is None and ((stream.name, member) in self.passed or member not in stream.voters + stream.changed):
+            return Lag()
+        return Lag(stream.size[stream.commit] - stream.size[match], stream.commit - match)
+
+    def lag(self, member: str) -> Lag:
+        lags = [self.lag_in(stream, member) for stream in self.machine.streams.values()]
+        return Lag(sum(lag.bytes for lag in lags), sum(lag.entries for lag in lags))
+
+    def _kept(self) -> Lag:
+        """All that the logs hold: nobody is behind by more."""
+        streams = self.machine.streams.values()
+        return Lag(sum(s.total - s.size[s.base] for s in streams), sum(s.end - s.base for s in streams))
+
+    # ---- on and off
+
+    def look(self) -> None:
+        """Whether somebody is too far behind, or has caught up."""
+        machine = self.machine
+        self.due_ms = machine.now_ms + LOOK_MS
+        cluster = machine.streams.get(CLUSTER)
+        if machine.election.role != LEADING or cluster is None or not cluster.ready:
+            return
+        if not self.on and not self._kept().above(STOP):
+            return
+        for stream in machine.streams.values():
+            self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
+        for member in dict.fromkeys([*machine.members, *self.on]):
+            lag = self.lag(member) if member in machine.members else Lag()  # none as well when it is evicted
+            since_ms = self.on.get(member)
+            if since_ms is None:
+                if lag.above(STOP):
+                    self._order(cluster, member, True, self._reason(member, lag))
+                continue
+            if lag.above(GIVE_UP) or (not lag.below(RESUME) and machine.now_ms - since_ms >= PATIENCE_MS):
+                self._give_up(member, lag)
+                lag = self.lag(member)
+            if lag.below(RESUME):
+                self._order(cluster, member, False, "")
+
+    def _order(self, cluster: Stream, member: str, on: bool, reason: str) -> None:
+        if on:
+            self.count += not self.on
+            self.on[member] = self.machine.now_ms
+            self._reasons[member] = reason
+        else:
+            del self.on[member], self._reasons[member]
+        self.machine.append(cluster, encode_event(FlowControl(member, on, reason)))
+
+    def _reason(self, member: str, lag: Lag) -> str:
+        streams = self.machine.streams.values()
+        worst = max(streams, key=lambda stream: (self.lag_in(stream, member), stream.name))
+        where = "the wiring" if worst.name == CLUSTER else f"queue {worst.name.rpartition('#')[0]}"
+        return f"{member} is {lag.entries:,} events, {lag.bytes / 2**20:.1f} MiB behind, the most in {where}"
+
+    # ---- what is kept
+
+    def trim(self, stream: Stream) -> None:
+        """Forget what every member holds that is waited for."""
+        keepers, absent, passed, gone = stream.keepers, self.machine.absent, self.passed, stream.gone
+        if stream.commit <= stream.base or not stream.ready:
+            return
+        upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
+        if upto > stream.base and all(
+            v in keepers or v in absent or v in gone or (stream.name, v) in passed
+            for v in stream.voters + stream.changed
+        ):  # fmt: skip
+            stream.forget(upto)
+
+    def _give_up(self, member: str, lag: Lag) -> None:
+        """It has had its window: the streams it is furthest behind in go, until the rest is not much. The wiring's, and
+        so its whole broker, only when that alone is too much."""
+        if not self._can_spare(member):
+            return
+        behind = [(self.lag_in(stream, member), stream) for stream in self.machine.streams.values()]
+        behind.sort(key=lambda item: item[0], reverse=True)
+        for part, stream in behind:
+            if lag.below(RESUME) or not part.entries:
+                break
+            if stream.name != CLUSTER or not part.below(RESUME):
+                lag = Lag(lag.bytes - part.bytes, lag.entries - part.entries)
+                self._pass_over(stream, member)
+
+    def _can_spare(self, member: str) -> bool:
+        """Whether the others are a majority without it, in every stream: its processes keep other queues as well, and
+        another member may have just been given up in one of them. Without a majority nothing is committed, so nothing
+        gathers either."""
+        return all(self._stands_without(member, s) for s in self.machine.streams.values() if not s.gone)
+
+    @staticmethod
+    def _stands_without(member: str, stream: Stream) -> bool:
+        if stream.change:
+            return False  # two sets of voters count until it is committed
+        others = (voter for voter, keeper in stream.keepers.items() if keeper.voting and voter != member)
+        return sum(voter in stream.voters for voter in others) >= majority(stream.voters)
+
+    def _pass_over(self, stream: Stream, member: str) -> None:
+        keeper = stream.keepers.pop(member, None)
+        stream.away.add(member)
+        self.passed.add((stream.name, member))
+        if keeper is not None:
+            reason = f"{member} is too far behind in {stream.name}: come back through an update (S8)"
+            self.machine.send(keeper.peer, Evicted(reason))
+            self.ends(keeper.peer)
+        self.trim(stream)
+
+    def ends(self, peer: str) -> None:
+        """A process has been told to end, and a broker takes its replicas with it. What else they keep does not count
+        from now on, not only from when their links break: another member may be given up before that."""
+        for stream in self.machine.streams.values():
+            for voter, keeper in list(stream.keepers.items()):
+                if keeper.peer == peer or keeper.peer.startswith(f"{peer}."):
+                    del stream.keepers[voter]
+                    stream.away.add(voter)
+
+    def enrolled(self, stream: Stream, voter: str) -> None:
+        self.passed.discard((stream.name, voter))
+
+    def dropped(self, stream: Stream) -> None:
+        """The stream is gone."""
+        self.passed = {item for item in self.passed if item[0] != stream.name}
+
+    def report(self) -> dict[str, object]:
+        now_ms = self.machine.now_ms
+        members = {
+            member: {"reason": self._reasons.get(member, ""), "for_ms": now_ms - since_ms}
+            for member, since_ms in self.on.items()
+        }
+        return {"flowStopped": bool(self.on), "flowStoppedCount": self.count, "flow": members}

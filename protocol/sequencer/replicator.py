@@ -1,0 +1,116 @@
+"""What a sequencer sends to the keepers of a stream, and when: all they lack, in one frame for those at one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..machine import Effect, Multicast, Send
+from ..wire.events import CLUSTER
+from ..wire.log_frames import Append, Results
+from .streams import Progress, Stream
+
+if TYPE_CHECKING:
+    from .machine import SequencerMachine
+
+APPEND_BYTES = 4 * 1024 * 1024
+"""An `Append` carries no more event bytes than this (one event may be larger)."""
+KEEPER_WINDOW_BYTES = 64 * 1024 * 1024
+"""What a keeper may have unacknowledged before it is sent no more (S8)."""
+LAZY_MS = 10
+"""How long a keeper that does not act on commits may wait for what others are told at once: the commit index, and, if
+the eager ones and it are more than a majority, entries too. Three replicas that work at the same time on two cores only
+keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
+
+
+def replicate(machine: SequencerMachine, stream: Stream, effects: list[Effect]) -> None:
+    """Send each keeper what it lacks; keepers at the same place share one frame."""
+    if not stream.voters:
+        return  # nobody has come who knows them; what a blank keeper is told begins with that
+    groups: dict[int, list[Progress]] = {}
+    due = machine.lazy.pop(stream.name, 0) is None and not machine.lazy_at_ms
+    # Eager ones first: usually the owner is, and a consumer waits for it.
+    eager: list[Progress] = []
+    patient: list[Progress] = []
+    for keeper in stream.keepers.values():
+        (eager if keeper.eager else patient).append(keeper)
+    rank = 0  # among those that vote
+    for keeper in eager + patient:
+        if keeper.updating:
+            continue
+        behind = keeper.next <= stream.end
+        uninformed = keeper.sent_commit < stream.commit
+        if keeper.eager or due:
+            told = behind or uninformed
+        else:
+            told = behind and rank <= len(stream.voters) // 2
+        rank += keeper.voting
+        if told:
+            groups.setdefault(keeper.next, []).append(keeper)
+        elif behind or uninformed:
+            machine.lazy[stream.name] = None
+    alone = len(eager) == 1 and eager[0].voting and stream.name != CLUSTER and not stream.change
+    learner = eager[0].peer if alone else ""
+    for start, keepers in groups.items():
+        while True:
+            stop, complete = _batch_end(machine, stream, start, keepers)
+            log = stream.log
+            previous = start - 1
+            frame = Append(
+                machine.ballot,
+                stream.name,
+                previous,
+                stream.ballot_at(previous),
+                stream.commit,
+                stream.base,
+                [log[i] for i in range(start, stop + 1)],
+                learner,
+                len(stream.voters) // 2 if learner else 0,
+                list(stream.voters) if not previous else [],
+            )
+            # The learner last: it has to wait for another one's acknowledgement anyway.
+            effects.append(Multicast([keeper.peer for keeper in reversed(keepers)], frame))
+            for keeper in keepers:
+                keeper.next = stop + 1
+                keeper.sent_commit = stream.commit
+            start = stop + 1
+            if complete or start > stream.end:
+                break
+
+
+def answer(
+    machine: SequencerMachine, results: dict[tuple[str, int], list[int]], effects: list[Effect]
+) -> dict[tuple[str, int], list[int]]:
+    """Send the results to their origins, behind what they are told of the streams; returns those that must wait.
+
+    A broker that completes something knows every wiring event that was complete before. Usually order of its link sees
+    to that; one that is too far behind in the cluster stream to be told of it, and cannot be spared, hears no results.
+    """
+    cluster = machine.streams.get(CLUSTER)
+    untold = {peer for peer, _ in cluster.reports.values()} if cluster is not None and cluster.reports else ()
+    waiting: dict[tuple[str, int], list[int]] = {}
+    for (peer, inc), numbers in results.items():
+        if untold and peer in untold:
+            waiting[peer, inc] = numbers
+        else:
+            effects.append(Send(peer, Results(inc, numbers)))
+    return waiting
+
+
+def _batch_end(machine: SequencerMachine, stream: Stream, start: int, keepers: list[Progress]) -> tuple[int, bool]:
+    """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
+    if start > stream.end:
+        return stream.end, True
+    size = stream.size
+    if stream.total - size[stream.base] <= min(APPEND_BYTES, KEEPER_WINDOW_BYTES):  # as long as nobody waits for much
+        return stream.end, False
+    before = size.get(start - 1, size.get(start, 0))
+    slowest = min(keeper.match for keeper in keepers)
+    if size[start] - size.get(slowest, size[start]) > KEEPER_WINDOW_BYTES:
+        machine.dirty[stream.name] = None  # its acknowledgements re-open the window
+        return start - 1, True
+    if size[stream.end] - before <= APPEND_BYTES:
+        return stream.end, False
+    stop = start
+    while stop < stream.end and size[stop + 1] - before <= APPEND_BYTES:
+        stop += 1
+    return stop, False

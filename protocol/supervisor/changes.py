@@ -1,0 +1,404 @@
+"""The supervisor's decisions about who is a member: what comes next when a broker joins or leaves, when that is over or
+undone, and what another supervisor takes up.
+
+    join:    Tell -> Start -> Tell -> Introduce -> look until it has everything -> Over
+    leave:   Tell -> look: Hide from clients, Drain -> the others take its votes -> Dismiss -> Forget -> Over
+
+One change at a time, but a newcomer may be removed again before it has everything. Nothing is done before a majority of
+the brokers knows the change, and nobody begins whose processes they do not know: whatever supervisor comes next asks a
+majority, so it takes up what this one did not finish. Each step may be done twice. Only a newcomer that never began is
+undone; and nobody is forgotten before the others, in order, have said that it is out.
+
+The machine has one door. Its shell carries out the deeds one after the other, and gives the answers; while a change is
+under way it says now and then how things are (`Looked`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..wire.events import CLUSTER
+
+JOIN, LEAVE = "join", "leave"
+ENDED_KEPT = 32
+"""Changes that are over and whose end can still be asked for."""
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the members that is under way. Every broker keeps a copy, so that the next Supervisor finishes it.
+
+    Attributes:
+        request: who asked: a word of the asker's, so that it may ask again when an answer was lost.
+        kind: JOIN or LEAVE.
+        broker: who joins or leaves.
+        node: Ray node id, for a join.
+    """
+
+    request: str
+    kind: str
+    broker: str
+    node: str = ""
+
+    def __str__(self) -> str:
+        return f"broker {self.broker} {'joins' if self.kind == JOIN else 'leaves'}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far a change is.
+
+    Attributes:
+        text: what it waits for, in words.
+        done, total: streams that are settled, and all of them; total is 0 while that is not known.
+    """
+
+    text: str
+    done: int = 0
+    total: int = 0
+
+
+# ---- inputs
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Somebody wants this change, and nothing else speaks against it. `begun`: by the book the broker has begun."""
+
+    change: Change
+    begun: bool = False
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What another supervisor left: the change that was under way, and those that are over."""
+
+    change: Change | None
+    ended: dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Told:
+    """The answer to Tell. `enough`: a majority of the brokers knows it."""
+
+    enough: bool
+
+
+@dataclass(frozen=True)
+class Started:
+    """The answer to Start. `why` it did not, "" if its processes wait to begin."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Undone:
+    """The answer to Undo: nothing of it is left."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """How things are with the broker of the change.
+
+    Attributes:
+        leading: what the leading sequencer reports, None while none leads.
+        newcomer: what the broker reports, None while it does not answer.
+        known: it is in the book.
+        begun: it has begun, by the book.
+        serving: clients are told of it.
+        inc: its process, 0 for none.
+    """
+
+    leading: Report | None
+    newcomer: Report | None
+    known: bool
+    begun: bool
+    serving: bool
+    inc: int
+
+
+@dataclass(frozen=True)
+class Drained:
+    """This process has been told to leave."""
+
+    inc: int
+
+
+@dataclass(frozen=True)
+class Dismissed:
+    """The answer to Dismiss. `out`: one of the others says that it is out."""
+
+    out: bool
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Nothing of it is left."""
+
+
+@dataclass(frozen=True)
+class Fell:
+    """Who leaves has died. `spared`: the others are a majority of everything without it."""
+
+    leading: Report
+    spared: bool
+
+
+# ---- deeds
+
+
+@dataclass(frozen=True)
+class Refuse:
+    why: str
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Tell every broker how things are now, the change among them."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start processes for the newcomer, that wait to begin."""
+
+    broker: str
+    node: str
+
+
+@dataclass(frozen=True)
+class Undo:
+    """End the processes of a newcomer that has not begun, and forget it."""
+
+    broker: str
+
+
+@dataclass(frozen=True)
+class Introduce:
+    """Let the newcomer begin."""
+
+    broker: str
+
+
+@dataclass(frozen=True)
+class Hide:
+    """Tell clients where else to go."""
+
+    broker: str
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Tell it to leave."""
+
+    broker: str
+
+
+@dataclass(frozen=True)
+class Dismiss:
+    """Ask the others to take it out if it is dead, and whether it is out."""
+
+    broker: str
+
+
+@dataclass(frozen=True)
+class Forget:
+    """End what is left of it for good."""
+
+    broker: str
+
+
+@dataclass(frozen=True)
+class Return:
+    """It is to be started again, so that it can leave."""
+
+    broker: str
+
+
+Deed = Refuse | Tell | Start | Undo | Introduce | Hide | Drain | Dismiss | Forget | Return
+
+
+class Changes:
+    """One supervisor's.
+
+    Attributes:
+        change: what is under way.
+        stage: how far it is.
+        ended: request -> (broker, what went wrong or ""), the latest ones.
+        lost: who leaves has died, and the others see to it that it is out.
+    """
+
+    def __init__(self) -> None:
+        self.change: Change | None = None
+        self.stage = Stage("")
+        self.ended: dict[str, tuple[str, str]] = {}
+        self.lost = False
+        self._told = False  # a majority knows the change
+        self._waits = False  # processes of a newcomer wait to begin, until a majority knows them
+        self._failure = ""  # why the newcomer did not start
+        self._drained = 0
+
+    def step(self, input: Any) -> list[Deed]:
+        kind, change = type(input), self.change
+        if kind is Begin:
+            return self._begin(input)
+        if kind is Resumed:
+            self.ended = dict(input.ended)
+            self._take(input.change, "a new supervisor goes on with it")
+            return []
+        if change is None:
+            return []
+        if kind is Told:
+            self._told = self._told or input.enough
+            if self._waits and input.enough:
+                self._waits = False
+                return [Introduce(change.broker)]
+        elif kind is Started:
+            self._failure, self._waits = input.why, not input.why
+            return [Undo(change.broker)] if input.why else [Tell()]
+        elif kind is Undone:
+            why = f"broker {change.broker} did not start, and the cluster is as it was: {self._failure}"
+            return self._over(change, why)
+        elif kind is Looked:
+            return self._looked(change, input)
+        elif kind is Drained:
+            self._drained = input.inc
+        elif kind is Dismissed and input.out:
+            return [Forget(change.broker)]
+        elif kind is Forgotten:
+            return self._over(change, "")
+        elif kind is Fell and change.kind == LEAVE:
+            return self._fell(change, input)
+        return []
+
+    def known(self, request: str) -> bool:
+        return request in self.ended or (self.change is not None and self.change.request == request)
+
+    def refusal(self, leaver: str = "", begun: bool = False) -> str:
+        """Why no other change may begin: one is under way. But a newcomer that has begun may be removed again.
+
+        Args:
+            leaver: who is to leave, "" for a join.
+            begun: it has begun.
+        """
+        change = self.change
+        if change is None or (begun and (change.kind, change.broker) == (JOIN, leaver)):
+            return ""
+        return f"{self.under_way()}: members change one at a time, ask again when that is done"
+
+    def under_way(self) -> str:
+        stage = self.stage
+        return f"{self.change}: {stage.text}" + (f" ({stage.done} of {stage.total})" if stage.total else "")
+
+    # ---- beginning and end
+
+    def _begin(self, input: Begin) -> list[Deed]:
+        change, before = input.change, self.change
+        if self.known(change.request):
+            return []
+        why = self.refusal(change.broker if change.kind == LEAVE else "", input.begun)
+        if why:
+            return [Refuse(why)]
+        if before is not None:
+            self._note(before, "it was removed before it had everything")
+        self._take(change, "its processes start" if change.kind == JOIN else "its clients are told")
+        return [Tell()]
+
+    def _take(self, change: Change | None, text: str) -> None:
+        self.change, self.stage = change, Stage(text if change is not None else "")
+        self.lost = self._told = self._waits = False
+        self._failure = ""
+        self._drained = 0
+
+    def _note(self, change: Change, error: str) -> None:
+        self.ended[change.request] = (change.broker, error)
+        while len(self.ended) > ENDED_KEPT:
+            del self.ended[next(iter(self.ended))]
+
+    def _over(self, change: Change, error: str) -> list[Deed]:
+        self._note(change, error)
+        self._take(None, "")
+        return [Tell()]
+
+    # ---- under way
+
+    def _looked(self, change: Change, now: Looked) -> list[Deed]:
+        if not self._told or self._waits:
+            self.stage = Stage("a majority of the brokers is to know of it first")
+            return [Tell()]
+        return self._joins(change, now) if change.kind == JOIN else self._leaves(change, now)
+
+    def _joins(self, change: Change, now: Looked) -> list[Deed]:
+        if self._failure:
+            return [Undo(change.broker)]
+        if not now.known:
+            self.stage = Stage("its processes start")
+            return [Start(change.broker, change.node)]
+        done, self.stage = joined(now.leading, now.newcomer if now.begun else None, change.broker)
+        return self._over(change, "") if done and now.serving else []
+
+    def _leaves(self, change: Change, now: Looked) -> list[Deed]:
+        broker = change.broker
+        out, self.stage = left(now.leading, broker)
+        deeds: list[Deed] = []
+        if now.serving:
+            deeds.append(Hide(broker))  # so that its clients know where else to go before they must
+        if now.begun and not (self.lost or out) and now.inc not in (0, self._drained):
+            deeds.append(Drain(broker))
+        # A sequencer that was paused may say so of one that has joined since: the one that leads is asked in order.
+        return [*deeds, Dismiss(broker)] if out or self.lost else deeds
+
+    def _fell(self, change: Change, input: Fell) -> list[Deed]:
+        if left(input.leading, change.broker)[0]:
+            return []
+        # The others cannot even agree that it is gone, when they are no majority without it.
+        self.lost = input.spared
+        return [] if self.lost else [Return(change.broker)]
+
+
+def joined(leading: Report | None, newcomer: Report | None, broker: str) -> tuple[bool, Stage]:
+    """Whether a broker has all there is, and a vote in all of it.
+
+    Args:
+        leading: what the leading sequencer reports, None while none leads.
+        newcomer: what the broker reports, None while it does not answer.
+    """
+    if leading is None:
+        return False, Stage("no sequencer leads")
+    if newcomer is None:
+        return False, Stage("its process does not answer yet")
+    cluster = leading["streams"].get(CLUSTER)
+    if newcomer["blank"] or cluster is None or not _in(cluster, broker):
+        return False, Stage("waiting for the wiring")
+    queues = [stream for name, stream in leading["streams"].items() if name != CLUSTER]
+    whole = sum(_in(stream, broker) for stream in queues)
+    total = max(len(queues), newcomer["queues"])  # a sequencer that has just taken over may not know all of them
+    if whole < total:
+        return False, Stage("queues are brought up to date", whole, total)
+    return True, Stage("it has everything", whole, total)
+
+
+def left(leading: Report | None, broker: str) -> tuple[bool, Stage]:
+    """Whether a broker has no say any more in anything."""
+    if leading is None:
+        return False, Stage("no sequencer leads")
+    streams = leading["streams"]
+    cluster = streams.get(CLUSTER)
+    if cluster is None or not cluster["ready"]:
+        return False, Stage("a sequencer is taking over")
+    # The wiring's stream comes last, so who has left that has left all.
+    if broker not in cluster["voters"]:
+        return True, Stage("it has left", len(streams), len(streams))
+    queues = [stream for name, stream in streams.items() if name != CLUSTER]
+    return False, Stage("its votes are taken over", sum(broker not in q["voters"] for q in queues), len(streams))
+
+
+def _in(stream: Report, broker: str) -> bool:
+    """Whether it votes in a stream, and is linked."""
+    return (
+        stream["ready"]
+        and broker in stream["voters"]
+        and broker not in stream["blank"]
+        and broker not in stream["missing"]
+    )

@@ -1,0 +1,59 @@
+"""When what is astray (`layout.py`) is put right, one after the other, while nothing is missing.
+
+    whole for a while -> a new broker joins on the emptiest host -> it has everything -> one of the fullest host leaves
+
+So nothing has fewer copies at any time. Who is moving is left to the next supervisor, with the change of members that
+may be under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+SETTLED_MS = 8000
+"""A cluster that has been whole, and unevenly spread, for so long is put right."""
+WAIT, LEAVE, DONE = "wait", "leave", "done"
+
+
+class Rebalance:
+    """One supervisor's."""
+
+    def __init__(self) -> None:
+        self._since_ms = -1  # since when it is whole and somebody astray; -1: it is not
+
+    def ripe(self, now_ms: int, astray: bool, whole: bool, wanted: bool = False) -> bool:
+        """Whether one may be moved now.
+
+        Args:
+            astray: somebody is.
+            whole: nothing is missing anywhere.
+            wanted: somebody has asked for it, so that nothing is waited for.
+        """
+        if not astray or not whole:
+            self._since_ms = -1
+            return False
+        if self._since_ms < 0:
+            self._since_ms = now_ms
+        if now_ms - self._since_ms < SETTLED_MS and not wanted:
+            return False
+        self._since_ms = -1
+        return True
+
+
+def onwards(moving: tuple[str, int], members: Collection[str], changing: bool, whole: bool) -> str:
+    """What comes next for a broker that is to leave when another has joined.
+
+    Args:
+        moving: that broker, and how many members there are to be.
+        changing: a change of the members is under way.
+        whole: nothing is missing anywhere.
+
+    Returns:
+        WAIT; LEAVE: it leaves now; DONE: it has left, or nobody came.
+    """
+    broker, count = moving
+    if changing:
+        return WAIT
+    if broker not in members or len(members) <= count:
+        return DONE
+    return LEAVE if whole else WAIT

@@ -1,0 +1,473 @@
+"""The supervisor's decisions: whom it holds for dead, who is to be ended, and whether it may act at all.
+
+A supervisor that is cut off sees everybody else dead. So it acts only while a majority of the brokers has confirmed,
+a moment ago, that it is the one in office, and ends only who is gone by the cluster's evidence as well as its own: a
+broker that the leading sequencer has put out, a process to which most brokers have no link, or one that Ray says has
+died. What does not answer is unknown, not dead.
+
+    Died, Silent, Led, Confirmed -> Replace -> (the shell) End -> evidence is fresh -> TellEnd -> it ends -> Gone
+                                                                                            -> no answer -> Kill, Gone
+                                                                                            -> "I lead" -> Spared
+
+First the process itself is asked to end: that order carries the supervisor's number, so it has no effect when it comes
+late. A kill has no such fence; it goes out only behind evidence that is fresh, so the one that may be under way when a
+cut begins is for somebody whom the majority has left already.
+
+The machine has one door. Its shell carries out the effects with Ray, or, in the simulator, without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..log.quorum import majority
+from ..machine import Tick, is_ownership
+from ..wire.events import ZERO, Ballot
+from .office import Commission
+
+FRESH_MS = 1000
+"""A confirmation counts for so long from when it was asked for."""
+EVIDENCE_MS = 2500
+"""So long counts what the leading sequencer said of its links."""
+STILL_MS = 4000
+"""Who answers nothing for so long stands still, if the brokers have lost it too."""
+ENROL_MS = 10_000
+"""How long a broker that was started may take until the sequencer knows it."""
+TOLD_MS = 700
+"""A process that is asked to end has so long for it, then it is killed."""
+ASK_MS = 300
+"""How often the brokers are asked while something waits for their word."""
+PATIENCE_MS = 8000
+"""Who is to be ended and is not found gone within that time is left alone."""
+SILENT_MS = 4000
+"""A supervisor that could do nothing for so long says so."""
+STAND_MS = 1000
+CANDIDATE_MS = 20_000
+"""Who is not taken for the supervisor by a majority within that time gives up."""
+
+
+# ---- inputs
+
+
+@dataclass(frozen=True)
+class Known:
+    """The address book as it is now.
+
+    Attributes:
+        incs: name -> incarnation, 0 for one that was not started yet.
+        changing: the broker that joins or leaves, "" for none: whether it is a member others may know better.
+    """
+
+    incs: dict[str, int]
+    brokers: list[str]
+    changing: str = ""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """A broker's answer to the question who supervises.
+
+    Attributes:
+        asked_ms: when the question left.
+        holder, settled: as in `Office`.
+        linked: whom it has links to.
+        ballot: of the sequencer it follows.
+    """
+
+    broker: str
+    asked_ms: int
+    holder: Commission
+    settled: int
+    linked: frozenset[str]
+    ballot: Ballot = ZERO
+
+
+@dataclass(frozen=True)
+class Led:
+    """What a sequencer says that leads. `out`: broker -> the incarnation up to which it is out; `absent`: not back."""
+
+    asked_ms: int
+    ballot: Ballot
+    out: dict[str, int]
+    absent: frozenset[str]
+    linked: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Answered:
+    name: str
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A question had no answer in time, or could not be delivered."""
+
+    name: str
+    asked_ms: int
+
+
+@dataclass(frozen=True)
+class Died:
+    """Ray says that the process has died. `surely`: its node lives, so it is no cut that Ray takes for a death."""
+
+    name: str
+    surely: bool
+
+
+@dataclass(frozen=True)
+class Launched:
+    """This supervisor has started another process, as the book says now: until it begins only this one knows it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Began:
+    """That process is told to begin: from now on others may know it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class End:
+    """The process is to be gone. `outside`: it is no member by the cluster's own word (it has left, or never began)."""
+
+    name: str
+    outside: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """It says that it ends."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """It says why it does not end: it is needed."""
+
+    name: str
+    why: str
+
+
+# ---- effects
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask every broker who supervises, and the sequencers how they are."""
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Ask every broker to take us for the supervisor of this number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Elected:
+    """A majority takes us for the supervisor."""
+
+
+@dataclass(frozen=True)
+class Resign:
+    """Another supervises: end this process, and do nothing more."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replace:
+    """This one is gone: end what is left of it, and start another."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class TellEnd:
+    name: str
+    outside: bool
+
+
+@dataclass(frozen=True)
+class Kill:
+    name: str
+
+
+@dataclass(frozen=True)
+class Gone:
+    name: str
+
+
+@dataclass(frozen=True)
+class Spared:
+    """It is not ended, and why."""
+
+    name: str
+    why: str
+
+
+Deed = Ask | Stand | Elected | Resign | Replace | TellEnd | Kill | Gone | Spared
+
+
+@dataclass
+class _Ending:
+    outside: bool
+    since_ms: int
+    told_ms: int = 0
+
+
+@dataclass
+class Supervision:
+    """One supervisor.
+
+    Attributes:
+        commission: its number, id and name. The number is 0 while it is a candidate.
+        elected: a majority has taken it once.
+    """
+
+    commission: Commission
+    elected: bool = False
+    now_ms: int = 0
+    resigned: str = ""
+    _incs: dict[str, int] = field(default_factory=dict)
+    _brokers: list[str] = field(default_factory=list)
+    _others: list[str] = field(default_factory=list)  # all but the one that joins or leaves
+    _answers: dict[str, Confirmed] = field(default_factory=dict)
+    _led: Led | None = None
+    _silent_ms: dict[str, int] = field(default_factory=dict)
+    _died: dict[str, bool] = field(default_factory=dict)
+    _vacant: set[str] = field(default_factory=set)  # who surely died, and has just been replaced in the book
+    _unbegun: set[str] = field(default_factory=set)  # brokers in the place of such as surely died: only we know them
+    _condemned: set[str] = field(default_factory=set)
+    _ending: dict[str, _Ending] = field(default_factory=dict)
+    _asked_ms: int = 0
+    _stood_ms: int = 0
+    _began_ms: int = 0
+    _could_ms: int = 0
+    _deeds: list[Deed] = field(default_factory=list)
+
+    def step(self, input: Any) -> list[Deed]:
+        if self.resigned:
+            return []
+        kind = type(input)
+        if kind is Tick:
+            self.now_ms = input.now_ms
+            self._began_ms = self._began_ms or self.now_ms
+        elif kind is Known:
+            self._known(input)
+        elif kind is Confirmed:
+            self._confirmed(input)
+        elif kind is Led:
+            if self._led is None or input.ballot >= self._led.ballot:
+                self._led = input
+        elif kind is Answered:
+            self._silent_ms.pop(input.name, None)
+        elif kind is Silent:
+            self._silent_ms.setdefault(input.name, input.asked_ms)
+        elif kind is Died:
+            self._died[input.name] = self._died.get(input.name, False) or input.surely
+        elif kind is Launched:
+            self._unbegun.update(self._vacant.intersection([input.name]))
+        elif kind is Began:
+            self._unbegun.discard(input.name)
+        elif kind is End:
+            self._condemned.add(input.name)
+            self._ending.setdefault(input.name, _Ending(input.outside, self.now_ms))
+        elif kind is Ended:
+            self._ended(input.name)
+        elif kind is Refused and self._ending.pop(input.name, None) is not None:
+            self._spare(input.name, input.why)
+        self._judge()
+        deeds, self._deeds = self._deeds, []
+        return deeds
+
+    # ---- who may act
+
+    def may_act(self) -> bool:
+        """Whether the brokers that do not confirm us, and are not surely dead, are too few for a majority. Where an
+        even number votes, half of them are enough: the others can order nothing without one of these."""
+        ours = {broker for broker, answer in self._fresh() if answer.holder[:2] == self.commission[:2]}
+        return self.enough(ours | self._unbegun)
+
+    def enough(self, some: Iterable[str]) -> bool:
+        """Whether these brokers, and those that surely died, are so many that each majority has one of them."""
+        return self._enough([*some, *(broker for broker in self._brokers if self._died.get(broker))])
+
+    def in_office(self, now_ms: int) -> bool:
+        """Whether we could act a moment ago."""
+        return now_ms - self._could_ms < SILENT_MS
+
+    def _enough(self, some: Iterable[str]) -> bool:
+        """With and without the broker that joins or leaves."""
+        found = set(some)
+        for brokers in (self._brokers, self._others):
+            if len(set(brokers) - found) >= majority(brokers):
+                return False
+        return bool(self._brokers)
+
+    def _fresh(self) -> list[tuple[str, Confirmed]]:
+        since = self.now_ms - FRESH_MS
+        return [(b, a) for b, a in self._answers.items() if a.asked_ms >= since and b in self._brokers]
+
+    def gone(self, name: str) -> bool:
+        """Whether the cluster holds it for gone: not what we alone see."""
+        if name in self._died:
+            return True
+        broker, _, replica = name.partition(".")
+        answers = dict(self._fresh())
+        if replica:
+            mine = answers.get(broker)
+            return self.gone(broker) or (mine is not None and name not in mine.linked)
+        led = self._leading()
+        if is_ownership(name):
+            return led is not None and name not in led.linked
+        if broker in self._brokers:
+            return led is not None and self._out(broker, led)
+        lost = {broker for broker, answer in answers.items() if name not in answer.linked}
+        return self._enough(lost.union(broker for broker in self._brokers if self._died.get(broker)))
+
+    def _leading(self) -> Led | None:
+        """The word of a sequencer that leads: not of one that was deposed and has not heard it."""
+        led = self._led
+        if led is None or self.now_ms - led.asked_ms > EVIDENCE_MS:
+            return None
+        return led if all(led.ballot >= answer.ballot for _, answer in self._fresh()) else None
+
+    def _out(self, broker: str, led: Led) -> bool:
+        inc = self._incs.get(broker, 0)
+        if inc and led.out.get(broker, -1) >= inc and broker in led.absent:
+            return True
+        never = broker in led.absent and broker not in led.linked
+        return bool(inc) and never and self.now_ms - self._silent_ms.get(broker, self.now_ms) > ENROL_MS
+
+    # ---- what is heard
+
+    def _known(self, input: Known) -> None:
+        self._vacant.clear()
+        for name in [*self._incs, *self._died, *self._condemned]:
+            if input.incs.get(name) != self._incs.get(name):  # another process by now, or forgotten
+                if self._died.pop(name, False):
+                    self._vacant.add(name)
+                self._condemned.discard(name)
+                self._silent_ms.pop(name, None)
+        self._incs = dict(input.incs)
+        self._brokers = list(input.brokers)
+        self._others = [broker for broker in self._brokers if broker != input.changing] or self._brokers
+        self._unbegun.intersection_update(self._brokers)
+
+    def _confirmed(self, input: Confirmed) -> None:
+        known = self._answers.get(input.broker)
+        if known is None or known.asked_ms <= input.asked_ms:
+            self._answers[input.broker] = input
+            self._silent_ms.pop(input.broker, None)
+
+    def _ended(self, name: str) -> None:
+        if self._ending.pop(name, None) is not None:
+            self._deeds.append(Gone(name))
+
+    def _spare(self, name: str, why: str) -> None:
+        self._condemned.discard(name)
+        self._silent_ms.pop(name, None)
+        self._deeds.append(Spared(name, why))
+
+    # ---- what is done
+
+    def _judge(self) -> None:
+        if self._superseded():
+            return
+        if not self.may_act():
+            if self._ending or (self._died.keys() & self._incs.keys()) - self._condemned:
+                self._ask()
+            self._give_up()
+            return
+        self._could_ms = self.now_ms
+        if not self.elected:
+            self.elected = True
+            self._deeds.append(Elected())
+        for name in self._incs:
+            if name not in self._condemned and (why := self._why(name)):
+                self._condemned.add(name)
+                self._deeds.append(Replace(name, why))
+        for name in list(self._ending):
+            self._go_on(name)
+        self._give_up()
+
+    def _why(self, name: str) -> str:
+        """Why it is to be replaced; "" if it is not."""
+        if name in self._died:
+            return "has died"
+        broker = name in self._brokers
+        if not broker and self.now_ms - self._silent_ms.get(name, self.now_ms) <= STILL_MS:
+            return ""
+        if not self.gone(name):
+            return ""
+        return "was evicted" if broker else "stands still, and the brokers have lost it"
+
+    def _go_on(self, name: str) -> None:
+        """One step on the way to the end of a process; we may act."""
+        ending = self._ending[name]
+        if not ending.outside and not self.gone(name):
+            self._ask()
+        elif name in self._died:
+            del self._ending[name]
+            self._deeds += [Kill(name), Gone(name)]
+        elif not ending.told_ms:
+            ending.told_ms = self.now_ms
+            self._deeds.append(TellEnd(name, ending.outside))
+        elif self.now_ms - ending.told_ms >= TOLD_MS:
+            del self._ending[name]
+            self._deeds += [Kill(name), Gone(name)]
+
+    def _give_up(self) -> None:
+        for name, ending in list(self._ending.items()):
+            if self.now_ms - max(ending.told_ms, ending.since_ms) >= PATIENCE_MS:
+                del self._ending[name]
+                may = self.may_act()
+                self._spare(name, "the cluster does not hold it for gone" if may else "no majority confirms us")
+
+    def _ask(self) -> None:
+        if self.now_ms - self._asked_ms >= ASK_MS:
+            self._asked_ms = self.now_ms
+            self._deeds.append(Ask())
+
+    # ---- the office
+
+    def _superseded(self) -> bool:
+        """Whether another supervises; or a higher number is about that is nobody's, and ours must be above it."""
+        mine = self.commission
+        answers = self._fresh()
+        if any(answer.settled > mine.number for _, answer in answers) and mine.number:
+            return self._resign("another supervisor has taken over, by the cluster stream")
+        others = [b for b, a in answers if a.holder.number >= max(mine.number, 1) and a.holder[:2] != mine[:2]]
+        if self.elected and len(others) >= majority(self._brokers):
+            return self._resign("another supervisor has taken over, by the word of a majority of the brokers")
+        if not self.elected and self._began_ms and self.now_ms - self._began_ms > CANDIDATE_MS:
+            return self._resign("no majority of the brokers takes this one for the supervisor")
+        heard = [broker for broker, _ in answers] + [broker for broker in self._brokers if self._died.get(broker)]
+        # One that is in office is taken at its word: it takes a higher number only when no other can have a majority.
+        ours = {broker for broker, answer in answers if answer.holder[:2] == mine[:2]}
+        free = self._enough(ours) if self.elected else self._enough(heard)
+        if (others or not mine.number) and free and self.now_ms - self._stood_ms >= STAND_MS:
+            highest = max([answer.holder.number for _, answer in answers], default=0)
+            self._stood_ms = self.now_ms
+            self.commission = mine._replace(number=max(highest, mine.number) + 1)
+            self._deeds.append(Stand(self.commission.number))
+        return False
+
+    def _resign(self, reason: str) -> bool:
+        self.resigned = reason
+        self._deeds.append(Resign(reason))
+        return True
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "name": self.commission.name,
+            "number": self.commission.number,
+            "confirmed": self.in_office(self.now_ms),
+        }

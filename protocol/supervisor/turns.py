@@ -1,0 +1,69 @@
+"""Who waits to be replaced, and who may be replaced at the same time. Pure.
+
+What shares a fate takes turns: a broker and its replicas, the sequencers, the Ownerships. Everything else goes at once:
+after the death of a host its sequencer does not wait until its broker has come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..machine import EVENTS, OWNERSHIP, SEQUENCER, broker_of, is_ownership, is_sequencer
+
+
+class Turns:
+    """Attributes:
+    waiting: who is to be replaced, in the order in which that was known.
+    begun: who is being replaced now.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, None] = {}
+        self.begun: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self.waiting or self.begun)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.waiting or name in self.begun
+
+    def add(self, name: str) -> None:
+        self.waiting[name] = None
+
+    def drop(self, name: str) -> None:
+        """This one need not be replaced any more."""
+        self.waiting.pop(name, None)
+
+    def take(self, but: Collection[str] = ()) -> list[str]:
+        """Those who may begin now, which they do; what the most depends on comes first.
+
+        Args:
+            but: who is to wait for another time.
+        """
+        taken: list[str] = []
+        busy = {_fate(name) for name in self.begun}
+        for name in sorted(self.waiting, key=_rank):
+            if name not in but and _fate(name) not in busy:
+                busy.add(_fate(name))
+                taken.append(name)
+        for name in taken:
+            del self.waiting[name]
+            self.begun.add(name)
+        return taken
+
+    def done(self, name: str) -> None:
+        self.begun.discard(name)
+
+    def names(self) -> list[str]:
+        """All of them."""
+        return [*self.waiting, *sorted(self.begun.difference(self.waiting))]
+
+
+def _fate(name: str) -> str:
+    if is_sequencer(name):
+        return SEQUENCER
+    return OWNERSHIP if is_ownership(name) else broker_of(name)
+
+
+def _rank(name: str) -> tuple[bool, bool, bool, bool]:
+    return name == EVENTS, not is_sequencer(name), not is_ownership(name), "." in name

@@ -1,0 +1,342 @@
+"""What can happen to a queue or to the cluster: the values that are ordered, replicated and applied.
+
+Every event is one msgpack array, its first element the kind. Kinds are only ever added; a keeper that meets a newer
+kind skips it (`new-cluster-design`, live upgrades). The sequencer never looks inside an event: it orders bytes.
+
+*Ranges* are flat lists ``[first, last, first, last, ...]`` of inclusive positions; *runs* are flat lists
+``[acquisition, first, last, ...]``. A message is known by queue and position; its position is its place among the
+enqueues of the queue's stream, from 1. An *acquisition* is a number the acquiring broker's replica chose, rising within
+its incarnation, so that a stale accept can never hit a later delivery (`sequencer.md` Q2).
+"""
+
+# pyright: reportGeneralTypeIssues=false
+# msgspec hands `frozen` down to subclasses, which the type checker does not know.
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..errors import BAD_FRAME, PeerError
+
+Ballot = tuple[int, int]
+"""``(counter, sequencer uid)``, totally ordered: the fencing token of `sequencer.md` section 1."""
+
+ZERO: Ballot = (0, 0)
+CLUSTER = "cluster"
+"""Name of the cluster's own stream (wiring and membership); a queue's stream has its id, ``name#number``."""
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="kind", tag=0):
+    """Base of all events."""
+
+
+class Start(Event, tag=1):
+    """A sequencer's term begins (`sequencer.md` S3)."""
+
+    ballot: Ballot
+
+
+class Enqueue(Event, tag=2):
+    """Messages join the tail, in order.
+
+    Attributes:
+        client: who sent them (client id and sender), for duplicate suppression; "" when there is none.
+        numbers: ranges of the client's numbers, as many as there are blobs.
+        blobs: encoded messages, opaque to the cluster.
+        expiry: flat ``[index, expires_ms, ...]`` for the messages that expire.
+    """
+
+    client: str
+    numbers: list[int]
+    blobs: list[bytes]
+    expiry: list[int] = []
+
+
+class Acquire(Event, tag=3):
+    """The owner gave messages to its consumers. Void unless `broker` holds `grant` (`sequencer.md` Q1)."""
+
+    broker: str
+    inc: int
+    grant: int
+    runs: list[int]
+    accepted: bool = False
+    """True for consumers that do not accept: acquired and dequeued at once."""
+
+
+class Accept(Event, tag=4):
+    """Acquired messages are done with: dequeue them. Runs the broker does not hold are *lost* (Q2)."""
+
+    broker: str
+    inc: int
+    runs: list[int]
+
+
+class Release(Event, tag=5):
+    """Acquired messages return to their original positions."""
+
+    broker: str
+    inc: int
+    runs: list[int]
+    redelivered: bool = True
+    """Whether a consumer may have seen them: raises the delivery count and sets the redelivered flag."""
+
+
+class Reject(Event, tag=6):
+    """Acquired messages are refused: to the alternate exchange, or discarded."""
+
+    broker: str
+    inc: int
+    runs: list[int]
+
+
+class Own(Event, tag=7):
+    """The consume lock passes to `broker` ("" for nobody) under `grant`.
+
+    Counts only if `grant` is the current grant + 1 and either nobody holds the lock or the holder itself hands over
+    (`by` is then its broker id); so there is at most one grant per queue (I14).
+    """
+
+    broker: str
+    grant: int
+    by: str = ""
+
+
+class Expire(Event, tag=8):
+    """The clock's say, made an event: of these ranges, what is available and expired at `now_ms` goes."""
+
+    now_ms: int
+    ranges: list[int]
+
+
+class Purge(Event, tag=9):
+    """Discard the available messages, at most `count` from the head (0 means all)."""
+
+    count: int
+
+
+class Buried(Event, tag=10):
+    """Rejected messages have reached the alternate exchange's queues: dequeue the dying (`sequencer.md` section 3).
+
+    Attributes:
+        batch: index of the event that rejected them.
+    """
+
+    batch: int
+
+
+class Evict(Event, tag=11):
+    """Broker `broker`, incarnation `inc` and older, is out (Q3): requeue what it holds, drop its grant, void
+    its events."""
+
+    broker: str
+    inc: int
+
+
+class Rejoin(Event, tag=12):
+    """Voter `voter` has lost its log and has been brought up to date again as incarnation `inc` (K4): from here on it
+    votes, and nothing an older incarnation of it says counts."""
+
+    voter: str
+    inc: int
+
+
+class DeclareQueue(Event, tag=32):
+    """Create a queue; the same definition again is no change, another one is refused."""
+
+    name: str
+    arguments: dict[str, Any]
+    durable: bool = False
+    alternate: str = ""
+
+
+class DeleteQueue(Event, tag=33):
+    """`broker`, if not "": only while the queue is condemned by exactly that (`Condemn`)."""
+
+    name: str
+    broker: str = ""
+    inc: int = 0
+    number: int = 0
+
+
+class DeclareExchange(Event, tag=34):
+    name: str
+    type: str
+    arguments: dict[str, Any]
+    durable: bool = False
+    alternate: str = ""
+
+
+class DeleteExchange(Event, tag=35):
+    name: str
+
+
+class Bind(Event, tag=36):
+    exchange: str
+    queue: str
+    key: str
+    arguments: dict[str, Any]
+
+
+class Unbind(Event, tag=37):
+    exchange: str
+    queue: str
+    key: str
+
+
+class Member(Event, tag=38):
+    """A broker joins (`present`) or leaves the voters of this stream, one change at a time.
+
+    The rule goes by the place in the log (`log/quorum.py`): entries up to and including this one are committed by a
+    majority of the voters before it, entries behind it by a majority of the voters after it.
+    """
+
+    broker: str
+    inc: int
+    present: bool
+
+
+class FlowControl(Event, tag=39):
+    """Cluster-wide flow control goes on or off for `member`'s sake, since it is behind (`design.md` 7).
+
+    While it is on for anybody, no broker completes a transfer. It goes off with an event of its own, or with the
+    member's `Evict`; a `Start` takes it off for all: a new sequencer keeps a short log, and judges for itself.
+
+    Attributes:
+        reason: how far behind it is, in words.
+    """
+
+    member: str
+    on: bool
+    reason: str = ""
+
+
+class Lost(Event, tag=40):
+    """The queue of id `queue` can never have a majority again, since most of its voters have lost their logs: it is
+    gone with its bindings, and its clients hear so.
+
+    Attributes:
+        asked: an operator has said so, since somebody still had something of it.
+    """
+
+    queue: str
+    asked: bool = False
+
+
+class InUse(Event, tag=48):
+    """A broker has its first consumer of the queue of that id, or, not `on`, has none any more (`wiring/uses.py`)."""
+
+    queue: str
+    broker: str
+    inc: int
+    on: bool
+
+
+class Condemn(Event, tag=49):
+    """The queue of that id is to be deleted, if it is in use nowhere (`if_unused`) and is found empty behind this
+    (`if_empty`). Until it is decided nobody begins to use it, or completes what is sent to it, respectively.
+
+    Attributes:
+        broker, inc, number: who asks, and which of its askings this is.
+    """
+
+    queue: str
+    broker: str
+    inc: int
+    number: int
+    if_unused: bool
+    if_empty: bool
+
+
+class Lift(Event, tag=50):
+    """A `Condemn` is taken back: the queue stays."""
+
+    queue: str
+    broker: str
+    inc: int
+    number: int
+
+
+class Recount(Event, tag=60):
+    """Brokers order `InUse` again: one of them has its wiring from a program that does not know of that."""
+
+
+class Supervise(Event, tag=54):
+    """`name` supervises the cluster from here on, under `number`, if that is above the one before: orders of lower
+    numbers have no effect at any member (`supervisor/office.py`)."""
+
+    number: int
+    id: str
+    name: str
+
+
+AnyEvent = (
+    Start
+    | Enqueue
+    | Acquire
+    | Accept
+    | Release
+    | Reject
+    | Own
+    | Expire
+    | Purge
+    | Buried
+    | Evict
+    | Rejoin
+    | DeclareQueue
+    | DeleteQueue
+    | DeclareExchange
+    | DeleteExchange
+    | Bind
+    | Unbind
+    | Member
+    | FlowControl
+    | Lost
+    | InUse
+    | Condemn
+    | Lift
+    | Recount
+    | Supervise
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[int, msgspec.msgpack.Decoder[AnyEvent]] = {
+    cls.__struct_config__.tag: msgspec.msgpack.Decoder(cls) for cls in AnyEvent.__args__
+}
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """One place in a stream's log.
+
+    Attributes:
+        ballot: the term that appended it.
+        seq: its place in the total order of the cluster.
+        origin, inc, number: who asked for it: submitter, incarnation, request number.
+        event: the encoded event.
+    """
+
+    ballot: Ballot
+    seq: int
+    origin: str
+    inc: int
+    number: int
+    event: bytes
+
+
+def encode_event(event: AnyEvent) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode_event(data: bytes) -> AnyEvent | None:
+    """The event in `data`, or None for a kind newer than this program.
+
+    Raises:
+        PeerError: `bad-frame`, when the bytes are no event.
+    """
+    # The first element is the kind: a positive fixint up to 127, behind a one- or three-byte array header.
+    try:
+        kind = data[1] if data[0] & 0xF0 == 0x90 else data[3]
+        decoder = _decoders.get(kind)
+        return decoder.decode(data) if decoder else None
+    except (IndexError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PeerError(BAD_FRAME, f"an event must be a msgpack array of its kind's fields: {error}") from None

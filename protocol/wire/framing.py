@@ -1,0 +1,146 @@
+"""The wire: version and length first, then kind and payload. Feed bytes, take complete frames.
+
+    byte 0      protocol major version (1)
+    bytes 1-4   payload length, big endian
+    byte 5      kind
+    bytes 6-    payload: msgpack
+
+A wrong version or a length over the limit is an error at once, before the payload is read. A kind that is newer than
+this program is skipped. Free-form values nested deeper than the limit are refused (the decoder itself stops long
+before the interpreter's stack does).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..errors import BAD_FRAME, TOO_LARGE, LocalError, PeerError
+from ..limits import DEFAULT, Limits
+from .frame import Frame
+from .kinds import KIND_OF, KINDS
+from .version import MAJOR, wrong_major
+
+VERSION = MAJOR
+HEADER = struct.Struct("!BIB")
+_header = HEADER.pack
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """The bytes of one frame, header and all.
+
+    Raises:
+        LocalError: the frame is not one of `kinds.KINDS`.
+    """
+    kind = KIND_OF.get(type(frame))
+    if kind is None:
+        raise LocalError(f"{type(frame).__name__} has no frame kind: add it to frames.KINDS")
+    payload = _encode(frame)
+    return _header(VERSION, len(payload), kind) + payload
+
+
+def _free_form(cls: type[Frame]) -> list[str]:
+    """Fields typed Any are the only ones whose nesting the schema does not bound."""
+    return [name for name in cls.__struct_fields__ if "Any" in str(cls.__annotations__.get(name, ""))]
+
+
+_READ: dict[int, tuple[Callable[[bytes | memoryview], Frame], list[str]]] = {
+    kind: (msgspec.msgpack.Decoder(cls).decode, _free_form(cls)) for kind, cls in KINDS.items()
+}
+
+
+class FrameBuffer:
+    """Turns a byte stream into frames.
+
+    Args:
+        limits: frame size and depth bounds.
+        kinds: kinds that may appear, or None for all; a known kind outside them breaks a rule (a client that sends
+            cluster frames, say).
+    """
+
+    def __init__(self, limits: Limits = DEFAULT, kinds: frozenset[int] | None = None) -> None:
+        self._limits = limits
+        self.kinds = kinds
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """All frames completed by `data`, in order.
+
+        Raises:
+            PeerError: the stream broke a rule; nothing after it can be trusted, so the link must be closed. The
+                frames completed before the breach are on the exception as `frames`.
+        """
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            source: bytes | bytearray = buffer
+        else:
+            source = data
+        frames: list[Frame] = []
+        start = 0
+        end = len(source)
+        try:
+            view = memoryview(source)
+            try:
+                while end - start >= HEADER.size:
+                    version, length, kind = HEADER.unpack_from(view, start)
+                    if version != VERSION:
+                        raise wrong_major(version)
+                    if length > self._limits.frame_bytes:
+                        raise PeerError(
+                            TOO_LARGE,
+                            f"a frame's payload has at most {self._limits.frame_bytes} bytes, this one has {length}",
+                        )
+                    stop = start + HEADER.size + length
+                    if stop > end:
+                        break
+                    body = start + HEADER.size
+                    start = stop
+                    reading = _READ.get(kind)
+                    if reading is None:
+                        continue  # newer than this program
+                    if self.kinds is not None and kind not in self.kinds:
+                        raise PeerError(BAD_FRAME, f"a {KINDS[kind].__name__} frame is not allowed on this link now")
+                    decode, free_form = reading
+                    try:
+                        frame = decode(view[body:stop])
+                    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                        text = f"a {KINDS[kind].__name__} frame must be a msgpack array of its fields: {error}"
+                        raise PeerError(BAD_FRAME, text) from None
+                    for name in free_form:
+                        if value := getattr(frame, name):
+                            check_depth(value, self._limits.depth)
+                    frames.append(frame)
+            finally:
+                view.release()
+        except PeerError as error:
+            error.frames = frames  # type: ignore[attr-defined]
+            raise
+        if source is buffer:
+            del buffer[:start]
+        elif start < end:
+            buffer += memoryview(data)[start:]
+        return frames
+
+
+def check_depth(value: Any, limit: int) -> None:
+    """Refuse a free-form value nested deeper than `limit`.
+
+    Raises:
+        PeerError: `bad-frame`.
+    """
+    level = [value]
+    for _ in range(limit):
+        level = [
+            item
+            for outer in level
+            if isinstance(outer, (list, dict))
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise PeerError(BAD_FRAME, f"a frame must not nest deeper than {limit} arrays and maps")

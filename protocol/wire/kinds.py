@@ -1,0 +1,103 @@
+"""Every frame's kind: the number in its header (`framing.py`).
+
+Kinds are only ever added, fields only ever appended with a default, so that older and newer programs can talk
+(`new-cluster-design`, live upgrades). Decoding checks every field's type; what a field *means* is checked by the
+machine that receives it.
+"""
+
+from __future__ import annotations
+
+from .capture_frames import Facts, FactsKept, FactsOffered, FactsWanted
+from .client_frames import (
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Command,
+    Completed,
+    Delivery,
+    Detach,
+    Detached,
+    Dispose,
+    Disposed,
+    Failed,
+    Flow,
+    FlowDrained,
+    MembersChanged,
+    Open,
+    Opened,
+    Reply,
+    Transfer,
+)
+from .frame import Frame
+from .link_frames import Challenge, Hello, Ping, Pong, Proof, Refused, Welcome
+from .log_frames import (
+    Ack,
+    Append,
+    Evicted,
+    Fetch,
+    Fetched,
+    Gap,
+    Heartbeat,
+    HeartbeatReply,
+    Leave,
+    Left,
+    LogDropped,
+    LogReport,
+    Nack,
+    Orphaned,
+    Prepare,
+    Promise,
+    Request,
+    Results,
+    Supervised,
+    Suspect,
+    Update,
+    UpdateFront,
+    UpdateStart,
+    UpdateTaken,
+)
+from .majority_frames import Reset, ResetDone, Waits
+from .queue_frames import (
+    Cancel,
+    Cancelled,
+    Consume,
+    Contended,
+    Credit,
+    DeadLetter,
+    DeadLettered,
+    Deliver,
+    Drained,
+    Forget,
+    GivenUp,
+    GiveUp,
+    Host,
+    Hosted,
+    Interest,
+    OwnerIs,
+    QueueCommand,
+    QueueReply,
+    Settle,
+    Settled,
+    Unhost,
+    Void,
+)
+
+KINDS: dict[int, type[Frame]] = {
+    1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
+    13: Waits, 14: Reset, 15: ResetDone,
+    32: Request, 33: Results, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
+    41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,
+    48: Interest, 49: OwnerIs, 50: Contended, 51: Forget, 52: Void,
+    53: Supervised,
+    56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
+    65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: DeadLetter, 70: DeadLettered,
+    71: GiveUp, 72: GivenUp,
+    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave, 90: Left, 91: Orphaned,
+    92: FactsOffered, 93: FactsWanted, 94: Facts, 95: FactsKept,
+    96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
+    103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
+    110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,
+}  # fmt: skip
+KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
+CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}
+"""What a client may send or be sent after the connection is open (besides `Refused`)."""

@@ -1,0 +1,226 @@
+"""What a broker, its queue replicas and Ownership say to each other. Kinds 48 to 79."""
+
+# pyright: reportGeneralTypeIssues=false
+# msgspec hands `frozen` down to subclasses, which the type checker does not know.
+from __future__ import annotations
+
+from typing import Any
+
+from .events import ZERO, Ballot
+from .frame import Frame
+
+# ---- the consume lock: 48 to 55 (`design.md` section 5)
+
+
+class Interest(Frame):
+    """Broker `broker` has (or no longer has) a consumer with credit on queue id `queue`."""
+
+    queue: str
+    broker: str
+    interested: bool
+
+
+class OwnerIs(Frame):
+    """An `own` event took effect: `broker` ("" for nobody) now holds `grant`."""
+
+    queue: str
+    broker: str
+    grant: int
+
+
+class Void(Frame):
+    """The `own` event that would have given `grant` to `broker` was void: it is out, and has not come back."""
+
+    queue: str
+    broker: str
+    grant: int
+
+
+class Contended(Frame):
+    """To the holder of `grant`: when your slice has run and you have used it, hand over to `next` ("": keep it).
+
+    Attributes:
+        ballot, turn: by which the sender is on duty (`lock/duty.py`): of an older day it has no effect. (0, 0) is said
+            by an Ownership older than that.
+    """
+
+    queue: str
+    grant: int
+    next: str
+    slice_ms: int
+    ballot: Ballot = ZERO
+    turn: int = 0
+
+
+class Forget(Frame):
+    """The queue is gone."""
+
+    queue: str
+
+
+# ---- a broker and its queue replicas: 56 to 79
+
+
+class Host(Frame):
+    """Host queue id `queue`; `alternate` is its alternate exchange, "" for none.
+
+    Attributes:
+        inc: incarnation under which the replica keeps it: higher than any under which this broker kept it before.
+        voters: the voters of the cluster stream when it was declared: those of the queue's, when it begins.
+        ballot: what the broker has promised; the replica promises the same.
+        blank: this broker may have kept the queue before and lost it: come back through an update (K4).
+    """
+
+    queue: str
+    alternate: str
+    arguments: dict[str, Any]
+    ballot: Ballot = (0, 0)
+    blank: bool = False
+    inc: int = 0
+    voters: list[str] = []
+
+
+class GiveUp(Frame):
+    """To a replica: its broker leaves the cluster. Say `GivenUp` when it holds no lock and no message any more."""
+
+
+class GivenUp(Frame):
+    pass
+
+
+class Hosted(Frame):
+    queue: str
+
+
+class Unhost(Frame):
+    queue: str
+
+
+class Consume(Frame):
+    """Start subscription `sub` (a number unique within the broker's incarnation).
+
+    Attributes:
+        mode: "consume" (acquires), "browse", or "rescue": browse, and see what is acquired or rejected as well.
+        accept: False: acquired is accepted (no settling).
+        before: brokers that this consumer comes from, as (broker, acquisition, runs): it held these runs there, and may
+            have been given more under later acquisitions than that (-1: no more than goes back together with the runs).
+            It gets nothing until that is back in its place (`queue/resumption.py`).
+    """
+
+    queue: str
+    sub: int
+    mode: str
+    accept: bool
+    before: list[tuple[str, int, list[int]]] = []
+
+
+class Credit(Frame):
+    """More credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest.
+
+    Attributes:
+        sure: a drain's answer holds all that was complete when it was asked; False: all that is known here.
+    """
+
+    queue: str
+    sub: int
+    messages: int
+    bytes: int = -1
+    drain: bool = False
+    sure: bool = True
+
+
+class Drained(Frame):
+    queue: str
+    sub: int
+
+
+class Cancel(Frame):
+    """End a subscription. `requeue`: release whatever it still holds, flagged redelivered."""
+
+    queue: str
+    sub: int
+    requeue: bool
+
+
+class Cancelled(Frame):
+    queue: str
+    sub: int
+
+
+class Deliver(Frame):
+    """Messages for a subscription.
+
+    Attributes:
+        acquisition: to be quoted when settling; 0 for browsers.
+        ranges: their positions.
+        blobs: as many encoded messages as there are positions.
+        redelivered: flat ``[index, delivery count, ...]`` for those delivered before.
+    """
+
+    queue: str
+    sub: int
+    acquisition: int
+    ranges: list[int]
+    blobs: list[bytes]
+    redelivered: list[int] = []
+
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+
+
+class Settle(Frame):
+    """Accept, release or reject what was delivered; `number` rises by one per frame of a subscription.
+
+    Attributes:
+        kind: ACCEPT, RELEASE or REJECT.
+        runs: flat ``[acquisition, first, last, ...]``.
+    """
+
+    queue: str
+    sub: int
+    number: int
+    kind: int
+    runs: list[int]
+
+
+class Settled(Frame):
+    """The settle is committed and applied. `lost`: runs that were not this subscription's to settle (stale)."""
+
+    queue: str
+    sub: int
+    number: int
+    lost: list[int]
+
+
+class QueueCommand(Frame):
+    """An order or question to one queue: name "stat" or "purge"."""
+
+    queue: str
+    number: int
+    name: str
+    argument: int = 0
+
+
+class QueueReply(Frame):
+    queue: str
+    number: int
+    value: dict[str, Any]
+
+
+class DeadLetter(Frame):
+    """Rejected messages to route through the alternate exchange; the answer is `DeadLettered`.
+
+    Attributes:
+        id: index of the event that rejected them: with "queue@id" as client the re-enqueue applies once, whichever
+            replicas ask for it.
+    """
+
+    queue: str
+    id: int
+    exchange: str
+    blobs: list[bytes]
+
+
+class DeadLettered(Frame):
+    queue: str
+    id: int

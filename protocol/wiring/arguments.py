@@ -1,0 +1,58 @@
+"""Which arguments of a queue, an exchange or a binding mean something.
+
+Names that begin with ``qpid.``, ``x-`` or ``manta.`` belong to brokers: one that means nothing here is refused, with
+the nearest name that does, since whoever names it relies on it. All other names are the user's own, and kept.
+
+Looked at by the broker that is asked, before the event is ordered, and never when it is applied: a name that a later
+version knows must not divide members of different versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from ..errors import INVALID, PeerError
+
+OURS = ("qpid.", "x-", "manta.")
+KNOWN: dict[str, frozenset[str]] = {
+    "queue": frozenset(),
+    "exchange": frozenset(),
+    "binding": frozenset({"x-match"}),
+}
+LATER: dict[str, frozenset[str]] = {
+    "queue": frozenset({
+        "qpid.max_count", "qpid.max_size", "qpid.policy_type", "qpid.flow_stop_count", "qpid.flow_stop_size",
+        "qpid.flow_resume_count", "qpid.flow_resume_size", "qpid.last_value_queue_key", "qpid.priorities",
+        "qpid.fairshare", "qpid.group_header_key", "qpid.shared_msg_group", "qpid.auto_delete_timeout",
+        "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
+        "qpid.browse-only",
+        "qpid.filter", "qpid.queue_msg_sequence", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
+        "qpid.file_size", "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl",
+        "x-expires", "x-max-priority", "x-single-active-consumer", "x-dead-letter-exchange",
+        "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
+    }),
+    "exchange": frozenset({"qpid.msg_sequence", "qpid.ive", "qpid.exclusive-binding", "qpid.replicate",
+                           "x-delayed-type"}),
+    "binding": frozenset({"qpid.exclusive-binding"}),
+}  # fmt: skip
+"""Names that Qpid or RabbitMQ know and this version does not: they are refused by saying so."""
+
+
+def check_names(what: str, names: Iterable[str]) -> None:
+    """Look at the names of the arguments of a `what`: "queue", "exchange" or "binding".
+
+    Raises:
+        PeerError: invalid, one begins as brokers' names do, and means nothing here.
+    """
+    for name in names:
+        if not name.startswith(OURS) or name in KNOWN[what]:
+            continue
+        if name in LATER[what]:
+            hint = "other brokers know it, this version does not keep it: leave it out"
+        else:
+            near = get_close_matches(name, KNOWN[what] | LATER[what], 1)
+            meant = f"did you mean {near[0]!r}? " if near and near[0] in KNOWN[what] else ""
+            meant = meant or (f"{near[0]!r} of other brokers is not kept by this version either; " if near else "")
+            hint = f"{meant}names of your own do not begin with {', '.join(OURS[:-1])} or {OURS[-1]}"
+        raise PeerError(INVALID, f"there is no {what} argument {name!r}: {hint}")

@@ -1,0 +1,54 @@
+"""Whether flow control is on in the cluster: replicated, a pure function of the cluster stream (`design.md` 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..wire.events import AnyEvent, Evict, FlowControl, Start
+
+
+class ClusterFlow:
+    """Attributes:
+    members: who is behind, and how far in words; flow control is on while there is anybody.
+    count: how often it has gone on (Qpid's ``flowStoppedCount``).
+    """
+
+    __slots__ = ("count", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[str, str] = {}
+        self.count = 0
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.members)
+
+    def apply(self, event: AnyEvent) -> None:
+        """Apply an event of the cluster stream; those that have nothing to do with it change nothing."""
+        match event:
+            case FlowControl(on=True):
+                self.count += not self.members
+                self.members[event.member] = event.reason
+            case FlowControl():
+                self.members.pop(event.member, None)
+            case Evict():
+                self.members.pop(event.broker, None)
+            case Start():
+                self.members.clear()
+            case _:
+                pass
+
+    def snapshot(self) -> list[Any]:
+        """In a canonical form that msgpack can carry."""
+        return [sorted(self.members.items()), self.count]
+
+    @classmethod
+    def restore(cls, snapshot: list[Any]) -> ClusterFlow:
+        """Raises ValueError, TypeError: this is no snapshot."""
+        state = cls()
+        members, state.count = snapshot
+        state.members = dict(members)
+        return state
+
+    def report(self) -> dict[str, object]:
+        return {"flowStopped": self.stopped, "flowStoppedCount": self.count, "flow": dict(self.members)}

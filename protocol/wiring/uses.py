@@ -1,0 +1,126 @@
+"""Which brokers use a queue, and which queues may be about to go: as a pure function of the cluster stream.
+
+A broker orders `InUse` for the first and for the last consumer of a queue it has (browsers do not count). Who deletes a
+queue on a condition orders `Condemn` first: it stands only if the queue is in use nowhere by then, where that is asked,
+and while it stands nobody begins to use the queue, or, where it must be empty, completes what is on its way to it. It
+ends with the queue, with `Lift`, or with the incarnation of the broker that asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+from ..errors import BUSY, IN_USE, NOT_FOUND
+from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin
+
+
+class Condemned(NamedTuple):
+    """By whom, under which number of its own, and on which conditions."""
+
+    broker: str
+    inc: int
+    number: int
+    if_unused: bool
+    if_empty: bool
+
+
+class Uses:
+    """Attributes:
+    users: queue id -> broker -> its incarnation.
+    condemned: queue id -> by whom.
+    whole: every use that was ordered is known. Not so where the wiring was told by a program that does not know of
+        uses, until `Recount`: such a broker takes a queue for unused that others know is used, and decides nothing.
+    """
+
+    def __init__(self) -> None:
+        self.users: dict[str, dict[str, int]] = {}
+        self.condemned: dict[str, Condemned] = {}
+        self.whole = True
+        self._out: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts any more
+
+    def order(self, event: InUse | Condemn | Lift, known: Container[str]) -> tuple[str, str]:
+        """Apply one; returns ("", "") or the code and text of why it has no effect. `known`: ids of the queues."""
+        id, name = event.queue, event.queue.rpartition("#")[0]
+        if id not in known:
+            return NOT_FOUND, f"there is no queue {name!r}: declare it first"
+        stands = self.condemned.get(id)
+        if type(event) is Lift:
+            if stands is not None and stands[:3] == (event.broker, event.inc, event.number):
+                del self.condemned[id]
+            return "", ""
+        if event.inc <= self._out.get(event.broker, -1):
+            return BUSY, "this incarnation is over"
+        if type(event) is InUse:
+            return self._use(event, stands)
+        assert type(event) is Condemn
+        if stands is not None:
+            return BUSY, f"queue {name!r} is being deleted by another: ask again"
+        if event.if_unused and self.whole and self.users.get(id):
+            at = ", ".join(sorted(self.users[id]))
+            return IN_USE, f"queue {name!r} has consumers (at {at}): cancel them or delete without if_unused"
+        self.condemned[id] = Condemned(event.broker, event.inc, event.number, event.if_unused, event.if_empty)
+        return "", ""
+
+    def _use(self, event: InUse, stands: Condemned | None) -> tuple[str, str]:
+        if not event.on:
+            users = self.users.get(event.queue, {})
+            users.pop(event.broker, None)
+            if not users:
+                self.users.pop(event.queue, None)
+        elif stands is not None and stands.if_unused:
+            return BUSY, "it is being deleted: wait for what comes of it"
+        else:
+            self.users.setdefault(event.queue, {})[event.broker] = event.inc
+        return "", ""
+
+    def confirms(self, id: str, broker: str, inc: int, number: int) -> bool:
+        """Whether the queue is condemned by exactly this."""
+        stands = self.condemned.get(id)
+        return stands is not None and stands[:3] == (broker, inc, number)
+
+    def forget(self, id: str) -> None:
+        """The queue is gone."""
+        self.users.pop(id, None)
+        self.condemned.pop(id, None)
+
+    def ends(self, event: AnyEvent) -> None:
+        """Incarnations of a broker may be over: what they used is free, and what they condemned stays."""
+        if type(event) is Evict:
+            broker, inc = event.broker, event.inc
+        elif type(event) is Rejoin:
+            broker, inc = event.voter, event.inc - 1
+        elif type(event) is Member:
+            broker, inc = event.broker, event.inc - event.present
+        else:
+            return
+        inc = self._out[broker] = max(inc, self._out.get(broker, -1))
+        for id, users in list(self.users.items()):
+            if users.get(broker, inc + 1) <= inc:
+                del users[broker]
+                if not users:
+                    del self.users[id]
+        for id, stands in list(self.condemned.items()):
+            if stands.broker == broker and stands.inc <= inc:
+                del self.condemned[id]
+
+    def snapshot(self) -> list[Any]:
+        """Empty where not all is known."""
+        if not self.whole:
+            return []
+        users = [[id, broker, inc] for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]
+        condemned = [[id, *self.condemned[id]] for id in sorted(self.condemned)]
+        return [users, condemned, [list(item) for item in sorted(self._out.items())]]
+
+    @classmethod
+    def restore(cls, snapshot: list[Any]) -> Uses:
+        uses = cls()
+        uses.whole = bool(snapshot)
+        if not snapshot:
+            return uses
+        users, condemned, out = snapshot[:3]
+        for id, broker, inc in users:
+            uses.users.setdefault(id, {})[broker] = inc
+        uses.condemned = {id: Condemned(*rest) for id, *rest in condemned}
+        uses._out = dict(out)
+        return uses
