@@ -16,6 +16,7 @@ from ..errors import DELETED, IN_USE, INVALID, LOST, NOT_ALLOWED, NOT_FOUND, UNA
 from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
+from ..log.submitter import Submitter
 from ..machine import (
     Close,
     Dismiss,
@@ -78,7 +79,6 @@ from ..wire.log_frames import (
     Left,
     Prepare,
     Promise,
-    Request,
     Results,
     Suspect,
     Update,
@@ -159,8 +159,7 @@ class BrokerMachine(Acceptor):
         self.resets = Resets(self)
         self._token = token.encode()
         self.management = Management(self)
-        self._number = 0
-        self._requests: dict[int, Request] = {}  # until answered (B1)
+        self.submitter = Submitter(broker, inc)
         self._waiting: dict[int, Done] = {}  # request number -> what its answer completes
         self._outcomes: dict[int, Outcome] = {}  # my wiring requests that have applied here
         self.subs: dict[int, tuple[Session, ReceiverLink]] = {}
@@ -268,7 +267,7 @@ class BrokerMachine(Acceptor):
     def attached(self) -> None:
         self.lease.renew()
         self.needs_ack = True  # how far it is applied may have been lost with the link
-        for request in self._requests.values():
+        for request in self.submitter.unanswered.values():
             self.lead(request)
         self.lifecycle.attached()
         self.resets.attached()
@@ -323,17 +322,15 @@ class BrokerMachine(Acceptor):
 
     def request(self, parts: list[tuple[str, bytes]], done: Done) -> int:
         """Ask the sequencer to order events; `done` is called when they are committed. Returns the number."""
-        self._number += 1
-        number = self._number
-        request = self._requests[number] = Request(self.broker, self.inc, number, parts)
-        self._waiting[number] = done
+        request = self.submitter.request(parts)
+        self._waiting[request.number] = done
         self.lead(request)
-        return number
+        return request.number
 
     @property
     def idle(self) -> bool:
-        """Nothing that was asked for waits for an answer."""
-        return not self._requests
+        """Nothing that was asked for waits for an answer, nor for what its answer completes."""
+        return not self._waiting
 
     def wiring_request(self, event: AnyEvent, done: Callable[[Outcome], None]) -> None:
         """Order a wiring event; `done` gets its outcome once every connected broker shows it."""
@@ -346,13 +343,8 @@ class BrokerMachine(Acceptor):
         number = self.request([(CLUSTER, encode_event(event))], answered)
 
     def _results(self, peer: str, frame: Results) -> None:
-        if frame.inc != self.inc:
-            return  # to another process that had this name
-        for number in frame.numbers:
-            self._requests.pop(number, None)
-            done = self._waiting.pop(number, None)
-            if done is not None:
-                done()
+        for request in self.submitter.answered(frame):
+            self._waiting.pop(request.number)()
 
     # ---- the cluster stream
 

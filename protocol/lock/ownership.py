@@ -17,6 +17,7 @@ So two can have it: one is on duty (`duty.py`) and makes the moves, the other he
 from __future__ import annotations
 
 from ..log.leader import LeaderView
+from ..log.submitter import Submitter
 from ..machine import OWNERSHIP, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
 from ..supervisor.office import Commission, Office
 from ..wire.events import ZERO, Ballot, Own, encode_event
@@ -84,9 +85,7 @@ class OwnershipMachine:
         self.view = LeaderView()
         self.office = Office()
         self._queues: dict[str, _Queue] = {}
-        self._number = 0
-        self._requests: dict[int, Request] = {}  # until answered (B1)
-        self._parts: list[tuple[str, bytes]] = []
+        self.submitter = Submitter(name, inc)
         self._changed: dict[str, None] = {}
 
     def step(self, input: Input) -> list[Effect]:
@@ -97,8 +96,8 @@ class OwnershipMachine:
             elif type(frame) is OwnerIs:
                 self._held(frame)
             elif type(frame) is Results:
-                for number in frame.numbers if frame.inc == self.inc else ():
-                    self._answered(number)
+                for request in self.submitter.answered(frame):
+                    self._answered(request)
             elif type(frame) is Forget:
                 self._queues.pop(frame.queue, None)
             elif type(frame) is Void:
@@ -125,7 +124,7 @@ class OwnershipMachine:
         effects: list[Effect] = [Send(peer, HeartbeatReply(frame.ballot, frame.number, self.name, self.inc, MINOR))]
         if not self.view.attached:
             self.view.attached = True
-            effects += (Send(peer, request) for request in self._requests.values())
+            effects += (Send(peer, request) for request in self.submitter.unanswered.values())
         return effects
 
     def _named(self, frame: Heartbeat) -> None:
@@ -169,12 +168,11 @@ class OwnershipMachine:
                 queue.granting = ""
             self._changed[frame.queue] = None
 
-    def _answered(self, number: int) -> None:
-        """What we asked for is committed; the replicas tell what became of it."""
-        request = self._requests.pop(number, None)
-        for name, _ in request.parts if request is not None else ():
+    def _answered(self, request: Request) -> None:
+        """What this one has asked for is committed; the replicas tell what became of it."""
+        for name, _ in request.parts:
             queue = self._queues.get(name)
-            if queue is not None and queue.asked == number:
+            if queue is not None and queue.asked == request.number:
                 queue.asked = 0
                 if queue.unheard:
                     self._grant_anew(name, queue)
@@ -208,13 +206,9 @@ class OwnershipMachine:
             queue = self._queues.get(name)
             if queue is not None:
                 self._decide(name, queue, effects)
-        if self._parts:
-            self._number += 1
-            request = Request(self.name, self.inc, self._number, self._parts)
-            self._parts = []
-            self._requests[self._number] = request
-            if self.view.attached:
-                effects.append(Send(self.view.leader, request))
+        request = self.submitter.gathered()
+        if request is not None and self.view.attached:
+            effects.append(Send(self.view.leader, request))
         return effects
 
     def _decide(self, name: str, queue: _Queue, effects: list[Effect]) -> None:
@@ -223,9 +217,9 @@ class OwnershipMachine:
                 return
             broker = next_interested(queue.interested, queue.last) or queue.last
             queue.granting = broker
-            queue.asked, queue.unheard = self._number + 1, False
+            queue.asked = self.submitter.gather(name, encode_event(Own(broker, queue.grant + 1)))
+            queue.unheard = False
             queue.renewed.discard(broker)
-            self._parts.append((name, encode_event(Own(broker, queue.grant + 1))))
             return
         next_owner = next_interested(queue.interested, queue.owner)
         told = (queue.grant, next_owner)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
+from ..log.submitter import Submitter
 from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.dispatch import Delivered, Looked
 from ..queue.state import Applied
@@ -43,7 +44,6 @@ from ..wire.log_frames import (
     LogDropped,
     Orphaned,
     Prepare,
-    Request,
     Results,
     Supervised,
     Update,
@@ -107,9 +107,7 @@ class ReplicaMachine(Acceptor):
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._rank = int("".join(c for c in broker if c.isdigit()) or 0)
         self._acquisitions = count(1)
-        self._number = 0
-        self._requests: dict[int, Request] = {}  # until answered (B1)
-        self._parts: list[tuple[str, bytes]] = []
+        self.submitter = Submitter(name, inc)
         self.dirty: dict[str, None] = {}
         self._due: dict[str, int] = {}  # queue id -> when to look at it again
         self._timer = 0  # the first of those
@@ -190,7 +188,7 @@ class ReplicaMachine(Acceptor):
         for id, hosted in self.queues.items():
             hosted.needs_ack = True  # how far it is applied may have been lost with the link
             self.dirty[id] = None
-        self.effects += (Send(self.view.leader, request) for request in self._requests.values())
+        self.effects += (Send(self.view.leader, request) for request in self.submitter.unanswered.values())
 
     def _supervised(self, frame: Supervised) -> None:
         self.office.learns(Commission(frame.number, frame.id, frame.name), self.now_ms)
@@ -421,8 +419,7 @@ class ReplicaMachine(Acceptor):
 
     def submit(self, hosted: HostedQueue, event: AnyEvent, tag: object) -> None:
         """Ask for `event` to be ordered; `tag` comes back when it is applied."""
-        self._parts.append((hosted.state.id, encode_event(event)))
-        hosted.asked(self._number + 1, tag)
+        hosted.asked(self.submitter.gather(hosted.state.id, encode_event(event)), tag)
         self.dirty[hosted.state.id] = None
 
     def _gather(self, hosted: HostedQueue) -> None:
@@ -457,11 +454,7 @@ class ReplicaMachine(Acceptor):
                 self.effects.append(Again())
         if self.grants.yielding:
             self.grants.look()
-        if self._parts:
-            self._number += 1
-            request = Request(self.name, self.inc, self._number, self._parts)
-            self._parts = []
-            self._requests[self._number] = request
+        if (request := self.submitter.gathered()) is not None:
             self.lead(request)
 
     def _serve(self, id: str, hosted: HostedQueue) -> bool:
@@ -549,12 +542,6 @@ class ReplicaMachine(Acceptor):
 
     # ---- answers
 
-    def _results(self, frame: Results) -> None:
-        if frame.inc != self.inc:
-            return  # to another process that had this name
-        for number in frame.numbers:
-            self._requests.pop(number, None)
-
     def report(self, id: str) -> dict[str, object]:
         return self.queues[id].report() | {"replica": self.name}
 
@@ -564,7 +551,7 @@ _SETTLE_EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
 _RULES: dict[type[Frame], Callable[[ReplicaMachine, Any], object]] = {
     Append: ReplicaMachine._append,
     Ack: ReplicaMachine._heard,
-    Results: ReplicaMachine._results,
+    Results: lambda machine, frame: machine.submitter.answered(frame),
     Host: ReplicaMachine._host,
     Unhost: ReplicaMachine._unhost,
     Consume: ReplicaMachine._consume,

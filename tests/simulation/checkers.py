@@ -432,9 +432,9 @@ class Watcher:
         if self._is_new(name, events.CLUSTER, machine.wiring, machine.keeper.commit) or again:
             self._compare_wiring(name, machine)
         for origin, number in self.unanswered:
-            if origin == name and number not in machine._requests:
+            if origin == name and number not in machine.submitter.unanswered:
                 raise Violation(f"B1: {name} has forgotten its request {number}, which has no answer")
-        under_way = sum(len(event) for request in machine._requests.values() for _, event in request.parts)
+        under_way = sum(len(event) for request in machine.submitter.unanswered.values() for _, event in request.parts)
         if not 0 <= machine.transfers.uncommitted_bytes <= under_way:
             raise Violation(
                 f"I18: {name} counts {machine.transfers.uncommitted_bytes} uncommitted bytes, {under_way} are under way"

@@ -154,7 +154,7 @@ def two_grants(patch: Patch) -> None:
         decide(self, name, queue, effects)
         if queue.owner and len(queue.interested) > 1:
             other = sorted(set(queue.interested) - {queue.owner})[0]
-            self._parts.append((name, encode_event(Own(other, queue.grant + 1, queue.owner))))
+            self.submitter.gather(name, encode_event(Own(other, queue.grant + 1, queue.owner)))
 
     patch.setattr(OwnershipMachine, "_decide", generous)
 

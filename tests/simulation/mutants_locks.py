@@ -60,7 +60,7 @@ def who_comes_on_duty_takes_the_lock(patch: Patch) -> None:
         for name, queue in self._queues.items() if self.on_duty and not before else ():
             other = next_interested(queue.interested, queue.owner)
             if queue.owner and other:
-                self._parts.append((name, encode_event(Own(other, queue.grant + 1, queue.owner))))
+                self.submitter.gather(name, encode_event(Own(other, queue.grant + 1, queue.owner)))
 
     patch.setattr(OwnershipMachine, "_named", rash)
 

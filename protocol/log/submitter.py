@@ -1,0 +1,55 @@
+"""Requests to the sequencer, each kept until it is answered: what has no answer is asked again of whoever leads next.
+
+Rule B1 of `sequencer.md`. A broker, a queue replica and Ownership each have one. It knows nothing of links and leaders:
+its host sends what it returns, and sends `unanswered` again when a sequencer has begun to lead.
+"""
+
+from __future__ import annotations
+
+from ..wire.log_frames import Request, Results
+
+
+class Submitter:
+    """The requests of one process.
+
+    Args:
+        origin: the name they are asked under.
+        inc: the incarnation they are asked under. Numbers begin at 1 with each incarnation.
+
+    Attributes:
+        unanswered: number -> request, in the order in which they were asked.
+    """
+
+    __slots__ = ("_last", "_parts", "inc", "origin", "unanswered")
+
+    def __init__(self, origin: str, inc: int) -> None:
+        self.origin = origin
+        self.inc = inc
+        self.unanswered: dict[int, Request] = {}
+        self._last = 0
+        self._parts: list[tuple[str, bytes]] = []
+
+    def gather(self, stream: str, event: bytes) -> int:
+        """Put an event into the request that is being gathered; returns the number that request will have."""
+        self._parts.append((stream, event))
+        return self._last + 1
+
+    def gathered(self) -> Request | None:
+        """The request of all that has been gathered, to be sent now; None if nothing has."""
+        if not self._parts:
+            return None
+        parts, self._parts = self._parts, []
+        return self.request(parts)
+
+    def request(self, parts: list[tuple[str, bytes]]) -> Request:
+        """A request of its own, to be sent now: (stream, encoded event) pairs."""
+        self._last += 1
+        request = self.unanswered[self._last] = Request(self.origin, self.inc, self._last, parts)
+        return request
+
+    def answered(self, frame: Results) -> list[Request]:
+        """The requests which this answer is the first for; none if it answers an earlier process of this name."""
+        if frame.inc != self.inc:
+            return []
+        take = self.unanswered.pop
+        return [request for number in frame.numbers if (request := take(number, None)) is not None]
