@@ -116,7 +116,7 @@ KILLED = """
 import sys, types
 mantamq = types.ModuleType("mantamq"); mantamq.__path__ = [sys.argv[1]]; sys.modules["mantamq"] = mantamq
 from mantamq.store.event_parts import EventWriter, Limits
-from mantamq.protocol.event_table import Row
+from mantamq.protocol.capture.event_table import Row
 writer = EventWriter(sys.argv[2], Limits(part_rows=500))
 seq = writer.resume.get("q#1", 0)
 print("ready", flush=True)
