@@ -9,7 +9,7 @@ from .member import Member
 
 class Ownership(Member):
     async def start(
-        self, own: Credentials, bind: str, inc: int, members: list[str], slice_ms: int, sequencers: dict[str, str]
+        self, own: Credentials, bind: str, inc: int, slice_ms: int, sequencers: dict[str, str]
     ) -> dict[str, str]:
         """Start listening and dial the sequencers (name to "host:port"); returns the addresses."""
         machine = OwnershipMachine(inc, slice_ms, self.name)

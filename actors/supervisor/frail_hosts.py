@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .address_book import Plan
 from .health import leader, quorum_critical
+from .plan import Plan
 
 Actor = dict[str, Any]
 

@@ -44,7 +44,8 @@ from ...protocol.supervisor.turns import Turns
 from ..ray_control.placement import alive_nodes
 from ..ray_control.ray_handles import ActorDied, ActorGone
 from . import tap_life
-from .address_book import broker_of, number_of
+from .address_book import broker_of
+from .plan import number_of
 
 if TYPE_CHECKING:
     from .supervisor import Supervisor

@@ -10,8 +10,9 @@ from typing import Any
 
 from ...protocol.machine import OWNERSHIP
 from ...protocol.wire.events import CLUSTER
-from .address_book import Plan, broker_of
+from .address_book import broker_of
 from .losses import Loss, called, losses, waiting
+from .plan import Plan
 from .tap_life import is_tap
 
 Actor = dict[str, Any]

@@ -18,9 +18,10 @@ from ...protocol.errors import LocalError
 from ..members.moves import moved
 from ..ray_control.placement import Placement, is_supervisor, number_of_supervisor
 from ..ray_control.ray_handles import Handle
-from .address_book import Plan, is_broker
+from .address_book import is_broker
 from .health import complaints, figures, lost, office
 from .losses import losses
+from .plan import Plan
 from .supervisor_state import SupervisorState
 
 SUPERVISOR_S = 1.5

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from .address_book import Plan
 from .health import Actor, quorum_critical
+from .plan import Plan
 
 
 def may_leave(plan: Plan, actors: list[Actor], broker: str) -> list[str]:

@@ -38,18 +38,17 @@ from ..ray_control import bound
 from ..ray_control.placement import Placement, alive_nodes, broker_nodes, current_place, is_supervisor
 from ..ray_control.ray_handles import CALL_S, ActorGone, Handle, Teller
 from . import tap_life
-from .address_book import AddressBook, BookEntry, Plan, broker_of, fresh
+from .address_book import AddressBook, BookEntry, broker_of, fresh
 from .frail_hosts import critical_hosts
 from .healer import Healer
 from .health import closed, complaints, figures, lost, quorum_critical, sharing_host
 from .joiner import Joiner
+from .plan import Plan
 from .reach import Reach
 from .rebalancer import Rebalancer
 from .replacer import Replacer
 from .supervisor_state import SupervisorState
 from .supervisor_watch import SupervisorWatch
-
-__all__ = ["START_S", "STOP_S", "Plan", "Supervisor"]
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +214,7 @@ class Supervisor:
 
     async def start_ownership(self, name: str) -> None:
         plan, inc = self.plan, fresh()
-        await self.start_actor(name, inc, list(plan.members), plan.slice_ms, self.book.sequencers(), inc=inc)
+        await self.start_actor(name, inc, plan.slice_ms, self.book.sequencers(), inc=inc)
 
     async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
         want_spare = Teller(self.placement, "want_spare")

@@ -13,7 +13,8 @@ from typing import Any
 from ...protocol.supervisor.changes import Change
 from ..ray_control.placement import Placement
 from ..ray_control.ray_handles import Handle
-from .address_book import AddressBook, BookEntry, Plan
+from .address_book import AddressBook, BookEntry
+from .plan import Plan
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from ...protocol.supervisor.office import SILENT_MS
+from ...protocol.supervisor.office import SILENT_MS, Office
 from ..ray_control.placement import SUPERVISOR, Placement, is_supervisor
 from ..ray_control.ray_handles import Handle
-
-if TYPE_CHECKING:
-    from ..members.broker_node import BrokerNode
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 ASK_S = 1.5
+
+
+class Broker(Protocol):
+    """The broker that looks."""
+
+    name: str
+    office: Office
+
+    async def supervisor_silent(self) -> tuple[int, int]: ...
 
 
 class SupervisorWatch:
@@ -43,10 +49,10 @@ class SupervisorWatch:
         self.state = state
         self.rank = rank
         self.brokers = brokers
-        self._broker: BrokerNode | None = None
+        self._broker: Broker | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, broker: BrokerNode) -> None:
+    def begin(self, broker: Broker) -> None:
         self._broker = broker
         self._task = asyncio.get_running_loop().create_task(self._look(), name="watch")
 

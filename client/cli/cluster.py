@@ -58,7 +58,7 @@ def up(
     from ...actors.cluster import start_cluster, start_ray_head
     from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
-    from ...actors.supervisor.address_book import Plan
+    from ...actors.supervisor.plan import Plan
 
     max_message_bytes = size(max_message_size)
     own = not address

@@ -97,7 +97,7 @@ async def cluster(
             began(name, await actors[name].start(mine(name), here, uid, members, name == SEQUENCER))
         actors[OWNERSHIP] = Ownership(OWNERSHIP)
         dialled = await peers(OWNERSHIP, *order)
-        began(OWNERSHIP, await actors[OWNERSHIP].start(mine(OWNERSHIP), here, 1, members, 20, dialled))
+        began(OWNERSHIP, await actors[OWNERSHIP].start(mine(OWNERSHIP), here, 1, 20, dialled))
         fellows: list[str] = []
         for broker in members:
             node = actors[broker] = BrokerNode(broker)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.actors.supervisor.address_book import Plan
 from mantamq.actors.supervisor.health import complaints, figures, lost
+from mantamq.actors.supervisor.plan import Plan
 
 Actor = dict[str, Any]
 ORDERS = "orders#4"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from live_cluster import LIMIT_S, cluster
-from mantamq.actors.supervisor.address_book import Plan
+from mantamq.actors.supervisor.plan import Plan
 from mantamq.client import TooLarge, connect_async
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import MESSAGE_BYTES

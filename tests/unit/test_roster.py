@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, plan, silence
-from mantamq.actors.supervisor.address_book import Plan
+from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.roster import may_leave
 from mantamq.protocol.supervisor.changes import Change, joined, left
 

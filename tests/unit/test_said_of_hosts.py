@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from made_up_status import actors
-from mantamq.actors.supervisor.address_book import Plan
+from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.rebalancer import Rebalancer
 from mantamq.client.cli import cluster
 from mantamq.protocol.supervisor.layout import Node

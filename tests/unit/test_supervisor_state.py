@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from mantamq.actors.ray_control.ray_handles import ActorGone, Handle
-from mantamq.actors.supervisor.address_book import AddressBook, BookEntry, Plan
+from mantamq.actors.supervisor.address_book import AddressBook, BookEntry
+from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.supervisor_state import SupervisorState
 from mantamq.protocol.supervisor.changes import LEAVE, Change
 
