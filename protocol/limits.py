@@ -9,9 +9,9 @@ class Limits(msgspec.Struct, frozen=True):
     """Bounds that one connection must keep.
 
     Attributes:
-        frame_bytes: largest payload of a frame, of a client's.
-        member_frame_bytes: the same between members, whose frames may hold what a queue or the wiring is: as much as
-            may wait on a link at all.
+        frame_bytes: largest payload of a frame on a client's connection.
+        member_frame_bytes: the same between members, whose frames may hold the state of a queue or of the wiring: as
+            much as may wait on a link at all.
         message_bytes: largest encoded message (body and headers together).
         depth: deepest nesting of arrays and maps in a frame.
         transfer_messages: most messages in one transfer frame.
@@ -37,17 +37,17 @@ class Limits(msgspec.Struct, frozen=True):
     patience_ms: int = 600_000
 
     def between_members(self) -> Limits:
-        """Those of a link between two members: both have proved who they are."""
+        """The limits of a link between two members: both have proved their identity."""
         return msgspec.structs.replace(self, frame_bytes=max(self.frame_bytes, self.member_frame_bytes))
 
 
 DEFAULT = Limits()
 
 MESSAGE_BYTES = (1024, DEFAULT.frame_bytes * 3 // 4)
-"""What an operator may choose as `Limits.message_bytes`: a frame carries more than the one message."""
+"""The least and the most an operator may choose as `Limits.message_bytes`: a frame carries more than the message."""
 RAISE_IT = "raise the limit with `mantamq up --max-message-size`, start_cluster(max_message_bytes=...)"
 
 
 def too_large(limit: int, size: int) -> str:
-    """What is said of a message of that size."""
+    """The error text for a message of `size` bytes."""
     return f"a message has at most {limit:,} bytes encoded here, this one {size:,}: split it, or {RAISE_IT}"

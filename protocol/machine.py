@@ -1,9 +1,9 @@
-"""What a machine is told, and what it may ask for. These two lists are all the contact the rules have with the world.
+"""A machine's inputs and its effects. These two closed lists are all the contact the rules have with the world.
 
 A shell (an actor, or the simulator) turns the world into inputs, hands each to ``machine.step(input)``, and carries out
 the effects in the order given. After every batch of inputs that arrived together it steps ``Flush()`` once: machines
-gather what they have to say per stream and say it then, so batches grow by themselves under load and nobody waits on
-a timer when idle.
+gather their frames per stream and send them then, so batches grow by themselves under load and no frame waits on a
+timer when idle.
 
 Peers are named: ``sequencer``, ``ownership``, ``ownership2``, a broker ``b1``, a broker's queue replica ``b1.r0``, a
 client connection ``c17``. Links deliver frames in order or break; a break is `PeerDown`.
@@ -19,7 +19,7 @@ SEQUENCER = "sequencer"
 """The first sequencer's name; the later ones are ``sequencer2``, ``sequencer3``, ..."""
 OWNERSHIP = "ownership"
 OWNERSHIP2 = "ownership2"
-"""Two pass consume locks on: one is on duty, the other stands by (`lock/duty.py`)."""
+"""The two that rotate the consume locks: one is on duty, the other stands by (`lock/duty.py`)."""
 EVENTS = "events"
 """The tap, which keeps the event table."""
 
@@ -33,7 +33,7 @@ def is_ownership(peer: str) -> bool:
 
 
 def broker_of(name: str) -> str:
-    """The broker that a replica belongs to; of a broker, itself."""
+    """The broker that a replica belongs to; for a broker's name, that name."""
     return name.partition(".")[0]
 
 
@@ -64,7 +64,7 @@ class PeerDown(msgspec.Struct, frozen=True):
 
 
 class PeerGone(msgspec.Struct, frozen=True):
-    """Nobody listens any more where `peer` was dialled: its process is gone, or something on the way says so."""
+    """The address of `peer` refuses connections: its process is gone, or something on the way says so."""
 
     peer: str
 
@@ -72,7 +72,7 @@ class PeerGone(msgspec.Struct, frozen=True):
 class Tick(msgspec.Struct, frozen=True):
     """The time is `now_ms` (Unix, milliseconds). Comes before each batch of inputs and when a timer is due.
 
-    `now_us`, where it is known, is the same in microseconds: for records only, no rule depends on it.
+    `now_us` is the same time in microseconds, where it is known: for records only, no rule depends on it.
     """
 
     now_ms: int
@@ -80,7 +80,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Flush(msgspec.Struct, frozen=True):
-    """The batch of inputs is over: say what has gathered."""
+    """The batch of inputs is over: send what the machine has gathered."""
 
 
 class Members(msgspec.Struct, frozen=True):
@@ -90,19 +90,19 @@ class Members(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """To a broker: leave the cluster. Send the clients to other members, give back what is held, and be taken out of
-    the voters; the end is `Retire(left=True)`. The last broker does not leave."""
+    """To a broker: leave the cluster. It sends its clients to other members, gives its messages and locks back, and is
+    taken out of the voters; the end is `Retire(left=True)`. The last broker does not leave."""
 
 
 class Dismiss(msgspec.Struct, frozen=True):
-    """To a broker: have `broker`, which is dead for good, taken out of the voters. Without effect while the sequencer
-    does not hold it for dead; given again until the broker's report has it no more among its voters."""
+    """To a broker: have `broker`, which is dead for good, taken out of the voters. It has no effect while the sequencer
+    does not take `broker` for dead; the supervisor repeats it until a report names `broker` in its `left`."""
 
     broker: str
 
 
 class Supervises(msgspec.Struct, frozen=True):
-    """To a broker: somebody supervises the cluster, or wants to (`supervisor/office.py`). `elected`: a majority of the
+    """To a broker: `name` is the supervisor, or a candidate (`supervisor/office.py`). `elected`: a majority of the
     brokers takes it for the supervisor, so its number may be ordered."""
 
     number: int
@@ -112,7 +112,7 @@ class Supervises(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """To the tap's machine: its rows were taken up. `written`: stream -> up to where they are safe on disk."""
+    """To the tap's machine: its rows were taken. `written`: stream -> index up to which its rows are safe on disk."""
 
     written: dict[str, int]
 
@@ -152,7 +152,7 @@ class SetTimer(msgspec.Struct, frozen=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """There is more to do, but other work first: step `Flush` again soon (the bounded dispatch run)."""
+    """The machine has more to do, but other work comes first: step `Flush` again soon (the bounded dispatch run)."""
 
 
 class WantSpare(msgspec.Struct, frozen=True):
@@ -160,21 +160,21 @@ class WantSpare(msgspec.Struct, frozen=True):
 
 
 class PauseClients(msgspec.Struct, frozen=True):
-    """Stop (`paused`) or resume reading from client links: too much is in flight (`sequencer.md` S8)."""
+    """Stop (`paused`) or resume reading from all clients: the broker has too much in flight (`sequencer.md` S8)."""
 
     paused: bool
 
 
 class PauseClient(msgspec.Struct, frozen=True):
-    """Stop (`paused`) or resume reading from this one: more of its transfers wait than may (`broker/transfers.py`)."""
+    """Stop (`paused`) or resume reading from client `peer`: too many of its transfers wait (`broker/transfers.py`)."""
 
     peer: str
     paused: bool
 
 
 class Retire(msgspec.Struct, frozen=True):
-    """This process's part is over for good (it is deposed or evicted): end it; whoever supervises it starts another,
-    unless it has `left` the cluster."""
+    """This process's part is over for good (it is deposed or evicted): end it; the supervisor starts another, unless
+    it has `left` the cluster."""
 
     reason: str
     left: bool = False

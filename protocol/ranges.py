@@ -59,7 +59,7 @@ class RangeSet:
         return self._lasts[-1]
 
     def add(self, first: int, last: int) -> None:
-        """Put ``first..last`` in; what is there already stays."""
+        """Put ``first..last`` in; members among them stay."""
         firsts, lasts = self._firsts, self._lasts
         if not lasts or first > lasts[-1] + 1:
             firsts.append(first)
@@ -84,7 +84,7 @@ class RangeSet:
         self.count += merged_last - merged_first + 1
 
     def remove(self, first: int, last: int) -> None:
-        """Take ``first..last`` out; what is not there is no matter."""
+        """Take ``first..last`` out, as far as they are members."""
         firsts, lasts = self._firsts, self._lasts
         if not firsts:
             return

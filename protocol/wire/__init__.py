@@ -1,2 +1,2 @@
-"""What travels: events and frames as values, their bytes, the versions that understand each other, and when a link is
+"""The wire: events and frames as values, their bytes, the versions that understand each other, and when a link is
 dead."""

@@ -1,7 +1,7 @@
-"""The frames between the tap, which keeps the event table, and those who tell it what was committed.
+"""The frames between the tap, which keeps the event table, and its sources: the brokers and queue replicas.
 
-Every broker and every queue replica dials the tap and offers its streams; the tap asks one of them to tell each stream.
-What they tell is facts: what an event did, without the messages themselves.
+Every source dials the tap and offers its streams; the tap asks one source for the facts of each stream. A fact says
+what a committed event did, without the messages themselves.
 """
 
 # pyright: reportGeneralTypeIssues=false
@@ -14,11 +14,11 @@ from .frame import Frame
 
 
 class FactsOffered(Frame):
-    """To the tap: facts about `stream` are here.
+    """To the tap: the source has facts about `stream`.
 
     Attributes:
-        base: those up to here are not any more.
-        near: it acts on commits, so it hears of them first: its times are the best.
+        base: index up to which it has forgotten them.
+        near: the source acts on commits, so it hears of them first: its times are the best.
     """
 
     stream: str
@@ -27,7 +27,7 @@ class FactsOffered(Frame):
 
 
 class FactsWanted(Frame):
-    """From the tap: tell `stream` from behind `after` on; -1: no more of it."""
+    """From the tap: send the facts of `stream` behind index `after`; -1: send no more of them."""
 
     stream: str
     after: int
@@ -50,15 +50,15 @@ class FactsKept(Frame):
     """From the tap, stream -> index.
 
     Attributes:
-        seen: what it has been told; more may come.
-        kept: what is safe, and may be forgotten.
+        seen: the tap has the facts up to here; the source may send more.
+        kept: the facts up to here are safe, and the source may forget them.
     """
 
     seen: dict[str, int]
     kept: dict[str, int]
 
 
-# ---- facts: an index of a stream has one
+# ---- facts: one for each index of a stream
 
 
 class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=1):
@@ -76,11 +76,11 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
 
 
 class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=2):
-    """Any other event, and what it did (see `queue.Applied`).
+    """Any other event, and what it did (see `Applied` in `queue/state.py`).
 
     Attributes:
         event: encoded, without messages.
-        queue: of a declaration or deletion: the queue's id.
+        queue: the queue's id, if the event is a declaration or deletion.
     """
 
     seq: int
@@ -94,7 +94,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
 
 
 class Observation(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=3):
-    """What a broker or replica saw for itself: the fields are those of `event_table.Row`."""
+    """A broker's or replica's own observation: the fields are those of `event_table.Row`."""
 
     seq: int
     term: int

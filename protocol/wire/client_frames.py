@@ -1,4 +1,4 @@
-"""What clients and brokers say to each other; a listener for another protocol translates to these. Kinds 96 to 127."""
+"""The frames between clients and brokers; a listener for another protocol translates to these. Kinds 96 to 127."""
 
 # pyright: reportGeneralTypeIssues=false
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
@@ -13,15 +13,15 @@ class Open(Frame):
     """First frame of a client connection.
 
     Attributes:
-        client: names one logical connection, for as long as it lives and through whatever brokers it goes: queues drop
-            repeated transfers by it. So only one connection may use it at a time. A broker enforces that among its own:
-            the newer connection wins, the older is closed with `in-use` (the same client has come back before its old
-            link was seen to break). Brokers do not ask each other: two programs that name the same id at two brokers
-            lose messages to each other. "": the broker makes one up, and nothing may be sent again elsewhere.
-        minor: of the protocol the client speaks (`version.py`).
-        heartbeat_ms: how often each side speaks at least, proposed; 0 for no heartbeats.
+        client: id of one logical connection, for its whole life and at all brokers it uses: queues drop repeated
+            transfers by it. So only one connection may use it at a time. A broker enforces that among its own: the
+            newer connection wins, the older is closed with `in-use` (the same client has come back before its old link
+            was seen to break). Brokers do not ask each other: two programs that use the same id at two brokers lose
+            messages to each other. "": the broker makes an id up, and nothing may be sent again elsewhere.
+        minor: minor version of the protocol that the client speaks (`version.py`).
+        heartbeat_ms: proposed heartbeat: each side sends at least this often; 0 for no heartbeats.
         patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
-        rescue: it only looks (browses, asks), and is served without a majority as well; what it sees may be old.
+        rescue: the client only browses and asks, and is served without a majority as well; its answers may be old.
     """
 
     client: str
@@ -40,20 +40,20 @@ class Opened(Frame):
     transfer_messages: int
     credit_messages: int
     heartbeat_ms: int = 0
-    """What is agreed: each side speaks at least so often, and leaves a side that was silent for two of them (the broker
-    leaves a client after the patience it was asked for)."""
+    """The agreed heartbeat: each side sends at least this often, and leaves a side that was silent for two of them (the
+    broker leaves a client after the patience it was asked for)."""
     minor: int = 0
-    """Of the protocol the broker speaks (`version.py`)."""
+    """Minor version of the protocol that the broker speaks (`version.py`)."""
 
 
 class AttachSender(Frame):
     """`exchange` "" is the default exchange (key = queue name). `key` None: each message brings its own key.
 
     Attributes:
-        next: least number that will be used; 0 leaves it to the broker. Numbers of a client's handle never go back, on
-            whatever connection: a queue takes a number that is not above the last for a repeat, and drops it. What this
-            connection has used the broker knows, and answers with the next; what others have used the client must say.
-        mandatory: what goes to no queue fails (`unroutable`); otherwise it completes, and `Completed` tells.
+        next: least number the sender will use; 0 leaves it to the broker. Numbers of a client's handle never go back,
+            on any connection: a queue takes a number that is not above the last for a repeat, and drops it. The broker
+            knows the numbers this connection has used, and answers with the next; the client must state the others'.
+        mandatory: a message that goes to no queue fails (`unroutable`); else it completes, and `Completed` says so.
     """
 
     handle: int
@@ -75,8 +75,8 @@ class AttachReceiver(Frame):
 
 class Attached(Frame):
     """`headers`: the exchange routes by properties, so transfers must carry them in `headers`. `next`: the least number
-    a sender's next transfer may have. `queue`: the id of a receiver's queue, by which one that was declared anew under
-    the same name is told from the last; "": the broker does not say."""
+    a sender's next transfer may have. `queue`: the id of a receiver's queue, which differs from that of an earlier
+    queue of the same name; "": the broker does not say."""
 
     handle: int
     headers: bool = False
@@ -85,13 +85,13 @@ class Attached(Frame):
 
 
 class Detach(Frame):
-    """End a sender or receiver; of a receiver, whatever it still holds is released."""
+    """End a sender or receiver; messages that a receiver still holds are released."""
 
     handle: int
 
 
 class Detached(Frame):
-    """The link has ended: answer to `Detach` (code "") or the broker's doing."""
+    """The sender or receiver has ended: answer to `Detach` (code "") or the broker's doing."""
 
     handle: int
     code: str = ""
@@ -99,8 +99,8 @@ class Detached(Frame):
 
 
 class Transfer(Frame):
-    """Messages from a sender, numbered `first`, `first` + 1, ... above all before it on this connection (a sender that
-    is attached again leaves out what was complete).
+    """Messages from a sender, numbered `first`, `first` + 1, ... above all earlier ones on this connection (a sender
+    that is attached again leaves out the completed ones).
 
     Attributes:
         blobs: encoded messages.
@@ -118,8 +118,8 @@ class Transfer(Frame):
 
 
 class Completed(Frame):
-    """Transfers (as ranges of the sender's numbers) are complete: committed wherever they were routed. `unroutable`:
-    those among them that went to no queue, since none was bound."""
+    """Transfers (as ranges of the sender's numbers) are complete: committed in every queue they were routed to.
+    `unroutable`: those among them that went to no queue, since none was bound."""
 
     handle: int
     ranges: list[int]
@@ -192,6 +192,6 @@ class Reply(Frame):
 
 
 class MembersChanged(Frame):
-    """The members are others now, or elsewhere: see `Opened.members`."""
+    """The cluster's members or their addresses have changed: see `Opened.members`."""
 
     members: dict[str, str]

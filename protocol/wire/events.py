@@ -1,4 +1,4 @@
-"""What can happen to a queue or to the cluster: the values that are ordered, replicated and applied.
+"""The events of a queue or of the cluster: the values that are ordered, replicated and applied.
 
 Every event is one msgpack array, its first element the kind. Kinds are only ever added; a keeper that meets a newer
 kind skips it (`new-cluster-design`, live upgrades). The sequencer never looks inside an event: it orders bytes.
@@ -41,8 +41,8 @@ class Enqueue(Event, tag=2):
     """Messages join the tail, in order.
 
     Attributes:
-        client: who sent them (client id and sender), for duplicate suppression; "" when there is none.
-        numbers: ranges of the client's numbers, as many as there are blobs.
+        client: client id and sender they came from, for duplicate suppression; "" when there is none.
+        numbers: ranges of the client's numbers, one number per blob.
         blobs: encoded messages, opaque to the cluster.
         expiry: flat ``[index, expires_ms, ...]`` for the messages that expire.
     """
@@ -91,10 +91,10 @@ class Reject(Event, tag=6):
 
 
 class Own(Event, tag=7):
-    """The consume lock passes to `broker` ("" for nobody) under `grant`.
+    """The consume lock passes to `broker` ("": it becomes free) under `grant`.
 
-    Counts only if `grant` is the current grant + 1 and either nobody holds the lock or the holder itself hands over
-    (`by` is then its broker id); so there is at most one grant per queue (I14).
+    Counts only if `grant` is the current grant + 1 and either the lock is free or its holder itself hands over (`by` is
+    then its broker id); so there is at most one grant per queue (I14).
     """
 
     broker: str
@@ -103,7 +103,7 @@ class Own(Event, tag=7):
 
 
 class Expire(Event, tag=8):
-    """The clock's say, made an event: of these ranges, what is available and expired at `now_ms` goes."""
+    """The clock as an event: messages in these ranges that are available and expired at `now_ms` are dequeued."""
 
     now_ms: int
     ranges: list[int]
@@ -116,7 +116,7 @@ class Purge(Event, tag=9):
 
 
 class Buried(Event, tag=10):
-    """Rejected messages have reached the alternate exchange's queues: dequeue the dying (`sequencer.md` section 3).
+    """Rejected messages have reached the alternate exchange's queues: dequeue them here (`sequencer.md` section 3).
 
     Attributes:
         batch: index of the event that rejected them.
@@ -126,7 +126,7 @@ class Buried(Event, tag=10):
 
 
 class Evict(Event, tag=11):
-    """Broker `broker`, incarnation `inc` and older, is out (Q3): requeue what it holds, drop its grant, void
+    """Broker `broker`, incarnation `inc` and older, is out (Q3): requeue the messages it holds, drop its grant, void
     its events."""
 
     broker: str
@@ -135,7 +135,7 @@ class Evict(Event, tag=11):
 
 class Rejoin(Event, tag=12):
     """Voter `voter` has lost its log and has been brought up to date again as incarnation `inc` (K4): from here on it
-    votes, and nothing an older incarnation of it says counts."""
+    votes, and no frame of an older incarnation of it counts."""
 
     voter: str
     inc: int
@@ -151,7 +151,7 @@ class DeclareQueue(Event, tag=32):
 
 
 class DeleteQueue(Event, tag=33):
-    """`broker`, if not "": only while the queue is condemned by exactly that (`Condemn`)."""
+    """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands."""
 
     name: str
     broker: str = ""
@@ -199,11 +199,11 @@ class Member(Event, tag=38):
 class FlowControl(Event, tag=39):
     """Cluster-wide flow control goes on or off for `member`'s sake, since it is behind (`design.md` 7).
 
-    While it is on for anybody, no broker completes a transfer. It goes off with an event of its own, or with the
+    While it is on for any member, no broker completes a transfer. It goes off with an event of its own, or with the
     member's `Evict`; a `Start` takes it off for all: a new sequencer keeps a short log, and judges for itself.
 
     Attributes:
-        reason: how far behind it is, in words.
+        reason: how far behind the member is, in words.
     """
 
     member: str
@@ -216,7 +216,7 @@ class Lost(Event, tag=40):
     gone with its bindings, and its clients hear so.
 
     Attributes:
-        asked: an operator has said so, since somebody still had something of it.
+        asked: an operator has ordered it (`queue reset`), since a voter may still have part of the queue.
     """
 
     queue: str
@@ -224,7 +224,7 @@ class Lost(Event, tag=40):
 
 
 class InUse(Event, tag=48):
-    """A broker has its first consumer of the queue of that id, or, not `on`, has none any more (`wiring/uses.py`)."""
+    """A broker has its first consumer of the queue of that id (`on`), or no longer has any (`wiring/uses.py`)."""
 
     queue: str
     broker: str
@@ -233,11 +233,11 @@ class InUse(Event, tag=48):
 
 
 class Condemn(Event, tag=49):
-    """The queue of that id is to be deleted, if it is in use nowhere (`if_unused`) and is found empty behind this
-    (`if_empty`). Until it is decided nobody begins to use it, or completes what is sent to it, respectively.
+    """The queue of that id is to be deleted, if no broker uses it (`if_unused`) and it is found empty behind this event
+    (`if_empty`). Until that is decided no broker begins to use it, or completes transfers to it, respectively.
 
     Attributes:
-        broker, inc, number: who asks, and which of its askings this is.
+        broker, inc, number: the broker that asks, its incarnation, and the number of its request.
     """
 
     queue: str
@@ -258,7 +258,7 @@ class Lift(Event, tag=50):
 
 
 class Recount(Event, tag=60):
-    """Brokers order `InUse` again: one of them has its wiring from a program that does not know of that."""
+    """Brokers order `InUse` again: one of them got its wiring from a program that does not know that event."""
 
 
 class Supervise(Event, tag=54):
@@ -311,7 +311,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     Attributes:
         ballot: the term that appended it.
         seq: its place in the total order of the cluster.
-        origin, inc, number: who asked for it: submitter, incarnation, request number.
+        origin, inc, number: the submitter that asked for it, its incarnation, and the number of its request.
         event: the encoded event.
     """
 

@@ -1,4 +1,4 @@
-"""The wire: version and length first, then kind and payload. Feed bytes, take complete frames.
+"""A frame as bytes: version and length first, then kind and payload. Feed bytes, take complete frames.
 
     byte 0      protocol major version (1)
     bytes 1-4   payload length, big endian

@@ -1,7 +1,8 @@
-"""When to say that one is alive, and when to believe that the other side is not.
+"""The keepalive of a link: when to send a sign of life, and when to take the other side for dead.
 
-Counted in ticks, three to a heartbeat, not in time: whoever was stopped for a while finds what came meanwhile before
-its next tick, and does not take its own pause for the other side's. Either side speaks at least once per heartbeat.
+Counted in ticks, three to a heartbeat, not in time: a process that was stopped for a while reads what came meanwhile
+before its next tick, and does not take its own pause for the other side's. Either side sends at least once per
+heartbeat.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from enum import Enum
 TICKS = 3
 PEER_BEAT_MS = 1000
 PEER_PATIENCE_MS = 4000
-"""On every link between members, so that none is dead for long without its ends knowing. Longer than a broker is waited
-for (`pulse.EVICT_MS`): of who merely stands still, silence in the order of things says so first."""
+"""On every link between members, so that both ends soon know of a dead link. Longer than a broker is waited for
+(`failure_detector.EVICT_MS`): a broker that merely stands still is found by the sequencer's heartbeats first."""
 
 
 class Verdict(Enum):
-    """What a tick asks for: nothing, a `Ping`, or the end of the connection."""
+    """The outcome of a tick: nothing to do, send a `Ping`, or end the connection."""
 
     FINE = 0
     PING = 1
@@ -47,7 +48,7 @@ class Keepalive:
         self._mute = 0
 
     def tick(self) -> Verdict:
-        """What to do now; after LOST nothing more is to be done."""
+        """Count a tick and say what to do now; LOST is the last verdict."""
         if self.heard:
             self.heard = False
             self._quiet = 0
@@ -60,7 +61,7 @@ class Keepalive:
             self._mute = 0
         else:
             self._mute += 1
-        # A side that only listens may forget to speak: a question reminds it.
+        # A side that only listens may have nothing to send: a `Ping` makes it answer.
         if self._mute >= TICKS - 1 or self._quiet % TICKS == TICKS - 1:
             self._mute = 0
             return Verdict.PING

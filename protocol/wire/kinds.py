@@ -100,4 +100,4 @@ KINDS: dict[int, type[Frame]] = {
 }  # fmt: skip
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
 CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}
-"""What a client may send or be sent after the connection is open (besides `Refused`)."""
+"""The kinds a client may send or be sent after the connection is open (besides `Refused`)."""

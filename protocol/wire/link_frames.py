@@ -1,4 +1,4 @@
-"""How a link opens, is kept alive and ends: spoken by the links themselves, never seen by a machine. Kinds 1 to 7."""
+"""The frames that open, keep alive and end a link: sent by the links themselves, unseen by machines. Kinds 1 to 7."""
 
 # pyright: reportGeneralTypeIssues=false
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
@@ -8,10 +8,10 @@ from .frame import Frame
 
 
 class Hello(Frame):
-    """First frame of a dialled peer link: who calls.
+    """First frame of a dialled peer link, from the caller.
 
     Attributes:
-        minor: of the protocol (`version.py`); the major is in every frame's header.
+        minor: minor version of the protocol (`version.py`); the major is in every frame's header.
         inc: incarnation of the process.
     """
 

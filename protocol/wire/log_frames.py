@@ -1,4 +1,4 @@
-"""The frames of order: requests, logs, promises, heartbeats, and bringing a keeper up to date. See `frames.py`."""
+"""The frames of total order: requests, logs, promises, heartbeats, and updates of blank keepers."""
 
 # pyright: reportGeneralTypeIssues=false
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
@@ -10,7 +10,7 @@ from .events import Ballot, Entry
 from .frame import Frame
 
 Numbers = dict[str, tuple[int, int, int]]
-"""Origin -> incarnation and number of its last request in a stream, and how many parts of that are in it (S5)."""
+"""Origin -> incarnation and number of its last request in a stream, and how many parts of it are there (S5)."""
 
 
 # ---- order: 32 to 47 (`sequencer.md` section 2)
@@ -37,21 +37,21 @@ class Results(Frame):
 
 
 class LogReport(Frame):
-    """A keeper of `stream` reports for duty; while a sequencer prepares, this is its promise too (K1, S1).
+    """The state of a keeper's log; while a sequencer prepares, this is the keeper's promise too (K1, S1).
 
     Attributes:
-        have, ballot, seq: index, ballot and seq of the last entry it holds.
-        promised: the ballot it follows; nothing below it will be accepted.
-        commit, base: what it knows to be committed, and up to where it has forgotten the entries.
+        have, ballot, seq: index, ballot and seq of the last entry the keeper holds.
+        promised: the ballot it follows; it accepts nothing below.
+        commit, base: its commit index, and the index up to which it has forgotten the entries.
         inc: incarnation of the process.
-        blank: it has lost its log and does not vote (K4).
+        blank: the keeper has lost its log and does not vote (K4).
         numbers: as of `commit` (S5).
-        incs: voter -> incarnation that has joined or rejoined last, as of `commit`: nothing older may speak for it.
-        rising: the same, by what is behind `commit`.
-        voters: whose logs count; as of `commit`, or, if that is not `have`, before the last change.
+        incs: voter -> incarnation that has joined or rejoined last, as of `commit`: no older one may speak for it.
+        uncommitted_incs: the same for the entries behind `commit`.
+        voters: the voters as of `commit`, or, if the log has a change of them behind it, before the last one.
         change: index of the last change of the voters, if it is behind `commit`, else 0.
-        changed: the voters after it.
-        joins: that log holds the event by which this very incarnation joins: blank or not, it has forgotten nothing.
+        changed: the voters after that change.
+        joins: by the entries behind `commit` this very incarnation joins: blank or not, it has forgotten nothing.
     """
 
     stream: str
@@ -87,7 +87,7 @@ class Append(Frame):
         distinguished_learner: peer name of the one keeper that acts on commits, if there is just one. Other keepers
             acknowledge to it at once, and to the sequencer a little later: so it learns of a commit one hop earlier.
         quorum_needed: how many of their acknowledgements, with the distinguished learner's own, are a majority.
-        voters: whose logs count when the stream begins, if `previous` is 0: a blank keeper does not know.
+        voters: the voters with which the stream begins, if `previous` is 0: a blank keeper does not know them.
     """
 
     ballot: Ballot
@@ -106,8 +106,8 @@ class Ack(Frame):
     """The voter holds the stream's log up to `match` and has applied it, so knows it committed, up to `applied`.
 
     Attributes:
-        eager: it acts on commits (it has consumers, or waits for events of its own), so they must reach it at once.
-            Another hears of them with the next entries, or a little later.
+        eager: the voter acts on commits (it has consumers, or waits for events of its own), so they must reach it at
+            once. Another voter learns of them with the next entries, or about `replicator.LAZY_MS` later.
     """
 
     ballot: Ballot
@@ -119,7 +119,7 @@ class Ack(Frame):
 
 
 class Gap(Frame):
-    """The entry before an `Append` is missing here; the log is good up to `have`."""
+    """The voter lacks the entry before an `Append`: the sequencer goes on behind `have`."""
 
     ballot: Ballot
     stream: str
@@ -128,7 +128,7 @@ class Gap(Frame):
 
 
 class Nack(Frame):
-    """A higher ballot was promised."""
+    """The process has promised a higher ballot."""
 
     promised: Ballot
 
@@ -138,11 +138,11 @@ class Prepare(Frame):
 
 
 class Promise(Frame):
-    """A broker's word that it and its replicas follow `ballot`: their logs come as `LogReport`.
+    """A broker's promise that it and its replicas follow `ballot`: their logs come as `LogReport`.
 
     Attributes:
         hosting: ids of the queues it keeps. Of any other queue it has an empty log, and cannot have voted.
-        blank: it has lost its log: its word counts for nothing (K4).
+        blank: the broker has lost its log: its promise does not count (K4).
     """
 
     ballot: Ballot
@@ -156,7 +156,7 @@ class Fetch(Frame):
     """Send entries `first` to `last` of `stream`: the new sequencer adopts them (S2).
 
     Attributes:
-        most_bytes: of no more than so many bytes, but at least one; 0: of all. The rest is asked for then.
+        most_bytes: send at most this many bytes, but at least one entry; 0: send all. The sequencer asks for the rest.
     """
 
     ballot: Ballot
@@ -167,8 +167,8 @@ class Fetch(Frame):
 
 
 class Fetched(Frame):
-    """Entries from `first` on; fewer than were asked for, if they have too many bytes. `previous_ballot` is that of the
-    entry before `first`."""
+    """Entries from `first` on; fewer than were asked for, if all have more than `most_bytes`. `previous_ballot` is that
+    of the entry before `first`."""
 
     ballot: Ballot
     stream: str
@@ -178,14 +178,14 @@ class Fetched(Frame):
 
 
 class Heartbeat(Frame):
-    """The sequencer of `ballot` leads and lives. `sure`: the last beat that a majority of the brokers has answered,
-    which renews the lease of whoever got that one (B4).
+    """The sequencer of `ballot` leads and lives. `sure`: the last heartbeat that a majority of the brokers answered,
+    which renews the lease of each broker that got that one (B4).
 
     Attributes:
-        older: brokers that speak a minor version before 2, as far as they have answered; None: told by a sequencer that
-            does so itself.
+        older: brokers that speak a minor version before 2, as far as they have answered; None: the sequencer itself
+            speaks one.
         duty: the Ownership that is on duty (`lock/duty.py`); "": the first, by a sequencer that knows of no other.
-        turn: how often that has changed under this ballot.
+        turn: how often the duty has changed under this ballot.
     """
 
     ballot: Ballot
@@ -197,9 +197,8 @@ class Heartbeat(Frame):
 
 
 class HeartbeatReply(Frame):
-    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: its incarnation; one that is out may not have been
-    told.
-    `minor`: version of the protocol that it speaks (`version.py`), from 2 on."""
+    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: its incarnation; an evicted one may not know so.
+    `minor`: minor version of the protocol that it speaks (`version.py`), from 2 on."""
 
     ballot: Ballot
     number: int
@@ -209,15 +208,15 @@ class HeartbeatReply(Frame):
 
 
 class Orphaned(Frame):
-    """A replica's last word: its broker is gone, by a link that never leaves their machine. Whether the broker lives is
-    the sequencer's to judge: it has a link of its own."""
+    """A replica's last frame: its link to its broker is gone, and that link never leaves their machine. The sequencer
+    judges whether the broker lives: it has a link of its own."""
 
     broker: str
 
 
 class Suspect(Frame):
-    """To a standby: the sequencer of `ballot` has been silent for too long, says `broker`. `members`: who votes, to its
-    knowledge."""
+    """To a standby: the sequencer of `ballot` has been silent for too long, says `broker`. `members`: the voters of the
+    cluster stream, to its knowledge."""
 
     ballot: Ballot
     broker: str
@@ -228,9 +227,9 @@ class Leave(Frame):
     """`broker` is to leave the cluster: take it out of the voters of every stream, of the queues in `hosting` first.
 
     Attributes:
-        inc: its incarnation, which asks for itself; 0: another broker asks, and it counts only if it is evicted.
-        hosting: all queues there are by the cluster stream up to entry `index`: one declared behind that may have it
-            among its voters.
+        inc: its incarnation, which asks for itself; 0: another broker asks, which counts only if `broker` is evicted.
+        hosting: all queues there are by the cluster stream up to entry `index`: a queue declared behind that may have
+            `broker` among its voters.
     """
 
     broker: str
@@ -240,13 +239,13 @@ class Leave(Frame):
 
 
 class Left(Frame):
-    """Answer to `Leave`: `broker` is no voter of the cluster stream, and will not become one as the process it is."""
+    """Answer to `Leave`: `broker` is no voter of the cluster stream, and its present process will not become one."""
 
     broker: str
 
 
 class Evicted(Frame):
-    """This incarnation is out, or too far behind: end the process and come back as a new one, blank."""
+    """The receiver's incarnation is out, or too far behind: end the process and come back as a new one, blank."""
 
     reason: str
 
@@ -255,7 +254,7 @@ class Evicted(Frame):
 
 
 class Supervised(Frame):
-    """A broker tells its replicas and the sequencers who supervises the cluster, and these tell Ownership."""
+    """The supervisor in office: a broker tells its replicas and the sequencers, and a sequencer tells Ownership."""
 
     number: int
     id: str
@@ -273,14 +272,14 @@ class Update(Frame):
 
 
 class UpdateStart(Frame):
-    """The sync point: all but the messages. What is committed behind `index` comes from the sequencer.
+    """The sync point: all but the messages. The entries behind `index` come from the sequencer.
 
     Attributes:
         ballot, seq: of entry `index`.
         numbers, incs, voters: as in `LogReport`.
         state: `QueueState.outline`, or the wiring's snapshot.
         log: the last entries up to `index`, oldest first; `log_ballot` and `log_seq` are of the one before them. Other
-            voters may not have got as far, and whoever is adopted from must be able to give them what they lack.
+            voters may not have got as far, and a voter whose log is adopted must have the entries that they lack.
     """
 
     stream: str
@@ -303,7 +302,7 @@ class UpdateFront(Frame):
 
     Attributes:
         chunk: counts from 1.
-        last: the end (`update_done`). What was not sent has been dequeued by event `index` or before.
+        last: the end (`update_done`). Messages that were not sent have been dequeued by event `index` or before.
     """
 
     stream: str
@@ -315,7 +314,7 @@ class UpdateFront(Frame):
 
 
 class UpdateTaken(Frame):
-    """The updatee has `chunk`: more may come."""
+    """The updatee has `chunk`: the updater may send more."""
 
     stream: str
     chunk: int

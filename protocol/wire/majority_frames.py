@@ -1,4 +1,4 @@
-"""The frames of streams that have no majority: what waits for whom, and what is done about it by an operator."""
+"""The frames about streams without a majority: which wait for which voters, and an operator's order to give one up."""
 
 # pyright: reportGeneralTypeIssues=false
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
@@ -10,9 +10,9 @@ from .events import Ballot
 from .frame import Frame
 
 WAITS, RESET, LOST = "waits", "reset", "lost"
-"""What becomes of a stream without a majority: it goes on when who is missing is back; it never will, and an operator
-decides (a queue: `queue reset`; the cluster's own: browse, then stop the cluster and start it anew); it never will, and
-nobody has anything of it, so it is dropped."""
+"""The fates of a stream without a majority. WAITS: it goes on when the missing voters are back. RESET: it never will,
+and an operator decides (a queue: `queue reset`; the cluster's own: browse, then stop the cluster and start it anew).
+LOST: it never will, and no member has anything of it, so it is dropped."""
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True):
@@ -20,11 +20,11 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         stream: a queue's id, or `events.CLUSTER`.
-        voters: whose logs count, as far as is known; `needed` of them are a majority.
-        here: those who are here with their logs.
-        blank: those who are here and have lost their logs.
-        missing: those who are not here -> for how many ms they have not been, as far as the teller knows.
-        for_ms: how long it has had no majority.
+        voters: the stream's voters, as far as is known; `needed` of them are a majority.
+        here: voters that are here with their logs.
+        blank: voters that are here and have lost their logs.
+        missing: voters that are not here -> for how many ms they have not been, as far as the sender knows.
+        for_ms: how long the stream has had no majority.
         fate: WAITS, RESET or LOST.
     """
 
@@ -39,12 +39,12 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Waits(Frame):
-    """From a sequencer to a broker: which streams wait, and for whom. Said again as long as any does, and once when
-    none does any more.
+    """From a sequencer to a broker: the streams that have no majority, and the voters each waits for. Sent again while
+    there are any, and once more when there are none.
 
     Attributes:
-        ballot, role: of the sequencer; one that stands by knows of the cluster stream only, and by its links.
-        streams: the cluster's own first, `waiting.TOLD` at most; `more` others wait as well.
+        ballot, role: of the sequencer; a standby knows of the cluster stream only, and only by its links.
+        streams: the cluster's own first, `majorities.TOLD` at most; `more` others wait as well.
     """
 
     ballot: Ballot
@@ -55,14 +55,14 @@ class Waits(Frame):
 
 class Reset(Frame):
     """From a broker to the leader: an operator gives up the queue of id `queue`, which can never have a majority again.
-    `number` is the broker's, and comes back with the answer."""
+    The broker numbers its orders; `number` comes back with the answer."""
 
     queue: str
     number: int
 
 
 class ResetDone(Frame):
-    """The queue is gone, and every broker shows it; or, with a code, it is not to be reset, and why."""
+    """The queue is gone, and every broker shows it; or, with a code, the reason why it is not reset."""
 
     number: int
     code: str = ""

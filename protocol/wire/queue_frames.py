@@ -1,4 +1,4 @@
-"""What a broker, its queue replicas and Ownership say to each other. Kinds 48 to 79."""
+"""The frames between a broker, its queue replicas and Ownership. Kinds 48 to 79."""
 
 # pyright: reportGeneralTypeIssues=false
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
@@ -21,7 +21,7 @@ class Interest(Frame):
 
 
 class OwnerIs(Frame):
-    """An `own` event took effect: `broker` ("" for nobody) now holds `grant`."""
+    """An `own` event took effect: `broker` ("": no broker) now holds `grant`."""
 
     queue: str
     broker: str
@@ -29,7 +29,7 @@ class OwnerIs(Frame):
 
 
 class Void(Frame):
-    """The `own` event that would have given `grant` to `broker` was void: it is out, and has not come back."""
+    """The `own` event that would have given `grant` to `broker` was void: that broker is out, and has not come back."""
 
     queue: str
     broker: str
@@ -40,8 +40,8 @@ class Contended(Frame):
     """To the holder of `grant`: when your slice has run and you have used it, hand over to `next` ("": keep it).
 
     Attributes:
-        ballot, turn: by which the sender is on duty (`lock/duty.py`): of an older day it has no effect. (0, 0) is said
-            by an Ownership older than that.
+        ballot, turn: under which the sender is on duty (`lock/duty.py`); a replica that has heard a later pair ignores
+            the frame. An Ownership of an older version sends (0, 0), which always has effect.
     """
 
     queue: str
@@ -65,9 +65,9 @@ class Host(Frame):
     """Host queue id `queue`; `alternate` is its alternate exchange, "" for none.
 
     Attributes:
-        inc: incarnation under which the replica keeps it: higher than any under which this broker kept it before.
-        voters: the voters of the cluster stream when it was declared: those of the queue's, when it begins.
-        ballot: what the broker has promised; the replica promises the same.
+        inc: incarnation under which the replica keeps the queue: higher than any under which its broker kept it before.
+        voters: the voters of the cluster stream when the queue was declared: its stream begins with them.
+        ballot: the ballot that the broker has promised; the replica promises the same.
         blank: this broker may have kept the queue before and lost it: come back through an update (K4).
     """
 
@@ -81,7 +81,7 @@ class Host(Frame):
 
 
 class GiveUp(Frame):
-    """To a replica: its broker leaves the cluster. Say `GivenUp` when it holds no lock and no message any more."""
+    """To a replica: its broker leaves the cluster. The replica says `GivenUp` when it holds no lock and no message."""
 
 
 class GivenUp(Frame):
@@ -104,7 +104,7 @@ class Consume(Frame):
         accept: False: acquired is accepted (no settling).
         before: brokers that this consumer comes from, as (broker, acquisition, runs): it held these runs there, and may
             have been given more under later acquisitions than that (-1: no more than goes back together with the runs).
-            It gets nothing until that is back in its place (`queue/resumption.py`).
+            It gets nothing until those messages are back in their places (`queue/resumption.py`).
     """
 
     queue: str
@@ -118,7 +118,7 @@ class Credit(Frame):
     """More credit (-1 bytes: unlimited). `drain`: use it now, report `Drained`, forget the rest.
 
     Attributes:
-        sure: a drain's answer holds all that was complete when it was asked; False: all that is known here.
+        sure: a drain covers every message complete when the drain was asked; False: every one the replica knows of.
     """
 
     queue: str
@@ -135,7 +135,7 @@ class Drained(Frame):
 
 
 class Cancel(Frame):
-    """End a subscription. `requeue`: release whatever it still holds, flagged redelivered."""
+    """End a subscription. `requeue`: release the messages it still holds, flagged redelivered."""
 
     queue: str
     sub: int
@@ -169,7 +169,7 @@ ACCEPT, RELEASE, REJECT = 1, 2, 3
 
 
 class Settle(Frame):
-    """Accept, release or reject what was delivered; `number` rises by one per frame of a subscription.
+    """Accept, release or reject delivered messages; `number` rises by one per frame of a subscription.
 
     Attributes:
         kind: ACCEPT, RELEASE or REJECT.

@@ -1,9 +1,9 @@
 """Which versions of the protocol can talk to each other.
 
 The major version is the first byte of every frame: another one is refused at once, by either side. The minor version
-rises when kinds of frames or events, or fields at the end of one, are added: it is told when a link opens, and any two
-minors of one major work together, since whatever is newer than a program is skipped by it, and what is older leaves
-the defaults.
+rises when kinds of frames or events, or fields at the end of one, are added; both sides state it when a link opens. Any
+two minors of one major work together: a program skips kinds and fields newer than itself, and fields that an older
+program does not send keep their defaults.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from ..errors import WRONG_VERSION, PeerError
 MAJOR = 1
 MINOR = 2
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
-2: the decisions that are ordered since the first trial from outside, each named where it is:
-`Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: who supervises the cluster,
-by a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.sure`,
-`AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, `Recount`, with who asks in `DeleteQueue`: conditions of a
-deletion. A member before 2 tells of no consumers and holds no completions, so as long as one is there
-(`Heartbeat.older`) a deletion on a condition is refused; what a broker missed in a wiring told by one, `Recount` has
-ordered again.
-`Attached.queue`: which queue of a name it is.
+2: all that was added since the first trial from outside, each explained where it is defined:
+`Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
+a number that rises. `Completed.unroutable`, `AttachSender.mandatory`. `Flow.sure`,
+`AttachReceiver.before`. `InUse`, `Condemn`, `Lift`, `Recount`, and the asker's fields in `DeleteQueue`: conditions of
+a deletion. A member before 2 reports no consumers and holds no completions, so while one is in the cluster
+(`Heartbeat.older`) a deletion on a condition is refused; a broker whose wiring came from one lacks the uses, and
+`Recount` has them ordered again.
+`Attached.queue`: the id of a receiver's queue.
 `Heartbeat.duty`, `Heartbeat.turn`, `Contended.ballot`, `Contended.turn`: which Ownership is on duty."""
 
 
 def spoken(minor: int = MINOR) -> str:
-    """A version of this major, as people write it."""
+    """A version of this major as text, for example "1.2"."""
     return f"{MAJOR}.{minor}"
 
 
