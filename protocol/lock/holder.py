@@ -1,7 +1,7 @@
 """The owner's side of the consume lock: when to hand it over (`design.md` section 5).
 
-The owner keeps the lock while nobody else wants it. Once `Ownership` has named who is next, it hands over when its
-consumers have no credit, or when its time slice has run *and* it has delivered something in it: an empty contended
+The owner keeps the lock while no other broker wants it. Once `Ownership` has named the next owner, it hands over when
+its consumers have no credit, or when its time slice has run *and* it has delivered something in it: an empty contended
 queue has no hand-over traffic. The hand-over is an `own` event of the owner's, behind all its acquires in the same
 stream, so the next owner never meets a message that is already on its way to a consumer.
 """
@@ -9,11 +9,11 @@ stream, so the next owner never meets a message that is already on its way to a 
 from __future__ import annotations
 
 IDLE_MS = 200
-"""An owner whose consumers have had no credit for so long gives the lock up even when nobody else wants it."""
+"""An owner whose consumers have had no credit for this time gives the lock up even when no other broker wants it."""
 
 
 class LockHolder:
-    """What one broker knows of one queue's lock.
+    """One queue's lock as one broker knows it.
 
     Attributes:
         held: this broker is the owner (by the applied log) and has not begun to hand over.
@@ -33,7 +33,7 @@ class LockHolder:
         self._idle_since = 0
 
     def granted(self, grant: int, now_ms: int) -> None:
-        """An own event in our favour has taken effect."""
+        """An own event that names this broker has taken effect."""
         self.held = True
         self.grant = grant
         self._used = False
@@ -42,17 +42,17 @@ class LockHolder:
         self._idle_since = 0
 
     def passed(self, grant: int) -> None:
-        """Somebody else holds it now, or nobody."""
+        """Another broker holds the lock now, or none."""
         self.held = False
         self.grant = grant
 
     def refused(self) -> None:
-        """Our hand-over was void, since who was named is out: we go on until another is named."""
+        """This broker's hand-over was void, since the named broker is out: it goes on until another is named."""
         self.held = True
         self._next = ""
 
     def contended(self, grant: int, next_owner: str, slice_ms: int) -> None:
-        """Who is next, by Ownership's word; "" when nobody waits any more."""
+        """Ownership names the next owner; "" when no broker waits any more."""
         self._next = next_owner
         self._next_grant = grant
         if slice_ms != self._slice_ms:
@@ -71,7 +71,7 @@ class LockHolder:
             consumers: there are acquiring subscriptions here at all.
 
         Returns:
-            (whom to hand it to: a broker, "" for nobody, None to keep it; when to ask again in ms, 0 for never).
+            (the next owner: a broker, "" to give the lock up, None to keep it; when to ask again in ms, 0 for never).
         """
         next_owner = self._next if self._next_grant == self.grant else ""
         if next_owner:

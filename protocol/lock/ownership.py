@@ -1,17 +1,17 @@
-"""Who may consume: the consume lock's rotation among interested brokers (`design.md` section 5).
+"""The consume lock's rotation among interested brokers (`design.md` section 5).
 
 A broker is *interested* in a queue while one of its consumers there has credit. A queue has at most one *owner*. The
 moves:
 
-    un-owned + somebody interested          -> grant to the next interested broker
-    owned + somebody else interested        -> tell the owner who is next (`Contended`)
+    un-owned + a broker interested          -> grant to the next interested broker
+    owned + another broker interested       -> name the next owner to the owner (`Contended`)
     owner used its slice, or has no credit  -> the owner itself hands over to that next one (an `own` event of its own,
                                                behind all its acquires)
-    owner has no credit, nobody is next     -> the owner gives the lock up: un-owned
+    owner has no credit, no next owner      -> the owner gives the lock up: un-owned
 
 Next is the following interested broker in broker-id order, circularly. The log is the truth: a grant counts when its
-`own` event applies (`queue/state.py`), and replicas report that with `OwnerIs`. What is kept here is only memory of it.
-So two can have it: one is on duty (`duty.py`) and makes the moves, the other hears the same and waits.
+`own` event applies (`queue/state.py`), and replicas report that with `OwnerIs`. An Ownership only remembers it. So
+there can be two: one is on duty (`duty.py`) and makes the moves, the other hears the same and waits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def broker_order(broker: str) -> tuple[int, str]:
 
 
 def next_interested(interested: dict[str, str], after: str) -> str:
-    """The interested broker that follows `after` in broker-id order, circularly; "" when nobody else is."""
+    """The interested broker that follows `after` in broker-id order, circularly; "" when no other broker is."""
     others = sorted((b for b in interested if b != after), key=broker_order)
     for broker in others:
         if broker_order(broker) > broker_order(after):
@@ -44,10 +44,10 @@ def next_interested(interested: dict[str, str], after: str) -> str:
 
 
 class _Queue:
-    """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (whom an own event of
-    ours names, under way), asked (number of the request with that event, 0 when it is answered), unheard (a link
-    broke meanwhile, perhaps with the word of what became of it), last (who held it before it was given up), told (the
-    Contended last sent to the owner), renewed (brokers whose interest is newer than what last named them)."""
+    """Attributes: interested (broker -> its replica's peer name), owner, grant, granting (the broker that our own event
+    under way names), asked (number of the request with that event, 0 when it is answered), unheard (a replica's link
+    changed since, so its report of that event may be lost), last (the owner before the lock was given up), told (grant
+    and next owner last sent to the owner), renewed (brokers that have shown interest since they were last named)."""
 
     __slots__ = ("asked", "grant", "granting", "interested", "last", "owner", "renewed", "told", "unheard")
 
@@ -73,7 +73,7 @@ class OwnershipMachine:
 
     Attributes:
         on_duty: whether it makes the moves now.
-        day: ballot and turn by which it was last told whether it is.
+        day: ballot and turn of the heartbeat that last named the Ownership on duty.
     """
 
     def __init__(self, inc: int, slice_ms: int = 20, name: str = OWNERSHIP) -> None:
@@ -117,7 +117,7 @@ class OwnershipMachine:
         return []
 
     def _beat(self, peer: str, frame: Heartbeat) -> list[Effect]:
-        """A sequencer leads: what has no answer yet is asked again (B1)."""
+        """A sequencer leads: send it the requests that have no answer yet, once (B1)."""
         if not self.view.follow(peer, frame.ballot, 0):
             return []
         self._named(frame)
@@ -128,7 +128,8 @@ class OwnershipMachine:
         return effects
 
     def _named(self, frame: Heartbeat) -> None:
-        """Who is on duty. Who comes on duty knows neither what the other has asked for nor what it told the owners."""
+        """The leader names the Ownership on duty. One that comes on duty knows neither the other's requests nor its
+        advice to the owners."""
         day = frame.ballot, frame.turn
         if day < self.day:
             return
@@ -162,14 +163,14 @@ class OwnershipMachine:
     def _void(self, frame: Void) -> None:
         queue = self._queues.get(frame.queue)
         if queue is not None and frame.grant == queue.grant + 1:
-            if frame.broker not in queue.renewed:  # it says so again if it comes back
+            if frame.broker not in queue.renewed:  # the broker shows interest again if it comes back
                 queue.interested.pop(frame.broker, None)
             if queue.granting == frame.broker:
                 queue.granting = ""
             self._changed[frame.queue] = None
 
     def _answered(self, request: Request) -> None:
-        """What this one has asked for is committed; the replicas tell what became of it."""
+        """Own events of this Ownership are committed; the replicas report whether they took effect."""
         for name, _ in request.parts:
             queue = self._queues.get(name)
             if queue is not None and queue.asked == request.number:
@@ -178,7 +179,7 @@ class OwnershipMachine:
                     self._grant_anew(name, queue)
 
     def _unheard(self) -> None:
-        """A replica's link breaks or comes back: a word may have been lost."""
+        """A replica's link breaks or comes back: its report of an own event may have been lost."""
         for name, queue in self._queues.items():
             if queue.granting and queue.asked:
                 queue.unheard = True
@@ -186,7 +187,7 @@ class OwnershipMachine:
                 self._grant_anew(name, queue)
 
     def _grant_anew(self, name: str, queue: _Queue) -> None:
-        """If the grant before was effective after all, this one will be void, and we hear of that one."""
+        """Grant again: if the grant before took effect after all, this one is void, and replicas report that one."""
         queue.granting = ""
         self._changed[name] = None
 

@@ -1,1 +1,1 @@
-"""One stream's log at a voter: what it holds, what it has promised, whom it follows, and what a majority is."""
+"""One stream's log at a voter: its entries, its promise, the leader it follows, and its majorities."""

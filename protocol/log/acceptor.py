@@ -1,7 +1,7 @@
-"""What brokers and replicas have in common as followers of a sequencer: promises, pledges, and whom they ask.
+"""The acceptor in brokers and replicas: promises, log reports, and requests to the sequencer that leads.
 
-K1: a promise is given once per ballot, for all logs of the process. B1: what has no answer yet is asked again of
-whoever leads, when it first says so.
+K1: a promise is given once per ballot, for all logs of the process. B1: requests without an answer are sent again to
+each new leader, at its first heartbeat.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Acceptor:
     """Base of the machines that keep logs.
 
     Attributes:
-        view: whom, and what was promised.
-        effects: what the step has asked for so far.
+        view: the leader that is followed, and the promised ballot.
+        effects: the effects of this step so far.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,11 @@ class Acceptor:
         raise NotImplementedError
 
     def pledge(self) -> None:
-        """Tell the leader all that is held here."""
+        """Report all logs of this process to the leader."""
         raise NotImplementedError
 
     def attached(self) -> None:
-        """A sequencer leads and has our pledge: ask it what has no answer yet."""
+        """A sequencer leads and has our log reports: send it the requests that have no answer yet."""
         raise NotImplementedError
 
     def send(self, peer: str, frame: Frame) -> None:
@@ -50,12 +50,12 @@ class Acceptor:
         self.effects.append(Retire(reason, left))
 
     def take(self) -> list[Effect]:
-        """What was asked for since the last step."""
+        """The effects gathered since the last call."""
         effects, self.effects = self.effects, []
         return effects
 
     def lead(self, frame: Frame) -> None:
-        """To the sequencer, if it leads and knows us; otherwise it is said when it does."""
+        """Send a frame to the leader, if it is attached; otherwise `pledge` and `attached` tell it later."""
         if self.view.attached:
             self.effects.append(Send(self.view.leader, frame))
 

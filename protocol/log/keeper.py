@@ -1,7 +1,7 @@
 """A keeper: holds one stream's log, votes with its acknowledgements, and applies what is committed, in order.
 
-Rules K1 to K4 of `sequencer.md`. The keeper knows nothing of what the events mean, but for two, which say who votes: a
-`Rejoin` and a `Member`. Whoever owns it applies the entries that `append` returns and reports how far that went.
+Rules K1 to K4 of `sequencer.md`. The keeper knows nothing of what the events mean, but for two, which change the
+voters: a `Rejoin` and a `Member`. Its owner applies the entries that `append` and `learn` return, and reports how far.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .quorum import change
 
 TAIL_ENTRIES = 1000
 TAIL_BYTES = 1024 * 1024
-"""So much of the log goes with an update: what voters that are a little behind may lack."""
+"""The most of the log that goes with an update: voters that are a little behind may lack these entries."""
 
 ENTRY_BYTES = 64
-"""What an entry takes in a frame besides its event, about."""
+"""Bytes of an entry in a frame besides its event, about."""
 
 
 class Keeper:
@@ -29,16 +29,16 @@ class Keeper:
         inc: incarnation of the process.
         blank: an earlier incarnation of this voter may have held a log: it does not vote until it has rejoined (K4).
         promised: the ballot the process follows already.
-        voters: whose logs count when the stream begins.
+        voters: the voters with which the stream begins.
 
     Attributes:
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
         end, end_ballot, end_seq: index, ballot and seq of the last entry held.
-        commit: highest index known to be committed; everything up to it has been handed out by `append` or `hear`.
+        commit: the commit index; every entry up to it has been handed out by `append` or `learn`.
         base: entries up to here are forgotten.
-        numbers: last request of each origin, of what is committed.
-        incs: voter -> the incarnation that joined or rejoined last, of what is committed.
-        voters: whose logs count, by what is committed.
+        numbers: last request of each origin, as of `commit`.
+        incs: voter -> the incarnation that joined or rejoined last, as of `commit`.
+        voters: the stream's voters, as of `commit`.
         quorum_needed: as the distinguished learner, how many other voters must hold an entry for it to be committed;
             None: this keeper is not the distinguished learner.
     """
@@ -67,8 +67,8 @@ class Keeper:
         self.voters = list(voters)
         self._change = 0  # index of the last change of the voters in the log
         self.quorum_needed: int | None = None
-        self._heard: dict[str, int] = {}  # voter -> how far it holds the log of the promised ballot, by its own word
-        self._sure = 0  # up to here the log is the promised ballot's sequencer's
+        self._heard: dict[str, int] = {}  # voter -> how far it has acknowledged, under the promised ballot
+        self._sure = 0  # up to here the log equals that of the promised ballot's sequencer
         self._log: dict[int, Entry] = {}
         self._base_ballot: Ballot = ZERO
         self._base_seq = 0
@@ -76,7 +76,7 @@ class Keeper:
     # ---- promises
 
     def promise(self, ballot: Ballot) -> None:
-        """Follow a newer sequencer: what was said under older ballots does not count any more (K1)."""
+        """Follow a newer sequencer: acknowledgements under older ballots no longer count (K1)."""
         if ballot > self.promised:
             self.promised = ballot
             self.quorum_needed = None
@@ -84,7 +84,7 @@ class Keeper:
             self._sure = 0
 
     def log_report(self) -> LogReport:
-        """Report for duty, or promise: all a sequencer must know to adopt this log or to continue it."""
+        """All that a sequencer must know to adopt this log or to continue it; while it prepares, the promise too."""
         uncommitted: dict[str, int] = {}
         voters, changed, change_at, joins = self.voters, self.voters, 0, False
         for index in range(self.commit + 1, self.end + 1):
@@ -171,8 +171,7 @@ class Keeper:
         return committed, None
 
     def learn(self, ack: Ack) -> list[Entry]:
-        """Another voter's acknowledgement, told to this keeper as the distinguished learner: the entries that are
-        committed by it."""
+        """Take another voter's acknowledgement, as the distinguished learner; returns the entries it commits."""
         if ack.ballot != self.promised:
             return []
         if ack.match > self._heard.get(ack.voter, 0):
@@ -180,7 +179,7 @@ class Keeper:
         return self._commit(self._learned())
 
     def _learned(self) -> int:
-        """The largest index a majority holds, us among it, of the promised ballot's term (S4); 0 if we cannot tell."""
+        """The largest index that a majority, with this voter, holds of the promised ballot's term (S4); 0: unknown."""
         if self.quorum_needed is None or self._change > self.commit or self.voter not in self.voters:
             return 0
         others: list[int] = []
@@ -206,7 +205,7 @@ class Keeper:
         return committed
 
     def _own_entry(self, entry: Entry) -> None:
-        """An entry of the sequencer's own is committed: does it say that we vote again?"""
+        """An entry of the sequencer's own is committed: it may change the voters, or give this voter its vote back."""
         event = _own_event(entry)
         _note(self.incs, event)
         if type(event) is Member:
@@ -215,11 +214,11 @@ class Keeper:
             self.blank = False
 
     def ack(self, applied: int, eager: bool = True) -> Ack:
-        # What an older sequencer left behind the last entry this one has sent is not this one's yet.
+        # Entries behind `_sure` are an older sequencer's; this one has not confirmed them: they are not acknowledged.
         return Ack(self.promised, self.stream, self.voter, max(self._sure, self.commit), applied, eager)
 
     def restore(self, frame: UpdateStart) -> None:
-        """Begin at a sync point: what is before it is known by its outcome only."""
+        """Begin at a sync point: events before it are known by their outcome only."""
         if not self.blank:
             raise LocalError(f"stream {self.stream}: a keeper that votes keeps its log and takes no update (K4)")
         self.end = self.commit = frame.index
@@ -237,7 +236,7 @@ class Keeper:
         self._heard.clear()
 
     def update(self, updater: str, updatee: str, state: Any) -> UpdateStart:
-        """The sync point of an update: `state` is what the committed entries have made."""
+        """The sync point of an update: `state` is the outcome of the committed entries."""
         last = self._log.get(self.commit)
         ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
         first, size = self.commit, 0
@@ -265,7 +264,7 @@ class Keeper:
         return self._log[index].ballot if index > self.base else self._base_ballot
 
     def _drop_from(self, index: int) -> None:
-        """Drop a suffix that a newer sequencer overrules."""
+        """Drop the suffix from `index` on, which a newer sequencer overrules."""
         if index <= self.commit:
             raise LocalError(f"stream {self.stream}: entry {index} is committed and cannot be dropped (K2)")
         for i in range(index, self.end + 1):
@@ -292,13 +291,13 @@ def note_number(numbers: Numbers, entry: Entry) -> None:
 
 
 def _own_event(entry: Entry) -> AnyEvent | None:
-    """What an entry of the sequencer's own says."""
+    """The event of an entry of the sequencer's own; None for any other entry."""
     return decode_event(entry.event) if not entry.origin else None
 
 
 def _note(incs: dict[str, int], event: AnyEvent | None) -> None:
-    """Which incarnation of a voter counts from this event on."""
+    """Note the incarnation of a voter that counts from this event on."""
     if type(event) is Rejoin:
         incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
-    elif type(event) is Member and event.present:  # who leaves speaks until it has left
+    elif type(event) is Member and event.present:  # a leaving broker counts until it has left
         incs[event.broker] = max(event.inc, incs.get(event.broker, 0))

@@ -1,7 +1,7 @@
-"""Whom a process follows: the promise it has given, and the sequencer that leads now (`sequencer.md` K1, B1).
+"""The leader as a process sees it: the ballot it has promised, and the sequencer that leads (`sequencer.md` K1, B1).
 
-One promise covers all the keepers of a process, those it makes later among them. A sequencer is followed from the
-moment its ballot is heard, and asked (`attached`) once it says by a `Heartbeat` that it leads.
+One promise covers all keepers of a process, later ones too. A process follows a sequencer from the first frame under
+its ballot, and sends it requests (`attached`) once a `Heartbeat` says that it leads.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from ..wire.events import ZERO, Ballot
 class LeaderView:
     """Attributes:
     promised: the highest ballot heard of; never decreases.
-    leader: peer name of its sequencer, "" for none.
-    attached: it leads, and has been told on this link all that it must know.
-    linked: the sequencers there is a link to.
-    heard_ms, parted_ms: when the leader last said anything by a beat; since when there is no link to it (0: there is).
+    leader: peer name of that ballot's sequencer, "" for none.
+    attached: the sequencer leads, and has the log reports of this process on this link.
+    linked: the sequencers that this process has a link to.
+    heard_ms: time of the leader's last heartbeat; before the first, since when it is followed or waited for.
+    parted_ms: since when the link to the leader is broken, 0 while it is open.
     """
 
     __slots__ = ("attached", "heard_ms", "leader", "linked", "parted_ms", "promised")
@@ -31,7 +32,7 @@ class LeaderView:
         self.parted_ms = 0
 
     def up(self, peer: str) -> bool:
-        """A link is open; whether it is to a sequencer."""
+        """A link is open; returns whether it is to a sequencer."""
         if not is_sequencer(peer):
             return False
         self.linked[peer] = None
@@ -41,7 +42,7 @@ class LeaderView:
         return True
 
     def down(self, peer: str, now_ms: int) -> bool:
-        """A link is gone; whether it was to a sequencer."""
+        """A link is gone; returns whether it was to a sequencer."""
         if peer not in self.linked:
             return False
         del self.linked[peer]
@@ -51,14 +52,14 @@ class LeaderView:
         return True
 
     def gone(self, peer: str, now_ms: int) -> bool:
-        """Nobody listens where `peer` was; whether it is the leader, and so to be suspected at once."""
+        """The address of `peer` refuses connections; returns whether it is the leader, to be suspected at once."""
         if peer != self.leader or peer in self.linked:
             return False
         self.parted_ms = now_ms - BROKEN_MS - 1
         return True
 
     def follow(self, peer: str, ballot: Ballot, now_ms: int) -> bool:
-        """`peer` speaks under `ballot`. False: a higher one was promised, refuse it."""
+        """A frame of `peer` carries `ballot`. False: a higher ballot is promised, refuse the frame."""
         if ballot < self.promised:
             return False
         if ballot > self.promised or peer != self.leader:
@@ -70,22 +71,22 @@ class LeaderView:
         return True
 
     def suspicious(self, now_ms: int) -> bool:
-        """Whether the leader has been silent, or without a link, for too long; or none has been heard of."""
+        """Whether the leader has been silent, or without a link, for too long, or no leader has come for as long."""
         if not self.heard_ms:
             self.heard_ms = now_ms
         silent = now_ms - self.heard_ms > SUSPECT_MS
         return silent or (self.parted_ms > 0 and now_ms - self.parted_ms > BROKEN_MS)
 
     def others(self) -> list[str]:
-        """The sequencers that could take over."""
+        """The linked sequencers that could take over from the leader."""
         return [peer for peer in self.linked if peer != self.leader]
 
     def report(self) -> dict[str, object]:
         return {"ballot": list(self.promised), "leader": self.leader, "attached": self.attached}
 
     def silence(self, now_ms: int) -> dict[str, object]:
-        """`leader_silent_ms`: since the last beat of whoever led last, or since one was first waited for; `sequencers`:
-        those there is a link to."""
+        """`leader_silent_ms`: since the last leader's last heartbeat, or since a leader was first waited for;
+        `sequencers`: those this process has a link to."""
         return {
             "leader_silent_ms": now_ms - self.heard_ms if self.heard_ms else 0,
             "sequencers": sorted(self.linked),

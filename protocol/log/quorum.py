@@ -1,8 +1,8 @@
-"""Who votes in a stream: majorities, and how a committed `Member` event changes them.
+"""A stream's voters: their majorities, and how a committed `Member` event changes them.
 
-The change is a place in the log: what is before it, and the event itself, a majority of the voters before commits, what
-is behind it a majority of those after. Since a change begins only when the one before is committed, and two neighbours
-differ by one, whoever recovers asks a quorum of the last two, and has met every commit.
+The change is a place in the log: entries up to the event itself are committed by a majority of the voters before it,
+entries behind it by a majority of those after. A change begins only when the one before is committed, and neighbouring
+sets of voters differ by one, so a recovering sequencer that asks a quorum of each of the last two meets every commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def recovery_quorum(voters: Sequence[str]) -> int:
 
 
 def change(voters: list[str], event: Member) -> None:
-    """Carry a change out, in place. One that is carried out already changes nothing."""
+    """Carry a change out, in place; it has no effect the second time."""
     if event.present and event.broker not in voters:
         voters.append(event.broker)
     elif not event.present and event.broker in voters:
@@ -30,7 +30,7 @@ def change(voters: list[str], event: Member) -> None:
 
 
 def held_by_majority(voters: Sequence[str], held: dict[str, int]) -> int:
-    """Up to which index a majority holds the log. `held`: voter -> index, of those whose word counts."""
+    """The index up to which a majority holds the log. `held`: voter -> index, of those whose acknowledgements count."""
     if not voters:
         return 0
     return sorted((held.get(voter, 0) for voter in voters), reverse=True)[len(voters) // 2]

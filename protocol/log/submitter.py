@@ -1,7 +1,7 @@
-"""Requests to the sequencer, each kept until it is answered: what has no answer is asked again of whoever leads next.
+"""Requests to the sequencer, each kept until it is answered: unanswered ones are sent again to each new leader.
 
-Rule B1 of `sequencer.md`. A broker, a queue replica and Ownership each have one. It knows nothing of links and leaders:
-its host sends what it returns, and sends `unanswered` again when a sequencer has begun to lead.
+Rule B1 of `sequencer.md`. A broker, a queue replica and Ownership each have a `Submitter`. It knows nothing of links
+and leaders: its host sends the requests it returns, and sends `unanswered` again when a sequencer has begun to lead.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ class Submitter:
     """The requests of one process.
 
     Args:
-        origin: the name they are asked under.
-        inc: the incarnation they are asked under. Numbers begin at 1 with each incarnation.
+        origin: name of the process.
+        inc: incarnation of the process. Numbers begin at 1 with each incarnation.
 
     Attributes:
-        unanswered: number -> request, in the order in which they were asked.
+        unanswered: number -> request, in the order in which they were made.
     """
 
     __slots__ = ("_last", "_parts", "inc", "origin", "unanswered")
@@ -35,20 +35,20 @@ class Submitter:
         return self._last + 1
 
     def gathered(self) -> Request | None:
-        """The request of all that has been gathered, to be sent now; None if nothing has."""
+        """The request of all gathered events, to be sent now; None if there are none."""
         if not self._parts:
             return None
         parts, self._parts = self._parts, []
         return self.request(parts)
 
     def request(self, parts: list[tuple[str, bytes]]) -> Request:
-        """A request of its own, to be sent now: (stream, encoded event) pairs."""
+        """A separate request, to be sent now: (stream, encoded event) pairs."""
         self._last += 1
         request = self.unanswered[self._last] = Request(self.origin, self.inc, self._last, parts)
         return request
 
     def answered(self, frame: Results) -> list[Request]:
-        """The requests which this answer is the first for; none if it answers an earlier process of this name."""
+        """The requests that this frame answers for the first time; none if it is for an earlier incarnation."""
         if frame.inc != self.inc:
             return []
         take = self.unanswered.pop
