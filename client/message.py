@@ -6,15 +6,12 @@ order, cut after the last one that is not at its default. A plain body is ``[bod
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from .books.plain import check
 from .errors import Invalid
-
-if TYPE_CHECKING:
-    from .books.receiver import ReceiverCore
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Any]).decode
@@ -76,7 +73,7 @@ class Message:
         self.position = 0
         self._acquisition = 0
         self.delivery_count = 0
-        self._receiver: ReceiverCore | None = None
+        self._receiver: Any = None  # the books that it was received by
 
     @property
     def redelivered(self) -> bool:

@@ -71,14 +71,6 @@ def clock(us: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     return datetime.fromtimestamp(us / 1e6, UTC).strftime(form)
 
 
-def bytes_of(value: float) -> str:
-    """An amount of bytes for people."""
-    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B"
-
-
 def bucket(span_us: int, pieces: int = 120) -> int:
     """A round time step, in microseconds, that cuts the span into at most so many pieces."""
     step_s = next((s for s in _STEPS_S if span_us <= s * _SECOND * pieces), 0)

@@ -132,13 +132,6 @@ class RangeSet:
             return None
         return max(position, self._firsts[index]), self._lasts[index]
 
-    def copy(self) -> RangeSet:
-        twin = RangeSet()
-        twin._firsts = self._firsts[:]
-        twin._lasts = self._lasts[:]
-        twin.count = self.count
-        return twin
-
 
 def subtract(first: int, last: int, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """``first..last`` without the (sorted, disjoint) ranges in `taken`."""

@@ -38,10 +38,6 @@ class Sheet:
         self._whole = set(whole)
         self._rows: list[list[Text]] = []
 
-    @property
-    def row_count(self) -> int:
-        return len(self._rows)
-
     def add_row(self, *cells: str | Text) -> None:
         """A cell for each column. Nothing in a plain string is markup."""
         self._rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])

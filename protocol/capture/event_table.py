@@ -157,23 +157,6 @@ class Tail(NamedTuple):
     blocks: list[Any]
 
 
-def observed(kind: str, time_us: int, broker: str, term: int, seq: int, **fields: Any) -> Row:
-    """A row that a broker saw for itself.
-
-    Args:
-        kind: one of `OBSERVED_KINDS`.
-        time_us: when, Unix microseconds.
-        term, seq: the last committed event the broker had applied.
-        fields: other fields of `Row`.
-
-    Raises:
-        LocalError: unknown kind.
-    """
-    if kind not in OBSERVED_KINDS:
-        raise LocalError(f"a broker observes {', '.join(OBSERVED_KINDS)}, not {kind!r}")
-    return Row(term=term, seq=seq, part=-1, time_us=time_us, kind=kind, broker=broker, **fields)
-
-
 def rows(
     stream: str, entry: Entry, event: AnyEvent, done: Applied, time_us: int, queue: str = "", alternate: str = ""
 ) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.capture.event_table import Row, observed, rows
+from mantamq.protocol.capture.event_table import Row, rows
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -28,6 +28,11 @@ from mantamq.protocol.wire.events import (
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
+
+
+def observed(kind: str, time_us: int, broker: str, term: int, seq: int, **fields: Any) -> Row:
+    """A row that a broker saw for itself, when it had applied all up to this committed event."""
+    return Row(term=term, seq=seq, part=-1, time_us=time_us, kind=kind, broker=broker, **fields)
 
 
 class History:

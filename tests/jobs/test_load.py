@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from history import MINUTE, SECOND, History, random_history
+from history import MINUTE, SECOND, History, observed, random_history
 from mantamq.jobs import lifecycle, load, members
-from mantamq.protocol.capture.event_table import observed
 from mantamq.protocol.wire.events import Evict, Expire
 
 Q = "q#1"

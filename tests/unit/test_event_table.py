@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, observed, rows
-from mantamq.protocol.errors import LocalError
+from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, rows
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -196,10 +195,3 @@ def test_random_histories_lose_no_message():
             if not isinstance(event, Acquire | Enqueue):
                 assert lost == done.lost
             assert {row.kind for row in found} <= set(LOG_KINDS)
-
-
-def test_a_broker_observes_only_what_no_event_says():
-    row = observed("credit_stall", 7, "b1", 1, 9, value=100)
-    assert (row.part, row.seq, row.value) == (-1, 9, 100)
-    with pytest.raises(LocalError, match="not 'accept'"):
-        observed("accept", 7, "b1", 1, 9)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +59,151 @@ PURE_STDLIB = {
 }
 PURE = PURE_STDLIB | {"msgpack", "msgspec"}
 IMPURE_CALLS = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
-PROTOCOL_LINES = 600
 REMOTE_IN = "actors/ray_control/placement.py"
 REMOTE_TOO = {
     "benchmarks/peers/ray_queue.py",  # a peer we measure: Ray's own queue, used as its users do
     "jobs/ray_nodes.py",  # a question to each node, before Spark comes near it; makes no actor
+}
+
+# Which rooms and files of protocol/ a room (or a file that is none's) may import, besides its own files. No circles.
+OFFICE = "supervisor/office.py"  # whose orders a member takes: a value that every machine knows
+ROOMS: dict[str, set[str]] = {
+    "errors.py": set(),
+    "limits.py": set(),
+    "ranges.py": set(),
+    "wire": {"errors.py", "limits.py"},
+    "machine.py": {"wire"},
+    "log": {"errors.py", "machine.py", "wire"},
+    "wiring": {"errors.py", "limits.py", "wire", OFFICE},
+    "queue": {"errors.py", "limits.py", "ranges.py", "wire"},
+    "lock": {"log", "machine.py", "wire", OFFICE},
+    "sequencer": {"errors.py", "limits.py", "lock/duty.py", "log", "machine.py", "wire", OFFICE},
+    "replica": {"errors.py", "limits.py", "lock", "log", "machine.py", "queue", "ranges.py", "wire", OFFICE},
+    "broker": {"errors.py", "limits.py", "log", "machine.py", "queue", "ranges.py", "wire", "wiring", OFFICE},
+    "supervisor": {"log", "machine.py", "wire"},
+    # What it tells of: brokers, replicas, and what they apply.
+    "capture": {"broker", "errors.py", "machine.py", "queue", "ranges.py", "replica", "wire", "wiring"},
+}
+ACYCLIC = ("protocol", "store", "actors", "client", "jobs")
+NAMED = ("protocol", "store", "actors", "client")
+
+# Lines. A function without its docstring is no longer than the longest was when this was written.
+FUNCTION_LINES = {"protocol": 59, "store": 27, "actors": 58, "client": 70, "jobs": 55, "benchmarks": 50}
+CLASS_LINES = 300
+FILE_LINES = 400
+
+MAY_BE_DEAD = dict.fromkeys(
+    ("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"),
+    "asyncio calls it by this name",
+)
+MAY_SHARE_NAME = {
+    "Session": "the two ends of one session",
+    "Management": "the two ends of one talk: what a client asks, and the broker that answers",
+    "Empty": "Ray's name and ours in one class, so that both catch it",
+    "Full": "Ray's name and ours in one class, so that both catch it",
+    "Lost": "the event that a queue was lost, and the error by which its clients hear so",
+}
+
+# Known offenders, by check: files, pairs, names. The lists only shrink: an entry that is mended has to go.
+NOT_YET: dict[str, set[str]] = {
+    "import_circles": {
+        "actors/members/broker_node.py",
+        "actors/supervisor/frail_hosts.py",
+        "actors/supervisor/healer.py",
+        "actors/supervisor/health.py",
+        "actors/supervisor/joiner.py",
+        "actors/supervisor/rebalancer.py",
+        "actors/supervisor/replacer.py",
+        "actors/supervisor/roster.py",
+        "actors/supervisor/supervisor.py",
+        "actors/supervisor/supervisor_watch.py",
+        "actors/supervisor/tap_life.py",
+        "protocol/broker/consumers.py",
+        "protocol/broker/deletion.py",
+        "protocol/broker/investiture.py",
+        "protocol/broker/lifecycle.py",
+        "protocol/broker/machine.py",
+        "protocol/broker/management.py",
+        "protocol/broker/queue_placement.py",
+        "protocol/broker/resets.py",
+        "protocol/broker/transfers.py",
+        "protocol/lock/duty.py",
+        "protocol/replica/catch_up.py",
+        "protocol/replica/dead_letters.py",
+        "protocol/replica/grants.py",
+        "protocol/replica/machine.py",
+        "protocol/sequencer/backlog.py",
+        "protocol/sequencer/lost_queues.py",
+        "protocol/sequencer/machine.py",
+        "protocol/sequencer/majorities.py",
+        "protocol/sequencer/mandate.py",
+        "protocol/sequencer/membership.py",
+        "protocol/sequencer/recovery.py",
+        "protocol/sequencer/rejoin.py",
+        "protocol/sequencer/replicator.py",
+    },
+    "wrong_rooms": {
+        "protocol/broker/consumers.py -> protocol/broker/machine.py",
+        "protocol/broker/deletion.py -> protocol/broker/machine.py",
+        "protocol/broker/investiture.py -> protocol/broker/machine.py",
+        "protocol/broker/lease.py -> protocol/sequencer/failure_detector.py",
+        "protocol/broker/lifecycle.py -> protocol/broker/machine.py",
+        "protocol/broker/machine.py -> protocol/sequencer/failure_detector.py",
+        "protocol/broker/machine.py -> protocol/sequencer/majorities.py",
+        "protocol/broker/management.py -> protocol/broker/machine.py",
+        "protocol/broker/queue_placement.py -> protocol/broker/machine.py",
+        "protocol/broker/resets.py -> protocol/broker/machine.py",
+        "protocol/broker/transfers.py -> protocol/broker/machine.py",
+        "protocol/lock/duty.py -> protocol/sequencer/failure_detector.py",
+        "protocol/lock/duty.py -> protocol/sequencer/machine.py",
+        "protocol/log/leader.py -> protocol/sequencer/failure_detector.py",
+        "protocol/queue/resumption.py -> protocol/sequencer/failure_detector.py",
+        "protocol/replica/catch_up.py -> protocol/replica/machine.py",
+        "protocol/replica/dead_letters.py -> protocol/replica/machine.py",
+        "protocol/replica/grants.py -> protocol/replica/machine.py",
+        "protocol/sequencer/backlog.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/lost_queues.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/machine.py -> protocol/broker/queue_placement.py",
+        "protocol/sequencer/majorities.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/mandate.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/membership.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/recovery.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/rejoin.py -> protocol/replica/update.py",
+        "protocol/sequencer/rejoin.py -> protocol/sequencer/machine.py",
+        "protocol/sequencer/replicator.py -> protocol/sequencer/machine.py",
+    },
+    "shared_names": {
+        "Credit",
+        "Dismiss",
+        "Drain",
+        "Drained",
+        "Forget",
+        "Gone",
+        "Host",
+        "InUse",
+        "Limits",
+        "Looked",
+        "Member",
+        "Part",
+        "Refused",
+        "Start",
+        "Told",
+        "Verdict",
+    },
+}
+# The same for what is too long: the lines it may have until it is cut.
+NOT_YET_LINES: dict[str, int] = {
+    "protocol/broker/machine.py": 588,
+    "protocol/broker/machine.py BrokerMachine": 438,
+    "protocol/queue/state.py": 440,
+    "protocol/queue/state.py QueueState": 382,
+    "protocol/replica/machine.py": 574,
+    "protocol/replica/machine.py ReplicaMachine": 461,
+    "protocol/sequencer/machine.py": 588,
+    "protocol/sequencer/machine.py SequencerMachine": 509,
+    "protocol/supervisor/changes.py": 404,
+    "protocol/supervisor/supervision.py": 473,
+    "protocol/wiring/wiring.py": 443,
 }
 
 
@@ -115,6 +256,64 @@ def imports(file: str, tree: ast.Module) -> Iterator[Import]:
                 yield from walk(child, late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
     yield from walk(tree, False)
+
+
+def imported_files(file: str, tree: ast.Module, known: Mapping[str, object]) -> set[str]:
+    """The files of the tree that a file imports: at its top, inside functions, and for type checking only."""
+    folder = file.split("/")[:-1]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else [])]
+            for alias in node.names:
+                paths = ["/".join([*base, alias.name]), "/".join(base)]
+                tries = [path + end for path in paths for end in (".py", "/__init__.py")]
+                found |= set([one for one in tries if one in known][:1])
+    return found - {file}
+
+
+def defined(tree: ast.Module) -> Iterator[tuple[str, str, ast.stmt]]:
+    """The definitions at a module's top, and its classes' methods: "Class.method", "method", and the node."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.name, node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield from ((one.id, one.id, node) for one in ast.walk(target) if isinstance(one, ast.Name))
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield f"{node.name}.{inner.name}", inner.name, inner
+
+
+def mentioned(tree: ast.AST) -> Counter[tuple[str, bool]]:
+    """How often each name is mentioned, and whether behind a dot (or as a string, which says either)."""
+    found: Counter[tuple[str, bool]] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found[node.id, False] += 1
+        elif isinstance(node, ast.Attribute):
+            found[node.attr, True] += 1
+        elif isinstance(node, ast.alias) and node.asname not in (None, node.name):
+            found[node.name, False] += 1
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            found.update([(node.value, False), (node.value, True)])
+    return found
+
+
+def circles(edges: dict[str, set[str]]) -> dict[str, list[str]]:
+    """The nodes that lie in a circle, each with the shortest way back to itself."""
+    found = {}
+    for start in edges:
+        ways = {start: [start]}
+        for here in (queue := [start]):
+            for there in sorted(edges[here] & set(edges)):
+                if there == start:
+                    found.setdefault(start, [*ways[here], start])
+                elif there not in ways:
+                    ways[there] = [*ways[here], there]
+                    queue.append(there)
+    return found
 
 
 # ---- the checks
@@ -178,10 +377,102 @@ def client_imports_ray(root: Path) -> list[str]:
     return [f"import mantamq.client fails: {ran.stderr}"] if ran.returncode else []
 
 
-def long_files(root: Path) -> list[str]:
-    """A file in protocol/ has one idea; one that long has several."""
-    counts = [(path.name, len(path.read_text("utf-8").splitlines())) for path in (root / "protocol").rglob("*.py")]
-    return [f"protocol/{name} has {n} lines: split it" for name, n in sorted(counts) if n > PROTOCOL_LINES]
+def import_circles(root: Path) -> list[str]:
+    """No module of a folder imports itself by way of others there, counted with what is imported late or for types."""
+    wrong = []
+    for package in ACYCLIC:
+        modules = dict(files(root, package))
+        edges = {file: imported_files(file, tree, modules) for file, tree in modules.items()}
+        wrong += [f"{file}: imports itself: {' -> '.join(way)}" for file, way in circles(edges).items()]
+    return wrong
+
+
+def room_of(file: str) -> str:
+    """A file's room in protocol/, or the file itself where it lies in none."""
+    return file.split("/")[1]
+
+
+def wrong_rooms(root: Path) -> list[str]:
+    """Which rooms of protocol/ import which; a room's door, its `machine.py`, is not imported from inside."""
+    wrong = []
+    modules = {file: tree for file, tree in files(root, "protocol") if file != "protocol/__init__.py"}
+    for file, tree in modules.items():
+        room = room_of(file)
+        if room not in ROOMS:
+            wrong.append(f"{file}: it is in no room that ROOMS knows")
+            continue
+        for other in sorted(imported_files(file, tree, modules)):
+            if room_of(other) == room:
+                if other == f"protocol/{room}/machine.py":
+                    wrong.append(f"{file} -> {other}: a part does not import its room's door")
+            elif not {room_of(other), other.removeprefix("protocol/")} & ROOMS[room]:
+                wrong.append(f"{file} -> {other}: {room} may not import {room_of(other)}")
+    return wrong
+
+
+def too_long(root: Path, not_yet: Mapping[str, int] | None = None) -> list[str]:
+    """A file or class in protocol/ has one idea, and one that long has several; a function anywhere fits on a page."""
+    lengths = {}
+    for package in OURS:
+        for file, tree in files(root, package):
+            if package == "protocol":
+                lengths[file] = (len((root / file).read_text("utf-8").splitlines()), FILE_LINES)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    first = node.body[0]
+                    said = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+                    lines = node.end_lineno - node.lineno + 1 - said
+                    was, _ = lengths.get(f"{file} {node.name}", (0, 0))
+                    lengths[f"{file} {node.name}"] = (max(lines, was), FUNCTION_LINES[package])
+                elif isinstance(node, ast.ClassDef) and package == "protocol":
+                    lengths[f"{file} {node.name}"] = (node.end_lineno - node.lineno + 1, CLASS_LINES)
+    known = NOT_YET_LINES if not_yet is None else not_yet
+    wrong = []
+    for name, (lines, most) in lengths.items():
+        if lines > max(most, known.get(name, 0)):
+            wrong.append(
+                f"{name}: has {lines} lines, more than {max(most, known.get(name, 0))}: cut it where it has a seam"
+            )
+        elif name in known and lines <= most:
+            wrong.append(f"{name}: has {lines} lines now: take it out of NOT_YET_LINES")
+    return wrong + [f"{name}: is not there: take it out of NOT_YET_LINES" for name in known if name not in lengths]
+
+
+def dead_definitions(root: Path) -> list[str]:
+    """Definitions that nothing mentions. In protocol/ the product has to: a test keeps nothing alive there."""
+    trees = {file: tree for package in (*OURS, "tests") for file, tree in files(root, package)}
+    trees.pop("tests/unit/test_tidy.py", None)  # its lists mention what they let pass
+    ours, all_of_it = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
+    for file, tree in trees.items():
+        found = mentioned(tree)
+        all_of_it += found
+        ours += Counter() if file.startswith("tests/") else found
+    wrong = []
+    for package in ACYCLIC:
+        alive = ours if package == "protocol" else all_of_it
+        for file, tree in files(root, package):
+            for called, name, node in defined(tree):
+                handed = getattr(node, "decorator_list", [])
+                if name.startswith("__") or name in MAY_BE_DEAD:
+                    continue
+                if any(isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) for one in handed):
+                    continue  # `@app.command()` knows it
+                keys = [(name, True)] if "." in called else [(name, False), (name, True)]
+                itself = mentioned(node)
+                if not any(alive[key] > itself[key] for key in keys):
+                    wrong.append(f"{file} {called}: nothing mentions it: take it out")
+    return wrong
+
+
+def shared_names(root: Path) -> list[str]:
+    """A class name means one thing in all of protocol/, store/, actors/ and client/."""
+    where = defaultdict(list)
+    for package in NAMED:
+        for file, tree in files(root, package):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef) and node.name not in MAY_SHARE_NAME:
+                    where[node.name].append(f"{file}:{node.lineno}")
+    return [f"{name}: one class name for {' and '.join(found)}" for name, found in where.items() if len(found) > 1]
 
 
 def remote_elsewhere(root: Path) -> list[str]:
@@ -211,12 +502,43 @@ def remote_elsewhere(root: Path) -> list[str]:
 
 # ---- the real tree
 
-CHECKS = [protocol_impure, wrong_imports, client_imports_ray, long_files, remote_elsewhere]
+CHECKS = [
+    protocol_impure,
+    wrong_imports,
+    client_imports_ray,
+    import_circles,
+    wrong_rooms,
+    too_long,
+    dead_definitions,
+    shared_names,
+    remote_elsewhere,
+]
+
+
+def beyond(found: list[str], not_yet: set[str]) -> list[str]:
+    """Offenders that are not known, and known ones that are mended."""
+    offenders = {one.split(": ")[0] for one in found}
+    mended = [f"{one}: is mended: take it out of NOT_YET" for one in sorted(not_yet - offenders)]
+    return [one for one in found if one.split(": ")[0] not in not_yet] + mended
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_real_tree_is_tidy(check):
-    assert check(ROOT) == []
+    assert beyond(check(ROOT), NOT_YET.get(check.__name__, set())) == []
+
+
+def test_the_list_of_offenders_only_shrinks():
+    found = ["a -> b: wrong", "c: worse"]
+    assert beyond(found, {"a -> b", "c"}) == []
+    assert beyond(found, {"c"}) == ["a -> b: wrong"]
+    assert beyond(found, {"a -> b", "c", "d"}) == ["d: is mended: take it out of NOT_YET"]
+    assert set(NOT_YET) <= {check.__name__ for check in CHECKS}
+
+
+def test_the_rooms_have_an_order():
+    assert (
+        circles({room: {one.split("/")[0] for one in others if one != OFFICE} for room, others in ROOMS.items()}) == {}
+    )
 
 
 def test_the_real_tree_was_read():
@@ -324,11 +646,158 @@ def test_a_client_that_does_not_load_is_found(tmp_path):
     assert "ZeroDivisionError" in found
 
 
-def test_a_long_file_is_found(tmp_path):
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from .b import x",
+        "from . import b",
+        "def f():\n    from .b import x",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .b import x",
+        "from .. import deep\nfrom ..deep import b",
+    ],
+)
+def test_an_import_circle_is_found(tmp_path, source):
+    for top in ACYCLIC:
+        files = {"a": source, "b": "from .c import y", "c": "from ..deep.a import z", "d": "from . import a"}
+        root = plant(tmp_path / top, {f"{top}/deep/{name}.py": text for name, text in files.items()})
+        circle = [f"{top}/deep/{name}.py" for name in "abca"]
+        assert import_circles(root) == [
+            f"{circle[i]}: imports itself: {' -> '.join(circle[i:-1] + circle[: i + 1])}" for i in range(3)
+        ], "d only looks at a circle"
+
+
+def test_imports_without_a_circle_pass(tmp_path):
+    sources = {"protocol/a.py": "from .deep import b\nfrom . import c", "protocol/deep/b.py": "from ..c import x"}
+    assert import_circles(plant(tmp_path, {**sources, "protocol/c.py": "import a"})) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "found"),
+    [
+        (
+            "wire/a.py",
+            "from ..log import keeper",
+            "protocol/wire/a.py -> protocol/log/keeper.py: wire may not import log",
+        ),
+        ("limits.py", "from .ranges import x", "limits.py may not import ranges.py"),
+        ("machine.py", "from .log.keeper import x", "machine.py may not import log"),
+        ("log/a.py", "def f():\n    from ..queue.state import x", "log may not import queue"),
+        ("lock/a.py", "if TYPE_CHECKING:\n    from ..replica.machine import x", "lock may not import replica"),
+        ("sequencer/a.py", "from ..lock import holder", "sequencer may not import lock"),
+        ("replica/a.py", "from ..supervisor.turns import x", "replica may not import supervisor"),
+        ("queue/a.py", "from ..capture.tap import x", "queue may not import capture"),
+        ("replica/a.py", "from .machine import x", "a part does not import its room's door"),
+        ("replica/a.py", "if TYPE_CHECKING:\n    from . import machine", "a part does not import its room's door"),
+        ("cellar/a.py", "", "protocol/cellar/a.py: it is in no room"),
+    ],
+)
+def test_a_wrong_door_is_found(tmp_path, file, source, found):
+    others = [
+        "log/keeper",
+        "queue/state",
+        "replica/machine",
+        "lock/holder",
+        "supervisor/turns",
+        "capture/tap",
+        "ranges",
+    ]
+    root = plant(tmp_path, {**{f"protocol/{other}.py": "" for other in others}, f"protocol/{file}": source})
+    (wrong,) = wrong_rooms(root)
+    assert found in wrong
+
+
+def test_open_doors_pass(tmp_path):
+    sources = {
+        "log/keeper.py": "from ..wire.events import x\nfrom .quorum import y\nfrom .. import errors",
+        "replica/machine.py": "from ..machine import x\nfrom . import update\nfrom ..lock.holder import y",
+        "sequencer/machine.py": "from ..lock.duty import x\nfrom ..supervisor import office",
+        "capture/tap.py": "from ..replica.machine import x",
+        **dict.fromkeys(["wire/events.py", "log/quorum.py", "errors.py", "machine.py", "replica/update.py"], ""),
+        **dict.fromkeys(["lock/holder.py", "lock/duty.py", "supervisor/office.py"], ""),
+    }
+    assert wrong_rooms(plant(tmp_path, {f"protocol/{file}": source for file, source in sources.items()})) == []
+
+
+def test_what_is_too_long_is_found(tmp_path):
+    def body(lines: int) -> str:
+        return "    x = 1\n" * lines
+
+    most = FUNCTION_LINES["protocol"]
     root = plant(
-        tmp_path, {"protocol/a.py": "x = 1\n" * PROTOCOL_LINES, "protocol/deep/b.py": "x = 1\n" * (PROTOCOL_LINES + 1)}
+        tmp_path,
+        {
+            "protocol/a.py": "x = 1\n" * FILE_LINES,
+            "protocol/deep/b.py": "x = 1\n" * (FILE_LINES + 1),
+            "protocol/c.py": "class Fits:\n" + body(CLASS_LINES - 1) + "class C:\n" + body(10),
+            "protocol/d.py": "class D:\n" + body(CLASS_LINES),
+            "protocol/e.py": 'def fits():\n    """It does\n\n    indeed."""\n'
+            + body(most - 1)
+            + "def e():\n"
+            + body(most),
+            "protocol/f.py": "class F:\n    async def g(self):\n" + body(most).replace("    x", "        x"),
+            "client/b.py": "class B:\n" + body(1000) + "def b():\n" + body(FUNCTION_LINES["client"]),
+        },
     )
-    assert long_files(root) == ["protocol/b.py has 601 lines: split it"]
+    assert [one.split(": ")[0] for one in too_long(root, {})] == [
+        *("protocol/d.py D", "protocol/deep/b.py", "protocol/e.py e", "protocol/f.py g", "client/b.py b"),
+    ]
+    known = {"protocol/d.py D": 301, "protocol/deep/b.py": 401, "protocol/e.py e": 60, "protocol/f.py g": 60}
+    assert too_long(root, {**known, "client/b.py b": 71}) == []
+    assert too_long(root, {**known, "client/b.py b": 71, "protocol/d.py D": 300})[0].startswith(
+        "protocol/d.py D: has 301"
+    )
+    assert too_long(root, {**known, "client/b.py b": 71, "protocol/a.py": 450, "protocol/gone.py": 500}) == [
+        "protocol/a.py: has 400 lines now: take it out of NOT_YET_LINES",
+        "protocol/gone.py: is not there: take it out of NOT_YET_LINES",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "dead"),
+    [
+        ("def f(): ...", "f"),
+        ("def f():\n    return f()", "f"),
+        ("async def f(): ...", "f"),
+        ("class C:\n    def __init__(self): ...", "C"),
+        ("X = 1", "X"),
+        ("X: int = 1", "X"),
+        ("X, y = 1, 2\nprint(y)", "X"),
+        ("class C:\n    def m(self): ...\nC()", "C.m"),
+        ("class C:\n    def m(self):\n        self.m()\nC()", "C.m"),
+        ("class C:\n    def m(self): ...\nC()\ndef g(m):\n    return m\ng(1)", "C.m"),
+    ],
+)
+def test_a_dead_definition_is_found(tmp_path, source, dead):
+    root = plant(tmp_path / "1", {"jobs/a.py": source, "client/b.py": "from .. import jobs"})
+    assert dead_definitions(root) == [f"jobs/a.py {dead}: nothing mentions it: take it out"]
+    test = {"tests/unit/test_a.py": f"from mantamq import a\n{'a.C().m()' if '.' in dead else 'a.' + dead}"}
+    assert dead_definitions(plant(tmp_path / "2", {"jobs/a.py": source, **test})) == []
+    (found,) = dead_definitions(plant(tmp_path / "3", {"protocol/a.py": source, **test}))
+    assert f"protocol/a.py {dead}:" in found, "tests keep nothing in protocol/ alive"
+
+
+def test_what_is_mentioned_is_alive(tmp_path):
+    sources = {
+        "protocol/a.py": "def f(): ...\nX = 1\nclass C:\n    def m(self): ...\n    def __len__(self): ...",
+        "protocol/b.py": "def called(): ...\ndef renamed(): ...\ndef exported(): ...",
+        "actors/c.py": "from ..protocol import a\nfrom ..protocol.b import called, renamed as n\na.f(a.X)\ncalled(n)",
+        "benchmarks/d.py": "from ..protocol.a import C\nC().m\n__all__ = ['exported']",
+        "client/e.py": "from .app import app\n@app.command()\ndef verb(): ...",
+        "actors/f.py": "def links():\n    class Link:\n        def connection_made(self): ...\nlinks()",
+    }
+    assert dead_definitions(plant(tmp_path, sources)) == []
+
+
+def test_a_shared_class_name_is_found(tmp_path):
+    sources = {
+        "protocol/a.py": "class Told: ...",
+        "client/b.py": "x = 1\nclass Told: ...",
+        "actors/c.py": "class Tell: ...",
+    }
+    root = plant(
+        tmp_path, {**sources, "jobs/d.py": "class Tell: ...", "store/e.py": "class Session: ...\nclass Session: ..."}
+    )
+    assert shared_names(root) == ["Told: one class name for protocol/a.py:1 and client/b.py:2"]
 
 
 @pytest.mark.parametrize(
