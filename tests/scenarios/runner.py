@@ -1,7 +1,7 @@
 """Plays a scenario: text blocks of commands, each followed by what then happened.
 
 A block is one or more commands (carried out at the same moment), a line ``----``, and the trace: what clients were
-told and what was committed, in order. Commands:
+told and which events of messages and of the consume lock were committed, in order. Commands of clients:
 
     client NAME BROKER                      connect
     NAME sender HANDLE QUEUE                attach; EXCHANGE/KEY for an exchange
@@ -12,76 +12,157 @@ told and what was committed, in order. Commands:
     NAME detach HANDLE
     NAME vanish                             its connection breaks
     NAME COMMAND [key=value]...             a management command
-    cut MACHINE MACHINE MS                  a link breaks for so long
+
+Commands to the cluster; a PROCESS is b1 (a broker), b1.r0 (a replica of it), sequencer, sequencer2, ownership:
+
+    kill PROCESS...                         they die, and do not come back by themselves
+    start PROCESS...                        the next of its kind: a standby, a replica, a broker back blank
+    pause PROCESS... / resume PROCESS...    they stand still, their links stay open
+    cut PROCESS PROCESS [MS] / heal PROCESS PROCESS
+                                            the link breaks, until it is healed
+    takeover SEQUENCER                      every broker asks this standby to take over
+    join BROKER / leave BROKER              a member comes, blank; a member is asked to leave
+    limit entries N                         how far a voter may be behind: flow control begins at 80 % of it
     wait MS                                 let time pass (a block takes 30 ms by itself)
     state QUEUE                             the replicas' state
+    show [KIND[:QUEUE]]...                  from here on the trace has these kinds of frames between members, where they
+                                            arrive, and of other events, where they are committed; of one queue only, or
+                                            of the cluster stream (``:cluster``)
+
+Equal frames from one process, or to one, that arrive one behind the other are one line.
 """
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from mantamq.protocol.ranges import pairs, runs
+from mantamq.protocol.sequencer import backlog
 from mantamq.protocol.wire import events
-from mantamq.protocol.wire.client_frames import Delivery, Detached, Disposed, Failed, Opened, Reply
 from mantamq.protocol.wire.frame import Frame
-from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.wire.kinds import KIND_OF
 
 from tests.simulation.checkers import Watcher
 from tests.simulation.clients import Client
 from tests.simulation.deliveries import Deliveries
 from tests.simulation.model import ModelQueue
-from tests.simulation.world import World
+
+from .stage import FOREVER_US, Stage
+from .traces import KINDS, between_members, of_cluster, of_messages, ranges_in_words, stream_of, to_client
 
 RULE = "----"
 STEP_US = 30_000
 """Longer than a commit takes to reach a broker that does not act on it."""
-KINDS = {"accept": ACCEPT, "release": RELEASE, "reject": REJECT}
+SHOWABLE = {kind.__name__ for kind in (*KIND_OF, *events.AnyEvent.__args__)}
+DEADLY = {"kill", "pause", "takeover"}
+"""Commands behind which a term or an incarnation may be over, and the checkers expect late words of it."""
 
 
 class Scenario:
-    """A cluster of three brokers with fixed delays, and the clients a text file names."""
+    """A cluster on its stage, the checkers of the simulator, and the clients a text file names."""
 
     def __init__(self) -> None:
-        self.world = World(random.Random(1), codec=True, fixed=True, replicas=2, slice_ms=20)
+        self.world = Stage()
         self.watch = Watcher(self.world)
         self.clients: dict[str, Client] = {}
         self.lines: list[str] = []
+        self.undo = ExitStack()
+        self._wait_us = STEP_US
+        self._shown: set[str] = set()
+        self._last: tuple[list[str], list[str], str] = [], [], ""  # sources, targets, text of the last frame's line
         Deliveries(self.world, self.watch)
-        self.world.arrivals.append(self._told)
+        self.world.arrivals.append(self._arrived)
+        self.world.deaths.append(self._died)
         self.watch.on_commit.append(self._committed)
+        self.watch.on_wiring.append(lambda event: self._told(events.CLUSTER, event))
+        self._commands: dict[str, Callable[..., None]] = {
+            "wait": self._wait, "state": self._state, "show": self._show, "client": self._client, "limit": self._limit,
+            "kill": self._kill, "start": self._start, "pause": self._pause, "resume": self._resume, "cut": self._cut,
+            "heal": self.world.heal, "takeover": self.world.suspect_leader, "join": self.world.join,
+            "leave": self.world.remove_broker,
+        }  # fmt: skip
         self.world.run_for(STEP_US)
 
     def play(self, commands: list[str]) -> list[str]:
         """Carry out one block; returns its trace."""
-        self.lines = []
+        self.lines, self._last = [], ([], [], "")
         posted = self.world.posted
-        wait_us = STEP_US
+        self._wait_us = STEP_US
         for command in commands:
             words = command.split()
-            if words[0] == "wait":
-                wait_us = int(words[1]) * 1000
-            elif words[0] == "state":
-                self._state(words[1])
+            if words[0] in self._commands:
+                self.watch.faulty = self.watch.faulty or words[0] in DEADLY
+                self._commands[words[0]](*words[1:])
             else:
-                self._do(words)
-        self.world.run_for(wait_us)
+                self._do(self.clients[words[0]], words[1], words[2:])
+        self.world.run_for(self._wait_us)
         if self.world.posted == posted and not self.lines:
             self.lines.append("(nothing at all is sent)")
         for name in self.world.machines:
             self.watch.compare(name, True)
         return self.lines or ["(nothing to be seen)"]
 
-    def _do(self, words: list[str]) -> None:
-        if words[0] == "client":
-            self.clients[words[1]] = Client(self.world, words[1], words[2])
-            return
-        if words[0] == "cut":
-            self.world.cut_link(words[1], words[2], int(words[3]) * 1000)
-            return
-        client, verb, rest = self.clients[words[0]], words[1], words[2:]
+    # ---- commands to the cluster
+
+    def _client(self, name: str, broker: str) -> None:
+        self.clients[name] = Client(self.world, name, broker)
+
+    def _wait(self, ms: str) -> None:
+        self._wait_us = int(ms) * 1000
+
+    def _show(self, *kinds: str) -> None:
+        for kind in kinds:
+            if kind.partition(":")[0] not in SHOWABLE:
+                raise ValueError(f"show {kind}: no kind of frame or event has this name")
+        self._shown = set(kinds)
+
+    def _limit(self, what: str, count: str) -> None:
+        if what != "entries":
+            raise ValueError(f"limit {what}: only entries are limited")
+        self.undo.enter_context(patch.object(backlog, "LIMIT_ENTRIES", int(count)))
+
+    def _kill(self, *names: str) -> None:
+        for name in names:
+            self.world.crash(name)
+
+    def _start(self, *names: str) -> None:
+        for name in names:
+            self.world.start(name)
+
+    def _pause(self, *names: str) -> None:
+        for name in names:
+            self.world.pause(name, FOREVER_US)
+
+    def _resume(self, *names: str) -> None:
+        for name in names:
+            self.world.resume(name)
+
+    def _cut(self, a: str, b: str, ms: str = "") -> None:
+        self.world.cut_link(a, b, int(ms) * 1000 if ms else FOREVER_US)
+
+    def _state(self, name: str) -> None:
+        id = self.watch.wiring.ids[name]
+        found: dict[str, list[str]] = {}
+        for machine_name, machine in self.world.machines.items():
+            if "." in machine_name and id in machine.queues:
+                state = machine.queues[id].state
+                held = [
+                    f"{key[0]} {key[2]}:{ranges_in_words(parts.flat())}"
+                    for key, parts in sorted(state.acquired.items())
+                ]
+                text = (
+                    f"available {ranges_in_words(state.available.flat())}; held {' '.join(held) or '-'}; "
+                    f"owner {state.owner or '-'}; {state.handovers} hand-overs; returned {state.deliveries or '-'}"
+                )
+                found.setdefault(text, []).append(machine_name.partition(".")[0])
+        self.lines += [f"{' '.join(sorted(brokers))}: {text}" for text, brokers in sorted(found.items())]
+
+    # ---- commands of clients
+
+    def _do(self, client: Client, verb: str, rest: list[str]) -> None:
         options = dict(word.split("=", 1) for word in rest if "=" in word)
         match verb:
             case "sender":
@@ -103,28 +184,42 @@ class Scenario:
             case _:
                 client.command(verb, **{key: _value(value) for key, value in options.items()})
 
-    def _told(self, source: str, target: str, frame: Frame) -> None:
+    # ---- the trace
+
+    def _say(self, line: str) -> None:
+        self.lines.append(line)
+        self._last = [], [], ""
+
+    def _arrived(self, source: str, target: str, frame: Frame) -> None:
         if target in self.clients:
-            self.lines.append(f"{source} tells {target}: {_frame(frame)}")
+            self._say(f"{source} tells {target}: {to_client(frame)}")
+        elif self._is_shown(type(frame), stream_of(frame)):
+            self._frame(source, target, between_members(frame))
+
+    def _frame(self, source: str, target: str, text: str) -> None:
+        sources, targets, last = self._last
+        if text == last and (sources == [source] or targets == [target]):
+            sources += [source] if source not in sources else []
+            targets += [target] if target not in targets else []
+            self.lines.pop()
+        else:
+            self._last = sources, targets, _ = [source], [target], text
+        self.lines.append(f"{' '.join(sources)} to {' '.join(targets)}: {text}")
+
+    def _is_shown(self, kind: type, stream: str) -> bool:
+        name = kind.__name__
+        return name in self._shown or f"{name}:{stream.partition('#')[0]}" in self._shown
 
     def _committed(self, stream: str, event: events.AnyEvent, model: ModelQueue, effective: bool) -> None:
-        text = _event(event)
-        if text:
-            self.lines.append(f"{stream}: {text}{'' if effective else ' (void)'}")
+        self._told(stream, event, effective)
 
-    def _state(self, name: str) -> None:
-        id = self.watch.wiring.ids[name]
-        found: dict[str, list[str]] = {}
-        for machine_name, machine in self.world.machines.items():
-            if "." in machine_name and id in machine.queues:
-                state = machine.queues[id].state
-                held = [f"{key[0]} {key[2]}:{_ranges(parts.flat())}" for key, parts in sorted(state.acquired.items())]
-                text = (
-                    f"available {_ranges(state.available.flat())}; held {' '.join(held) or '-'}; "
-                    f"owner {state.owner or '-'}; {state.handovers} hand-overs; returned {state.deliveries or '-'}"
-                )
-                found.setdefault(text, []).append(machine_name.partition(".")[0])
-        self.lines += [f"{' '.join(sorted(brokers))}: {text}" for text, brokers in sorted(found.items())]
+    def _told(self, stream: str, event: events.AnyEvent, effective: bool = True) -> None:
+        text = of_messages(event) or (of_cluster(event) if self._is_shown(type(event), stream) else "")
+        if text:
+            self._say(f"{stream}: {text}{'' if effective else ' (void)'}")
+
+    def _died(self, name: str, machine: Any) -> None:
+        self._say(f"{name} ends")
 
 
 def _items(word: str) -> list[tuple[int, int]]:
@@ -135,66 +230,6 @@ def _items(word: str) -> list[tuple[int, int]]:
 
 def _value(text: str) -> Any:
     return int(text) if text.isdigit() else text
-
-
-def _ranges(flat: list[int]) -> str:
-    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs(flat)) or "-"
-
-
-def _runs(flat: list[int]) -> str:
-    merged: list[list[int]] = []
-    for acquisition, first, last in runs(flat):
-        if merged and merged[-1][0] == acquisition and merged[-1][2] == first - 1:
-            merged[-1][2] = last
-        else:
-            merged.append([acquisition, first, last])
-    return " ".join(f"{a}:{_ranges([first, last])}" for a, first, last in merged) or "-"
-
-
-def _frame(frame: Frame) -> str:
-    match frame:
-        case Opened():
-            return "opened"
-        case Delivery():
-            bodies = b" ".join(frame.blobs).decode()
-            again = "".join(f", {frame.blobs[i].decode()} returned {n} times" for i, n in pairs(frame.redelivered))
-            return f"{frame.handle} gets {frame.acquisition}:{_ranges(frame.ranges)} {bodies}{again}"
-        case Disposed():
-            return f"{frame.handle} settlement {frame.number} done" + (
-                f", lost {_runs(frame.lost)}" if frame.lost else ""
-            )
-        case Reply():
-            return (
-                f"reply {frame.number} {frame.code}: {frame.text}"
-                if frame.code
-                else f"reply {frame.number} {frame.value}"
-            )
-        case Detached() | Failed():
-            return f"{frame.handle} {type(frame).__name__.lower()} {frame.code} {frame.text}".rstrip()
-        case _:
-            rest = [_ranges(frame.ranges)] if hasattr(frame, "ranges") else []
-            return " ".join([str(getattr(frame, "handle", "")), type(frame).__name__.lower(), *rest])
-
-
-def _event(event: events.AnyEvent) -> str:
-    match event:
-        case events.Enqueue():
-            return f"enqueue {b' '.join(event.blobs).decode()}"
-        case events.Acquire():
-            return f"acquire by {event.broker} {_runs(event.runs)}" + (" and accept" if event.accepted else "")
-        case events.Accept() | events.Release() | events.Reject():
-            return f"{type(event).__name__.lower()} by {event.broker} {_runs(event.runs)}"
-        case events.Own():
-            by = f", given up by {event.by}" if event.by else ""
-            return f"own {event.grant} to {event.broker or 'nobody'}{by}"
-        case events.Buried():
-            return f"buried: what event {event.batch} rejected"
-        case events.Expire():
-            return f"expire {_ranges(event.ranges)}"
-        case events.Purge():
-            return "purge"
-        case _:
-            return ""
 
 
 def parse(text: str) -> list[tuple[str, list[str], list[str]]]:
@@ -224,6 +259,7 @@ def replay(path: Path) -> str:
     """The file as it would be recorded now."""
     scenario = Scenario()
     parts: list[str] = []
-    for head, commands, _ in parse(path.read_text()):
-        parts += [*([head] if head else []), *commands, RULE, *scenario.play(commands), ""]
+    with scenario.undo:
+        for head, commands, _ in parse(path.read_text()):
+            parts += [*([head] if head else []), *commands, RULE, *scenario.play(commands), ""]
     return "\n".join(parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .runner import replay
+from .runner import Scenario, replay
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -23,3 +23,9 @@ def test_the_story_goes_as_told(path):
 
 def test_there_are_stories():
     assert FILES
+
+
+@pytest.mark.parametrize("command", ["show Prepared", "start sequencer3", "join b5", "limit bytes 10"])
+def test_what_the_cluster_cannot_do_is_refused(command):
+    with pytest.raises(ValueError):
+        Scenario().play([command])

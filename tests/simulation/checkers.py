@@ -31,6 +31,7 @@ class Watcher:
         gone: ids of queues that are deleted.
         voters: stream -> who votes, by what is committed.
         on_commit: called with (stream, event, model, effective) for every committed queue event, after the model.
+        on_wiring: called with every committed event of the cluster stream.
     """
 
     def __init__(self, world: World) -> None:
@@ -46,6 +47,7 @@ class Watcher:
         self.gone: set[str] = set()
         self.before_commit: list[Any] = []
         self.on_commit: list[Any] = []
+        self.on_wiring: list[Callable[[events.AnyEvent], None]] = []
         self.asked: dict[tuple[str, int, int], dict[str, list[bytes]]] = {}  # (origin, inc, number) -> stream -> parts
         self.unanswered: dict[tuple[str, int], int] = {}  # requests not answered yet, and their bytes
         self._placed: dict[tuple[str, int, int, str], int] = {}  # (origin, inc, number, stream) -> parts committed
@@ -367,6 +369,8 @@ class Watcher:
             if isinstance(event, events.Lost):
                 self.gone.add(event.queue)
             self.wiring.apply(event, index)
+            for told in self.on_wiring:
+                told(event)
             return
         model = self.models.get(stream)
         if model is None:

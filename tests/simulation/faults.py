@@ -9,9 +9,9 @@ import random
 from typing import Any
 
 from mantamq.protocol.log.quorum import majority
-from mantamq.protocol.machine import Received, is_ownership
+from mantamq.protocol.machine import is_ownership
 from mantamq.protocol.wire.events import CLUSTER
-from mantamq.protocol.wire.log_frames import Append, Suspect
+from mantamq.protocol.wire.log_frames import Append
 from mantamq.protocol.wire.queue_frames import DeadLetter
 
 from .world import World
@@ -131,11 +131,7 @@ class Faults:
         world = self.world
         standbys = [name for name in world.sequencers() if world.machines[name].election.role == "standby"]
         if standbys:
-            standby = rng.choice(standbys)
-            for broker in world.brokers:
-                if broker in world.machines:
-                    promised = world.machines[broker].view.promised
-                    world.give(standby, Received(broker, Suspect(promised, broker)))
+            world.suspect_leader(rng.choice(standbys))
 
     def _pause(self, rng: random.Random) -> None:
         name = rng.choice(sorted(self.world.machines))

@@ -49,7 +49,7 @@ from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 from mantamq.protocol.wire.kinds import KIND_OF
 from mantamq.protocol.wire.link_frames import Ping, Pong, Refused
-from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply
+from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply, Suspect
 
 from .ways import Way
 
@@ -364,6 +364,13 @@ class World:
         if self._frozen.get(name, self.now_us + 1) <= self.now_us:
             del self._frozen[name]
             self._wake(name, 0)
+
+    def suspect_leader(self, standby: str) -> None:
+        """Every broker asks a standby to take over, whether or not anything is wrong."""
+        for broker in self.brokers:
+            if broker in self.machines:
+                promised = self.machines[broker].view.promised
+                self.give(standby, Received(broker, Suspect(promised, broker)))
 
     def serves(self, broker: str) -> bool:
         """Whether a client that tries this broker would be let in."""
