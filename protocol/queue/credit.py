@@ -1,4 +1,4 @@
-"""What a consumer allows its broker to send: messages and bytes, each may be without limit."""
+"""A consumer's credit: the messages and bytes that its broker may send; bytes may be without limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Credit:
         self.bytes = UNLIMITED
 
     def grant(self, messages: int, bytes_: int) -> None:
-        """Add credit. Bytes once granted as a number count from then on; UNLIMITED lifts the bound again."""
+        """Add credit. A number of bytes bounds the credit from then on; UNLIMITED lifts the bound again."""
         self.messages += messages
         if bytes_ == UNLIMITED:
             self.bytes = UNLIMITED

@@ -1,10 +1,10 @@
-"""Who gets what, on one broker: subscriptions with their pointers and credit, and the bounded dispatch run.
+"""Dispatch at one broker: subscriptions with their pointers and credit, and the bounded dispatch run.
 
-After Qpid's message delivery design (`seeds/message-delivery.txt`): a subscription's pointer is the place before which
-nothing is of interest to it; it moves forward only, except that a returned message moves the pointers of non-browsing
-subscriptions back to it. A run makes a bounded number of deliveries and then yields.
+After Qpid's message delivery design (`seeds/message-delivery.txt`): a subscription's pointer is the position before
+which no message is of interest to it; it moves forward only, except that a returned message moves the pointers of
+non-browsing subscriptions back to it. A run makes a bounded number of deliveries and then yields.
 
-Dispatch is local and not replicated. It only ever sees committed messages; what it acquires becomes an `Acquire` event
+Dispatch is local and not replicated. It only ever sees committed messages; its acquires become an `Acquire` event
 behind the delivery, and until that event is applied the positions are *taken*.
 """
 
@@ -30,17 +30,17 @@ class Subscription:
 
     Attributes:
         id: the broker's number for it.
-        browse: it does not acquire.
-        everything: a browser that is shown what others hold as well.
-        accept: it will settle; otherwise acquired is accepted.
+        browse: the consumer does not acquire.
+        everything: a browser that is shown acquired and rejected messages as well.
+        accept: the consumer will settle; otherwise acquired is accepted.
         pointer: no message before it is of interest.
         held: acquisition -> positions delivered and not yet settled.
-        draining: it wants to know when it has got all there is.
+        draining: the consumer wants to know when it has got all there is.
         wanted, asked, known: number of the last drain that must be sure; of the last for which the stream is asked; of
-            the last before which all that was complete is applied here.
-        waits: so many things it waits for before it is given more: releases of its own that are not applied, and what
-            it held at another broker.
-        blocked: what it held at another broker is known to be held there still.
+            the last whose `Looked` is applied here.
+        waits: number of things to wait for before the next delivery: each of its own releases that is not applied, and
+            the return of messages it held at another broker.
+        blocked: messages it held at another broker are known to be held there still.
     """
 
     __slots__ = (
@@ -62,14 +62,14 @@ class Subscription:
         self.blocked = False
 
     def drain(self, sure: bool) -> None:
-        """It wants to know when it has got all there is: of all that is complete by now, if it is to be `sure`."""
+        """The consumer asks to hear when it has got all there is; with `sure`, all that is complete by now."""
         self.draining = True
         self.wanted += sure
 
 
 class Looked(NamedTuple):
-    """What an event of ours that changes nothing tells when it is applied: all that was complete when these drains
-    were asked for is applied as well. Attributes: drains (subscription id, number of its drain)."""
+    """The tag of an event that changes nothing: once it is applied here, so is every message that was complete when
+    these drains were asked for. Attributes: drains (subscription id, number of its drain)."""
 
     drains: list[tuple[int, int]]
 
@@ -110,9 +110,9 @@ class Dispatcher:
     Attributes:
         taken: positions delivered here whose `Acquire` is not applied yet.
         expiring: positions whose `Expire` is not applied yet.
-        resuming: subscription id -> what it held elsewhere, and waits for.
-        leaving: subscription id that is cancelled -> what it held, until that is back.
-        draining: whether a subscription may be.
+        resuming: subscription id -> its wait for messages that it held at another broker.
+        leaving: id of a cancelled subscription -> the messages it held, until they are back.
+        draining: whether a subscription may be draining.
     """
 
     def __init__(self, state: QueueState) -> None:
@@ -123,7 +123,7 @@ class Dispatcher:
         self.resuming: dict[int, Resumption] = {}
         self.leaving: dict[int, dict[int, RangeSet]] = {}
         self.draining = False
-        self._turn = 0  # whose turn it is, among the subscriptions in order
+        self._turn = 0  # place of the subscription that is served first, in order
 
     # ---- subscriptions
 
@@ -132,7 +132,7 @@ class Dispatcher:
         return subscription
 
     def wants(self) -> bool:
-        """Whether a consumer here has credit for what comes next: what makes a broker *interested*."""
+        """Whether a consumer here has credit for the next message: its broker is then *interested*."""
         for s in self.subscriptions.values():
             if (
                 s.credit.messages > 0
@@ -259,11 +259,11 @@ class Dispatcher:
         return last, size, False
 
     def drained(self, acquire: bool) -> tuple[list[Subscription], list[Subscription]]:
-        """Draining subscriptions that have got all there is for them, whose credit is now zero; and those that have,
-        as far as is known here: more may be complete already.
+        """Draining subscriptions that have got all there is for them, whose credit is now zero; and those that have got
+        all that this broker knows of, while more may be complete already.
 
-        Without the lock a consumer is only drained when the whole queue has nothing available: what another broker is
-        about to give to its own consumers may yet come here.
+        Without the lock a consumer is only drained when the whole queue has nothing available: messages that another
+        broker is about to give to its own consumers may yet come here.
         """
         done: list[Subscription] = []
         unsure: list[Subscription] = []
@@ -287,14 +287,14 @@ class Dispatcher:
         return done, unsure
 
     def look(self, unsure: list[Subscription]) -> Looked | None:
-        """What to ask the stream for the sake of these; None when it is asked already."""
+        """The question to the stream for these subscriptions; None when it is asked already."""
         drains = [(s.id, s.wanted) for s in unsure if s.asked < s.wanted]
         for subscription in unsure:
             subscription.asked = subscription.wanted
         return Looked(drains) if drains else None
 
     def looked(self, tag: Looked) -> None:
-        """The stream has answered."""
+        """The event with this tag is applied."""
         for id, number in tag.drains:
             if (subscription := self.subscriptions.get(id)) is not None:
                 subscription.known = max(subscription.known, number)
@@ -308,8 +308,8 @@ class Dispatcher:
             subscription.waits += 1
 
     def resumed(self, here: tuple[str, int], lock: bool, now_ms: int) -> int:
-        """Look whether what they held is back; `here`: this broker and its incarnation. Returns when to look again in
-        ms, 0 for never."""
+        """Look whether the messages of resuming subscriptions are back; `here`: this broker and its incarnation.
+        Returns when to look again in ms, 0 for never."""
         again_ms = 0
         for id, resumption in list(self.resuming.items()):
             subscription = self.subscriptions.get(id)
@@ -329,7 +329,7 @@ class Dispatcher:
         return again_ms
 
     def _leaving(self) -> Iterator[tuple[int, RangeSet]]:
-        """Acquisitions of those who have left: neither their `Acquire` nor their `Release` may be applied yet."""
+        """Acquisitions of cancelled subscriptions, whose `Acquire` and `Release` are perhaps not applied yet."""
         for held in self.leaving.values():
             yield from held.items()
 
@@ -339,7 +339,7 @@ class Dispatcher:
     # ---- releases of a subscription's own
 
     def releasing(self, sub: int) -> None:
-        """It has given something back: what it is given next must not come from behind that."""
+        """A subscription has released messages: it is given no others until those are back in their places."""
         if (subscription := self.subscriptions.get(sub)) is not None:
             subscription.waits += 1
 
@@ -349,7 +349,7 @@ class Dispatcher:
                 subscription.waits -= 1
 
     def _fits(self, subscription: Subscription) -> bool:
-        """Whether byte credit allows the next message: one that is too large for it must not keep the lock."""
+        """Whether byte credit allows the next message: a consumer without that much must not keep the lock."""
         if subscription.credit.bytes == UNLIMITED:
             return True
         part = self._candidate(subscription, 1)

@@ -1,4 +1,5 @@
-"""Which of a client's numbers a queue has seen: a repeat after a lost completion is applied once (`sequencer.md` 3)."""
+"""The last number a queue has seen of each client: a send repeated after a lost completion is applied once
+(`sequencer.md` 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue as a pure function of its stream: which messages wait, who holds which, who may take more.
+"""A queue as a pure function of its stream: its messages, their holders, and the owner of the consume lock.
 
 Every replica applies the same committed events in the same order and so reaches the same state; nothing here depends on
 the clock, on chance or on which broker it runs (`sequencer.md` Q1 to Q4, `design.md` sections 4 to 6).
@@ -41,7 +41,7 @@ Holder = tuple[str, int, int]
 
 @dataclass(slots=True)
 class Applied:
-    """What an event did.
+    """The outcome of an event.
 
     Attributes:
         effective: False when the event was void (an acquire without the grant, an own out of turn).
@@ -69,12 +69,12 @@ class QueueState:
         acquired: holder -> positions it holds.
         index: how many events have been applied: the place of the last one in the stream.
         dying: rejected positions whose copies are not committed elsewhere yet.
-        batches: the same by the index of the event that rejected them, with the broker that sees to the copies: an id
-            every replica knows, so that any of them can finish what a dead one began, once.
+        batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
+            replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
         deliveries: position -> how often it was delivered and returned (only where not zero).
         expiry: position -> expiry in ms (only where there is one).
-        absent: brokers that are out and have not come back: nobody may give them the lock.
-        owner, grant: who holds the consume lock, under which grant; "" for nobody.
+        absent: brokers that are out and have not come back: an `own` event that names one is void.
+        owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`.
     """
 
@@ -171,7 +171,7 @@ class QueueState:
         available = self.available
         taken: list[tuple[int, int]] = []
         for acquisition, first, last in runs(event.runs):
-            # Purged or expired meanwhile: only what is still here can be acquired.
+            # Some may be purged or expired meanwhile: only available messages can be acquired.
             parts = available.within(first, last)
             available.remove(first, last)
             taken += parts
@@ -184,7 +184,7 @@ class QueueState:
         return Applied(positions=taken)
 
     def _settle(self, event: Accept | Release | Reject) -> Applied:
-        """Take the runs out of their acquisitions; what is not held there is lost (Q2)."""
+        """Take the runs out of their acquisitions; positions not held there are lost (Q2)."""
         done = Applied()
         for acquisition, first, last in runs(event.runs):
             key = (event.broker, event.inc, acquisition)
@@ -291,7 +291,7 @@ class QueueState:
         if self.owner == event.broker:
             self.owner = ""
             self.grant += 1
-            # Its consumers may have seen what it had not yet acquired (sequencer.md B3).
+            # The owner's consumers may have seen messages whose acquire was not yet ordered (sequencer.md B3).
             for first, last in self.available:
                 for position in range(first, last + 1):
                     self.deliveries.setdefault(position, 1)
@@ -300,16 +300,16 @@ class QueueState:
         return Applied(positions=returned, orphans=orphans)
 
     def _rejoin(self, event: Rejoin) -> Applied:
-        """A newer incarnation is here, so all older ones are out, if that was not ordered before."""
+        """A voter is back as a newer incarnation, so all older ones are out, if no `Evict` said so before."""
         done = self._evict(Evict(event.voter, event.inc - 1))
         if not self.is_evicted(event.voter, event.inc):
             self.absent.discard(event.voter)
         return done
 
     def _member(self, event: Member) -> Applied:
-        """Who leaves the voters has no say any more; who joins them is a new incarnation."""
+        """A broker that leaves the voters is out; one that joins them is a new incarnation, and older ones are out."""
         if not event.present and self.owner == event.broker and not self.is_evicted(event.broker, event.inc):
-            # A grant that crossed its leaving: it had no consumers any more, so nobody has seen what is available.
+            # The broker was granted the lock as it left: it had no consumers any more, so none saw available messages.
             self.owner = ""
             self.grant += 1
         done = self._evict(Evict(event.broker, event.inc - event.present))
@@ -321,7 +321,7 @@ class QueueState:
         return bool(self.evicted) and inc <= self.evicted.get(broker, -1)
 
     def _dequeue(self, positions: list[tuple[int, int]]) -> int:
-        """Forget messages that have left their place; returns how many."""
+        """Forget the messages at these positions; returns their number."""
         blobs = self.blobs
         count = 0
         size = 0
@@ -359,7 +359,7 @@ class QueueState:
         ]
 
     def restore(self, outline: list[Any]) -> None:
-        """Become what `outline` says, still without messages; `fill` brings those."""
+        """Take over the state in `outline`, still without messages; `fill` brings those."""
         (
             self.index,
             self.next_position,
@@ -400,8 +400,8 @@ class QueueState:
         return live
 
     def fill(self, blobs: dict[int, bytes]) -> None:
-        """The messages of a restored outline. Those that are missing were gone by the time they would have been sent:
-        the events still to be applied dequeue them, and until then they have no body."""
+        """Take the messages of a restored outline. Missing ones were dequeued before the updater came to send them:
+        events still to be applied dequeue them here, and until then they have no body."""
         for first, last in self.live():
             for position in range(first, last + 1):
                 blob = self.blobs[position] = blobs.get(position, b"")

@@ -1,10 +1,10 @@
-"""Which arguments of a queue, an exchange or a binding mean something.
+"""The arguments that a queue, an exchange or a binding may have.
 
-Names that begin with ``qpid.``, ``x-`` or ``manta.`` belong to brokers: one that means nothing here is refused, with
-the nearest name that does, since whoever names it relies on it. All other names are the user's own, and kept.
+Names that begin with ``qpid.``, ``x-`` or ``manta.`` belong to brokers: one without a meaning here is refused, with
+the nearest name that has one, since its user relies on it. All other names are the user's own, and kept.
 
-Looked at by the broker that is asked, before the event is ordered, and never when it is applied: a name that a later
-version knows must not divide members of different versions.
+The broker that a client asks checks the names, before the event is ordered; applying an event never checks them: a name
+that a later version knows must not divide members of different versions.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ LATER: dict[str, frozenset[str]] = {
                            "x-delayed-type"}),
     "binding": frozenset({"qpid.exclusive-binding"}),
 }  # fmt: skip
-"""Names that Qpid or RabbitMQ know and this version does not: they are refused by saying so."""
+"""Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
 
 
 def check_names(what: str, names: Iterable[str]) -> None:
-    """Look at the names of the arguments of a `what`: "queue", "exchange" or "binding".
+    """Check the names of the arguments of a `what`: "queue", "exchange" or "binding".
 
     Raises:
-        PeerError: invalid, one begins as brokers' names do, and means nothing here.
+        PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here.
     """
     for name in names:
         if not name.startswith(OURS) or name in KNOWN[what]:

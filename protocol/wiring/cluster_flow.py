@@ -9,7 +9,7 @@ from ..wire.events import AnyEvent, Evict, FlowControl, Start
 
 class ClusterFlow:
     """Attributes:
-    members: who is behind, and how far in words; flow control is on while there is anybody.
+    members: each member that is behind -> how far, in words; flow control is on while there is one.
     count: how often it has gone on (Qpid's ``flowStoppedCount``).
     """
 
@@ -24,7 +24,7 @@ class ClusterFlow:
         return bool(self.members)
 
     def apply(self, event: AnyEvent) -> None:
-        """Apply an event of the cluster stream; those that have nothing to do with it change nothing."""
+        """Apply an event of the cluster stream; events without a bearing on flow control change nothing."""
         match event:
             case FlowControl(on=True):
                 self.count += not self.members

@@ -1,9 +1,9 @@
-"""Which brokers use a queue, and which queues may be about to go: as a pure function of the cluster stream.
+"""The brokers that use each queue, and the queues that are condemned: as a pure function of the cluster stream.
 
-A broker orders `InUse` for the first and for the last consumer of a queue it has (browsers do not count). Who deletes a
-queue on a condition orders `Condemn` first: it stands only if the queue is in use nowhere by then, where that is asked,
-and while it stands nobody begins to use the queue, or, where it must be empty, completes what is on its way to it. It
-ends with the queue, with `Lift`, or with the incarnation of the broker that asked.
+A broker orders `InUse` for its first and for its last consumer of a queue (browsers do not count). To delete a queue on
+a condition, a broker orders `Condemn` first: with `if_unused` it stands only if no broker uses the queue by then, and
+while it stands none begins to; with `if_empty` no broker completes transfers to the queue meanwhile. It ends with the
+queue, with `Lift`, or with the incarnation of the broker that asked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin
 
 
 class Condemned(NamedTuple):
-    """By whom, under which number of its own, and on which conditions."""
+    """A `Condemn` that stands: the broker that asked, the number of its request, and the conditions."""
 
     broker: str
     inc: int
@@ -28,19 +28,19 @@ class Condemned(NamedTuple):
 class Uses:
     """Attributes:
     users: queue id -> broker -> its incarnation.
-    condemned: queue id -> by whom.
-    whole: every use that was ordered is known. Not so where the wiring was told by a program that does not know of
-        uses, until `Recount`: such a broker takes a queue for unused that others know is used, and decides nothing.
+    condemned: queue id -> the `Condemn` that stands.
+    whole: every use that was ordered is known. Not so where the wiring came from a program that does not know of uses,
+        until `Recount`: such a broker takes a queue for unused that others know is used, and decides nothing.
     """
 
     def __init__(self) -> None:
         self.users: dict[str, dict[str, int]] = {}
         self.condemned: dict[str, Condemned] = {}
         self.whole = True
-        self._out: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts any more
+        self._out: dict[str, int] = {}  # broker -> the newest incarnation that is out
 
     def order(self, event: InUse | Condemn | Lift, known: Container[str]) -> tuple[str, str]:
-        """Apply one; returns ("", "") or the code and text of why it has no effect. `known`: ids of the queues."""
+        """Apply an event; returns ("", "") or the code and text of why it has no effect. `known`: ids of the queues."""
         id, name = event.queue, event.queue.rpartition("#")[0]
         if id not in known:
             return NOT_FOUND, f"there is no queue {name!r}: declare it first"
@@ -75,7 +75,7 @@ class Uses:
         return "", ""
 
     def confirms(self, id: str, broker: str, inc: int, number: int) -> bool:
-        """Whether the queue is condemned by exactly this."""
+        """Whether the `Condemn` of that broker, inc and number stands for the queue."""
         stands = self.condemned.get(id)
         return stands is not None and stands[:3] == (broker, inc, number)
 
@@ -85,7 +85,7 @@ class Uses:
         self.condemned.pop(id, None)
 
     def ends(self, event: AnyEvent) -> None:
-        """Incarnations of a broker may be over: what they used is free, and what they condemned stays."""
+        """Incarnations of a broker may be out: they use no queue any more, and the queues they condemned stay."""
         if type(event) is Evict:
             broker, inc = event.broker, event.inc
         elif type(event) is Rejoin:
@@ -105,7 +105,7 @@ class Uses:
                 del self.condemned[id]
 
     def snapshot(self) -> list[Any]:
-        """Empty where not all is known."""
+        """In a form that msgpack can carry; empty unless `whole`."""
         if not self.whole:
             return []
         users = [[id, broker, inc] for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]

@@ -1,9 +1,9 @@
 """The wiring: exchanges, queues and bindings, as a pure function of the cluster stream.
 
-Every broker applies the same events and so routes alike; a refused event is refused everywhere. Declaring again what is
-there changes nothing; declaring it differently is refused, so the same name declared on two brokers at once ends in one
-definition; an alternate exchange that is not named again is not asked for. A queue's id carries the index of the event
-that declared it: a queue deleted and declared again is another.
+Every broker applies the same events and so routes alike; a refused event is refused everywhere. Declaring a queue or
+exchange again changes nothing; declaring it differently is refused, so the same name declared on two brokers at once
+ends in one definition; a declaration without an alternate exchange agrees with any. A queue's id carries the index of
+the event that declared it: a queue deleted and declared again is another.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Binding(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a wiring event did.
+    """The outcome of a wiring event.
 
     Attributes:
         code: "" for success, else an error code, with its text.
-        changed: whether the wiring is another now.
-        queue: the queue declared or deleted, when that is what happened.
+        changed: whether the event changed the wiring.
+        queue: the queue that the event declared or deleted, if any.
     """
 
     code: str = ""
@@ -107,8 +107,8 @@ class Wiring:
 
     Attributes:
         flow: whether flow control is on in the cluster.
-        supervisor: who supervises the cluster.
-        uses: who uses which queue.
+        supervisor: the supervisor in office.
+        uses: the brokers that use each queue.
     """
 
     def __init__(self) -> None:
@@ -123,8 +123,8 @@ class Wiring:
     # ---- applying events
 
     def apply(self, event: AnyEvent, index: int) -> Outcome:
-        """Apply the event at `index` of the cluster stream. Never raises for what a client asked: an exception here
-        would end every broker at the same event."""
+        """Apply the event at `index` of the cluster stream. Never raises for a client's wrong request: an exception
+        here would end every broker at the same event."""
         try:
             match event:
                 case DeclareQueue():
@@ -264,7 +264,7 @@ class Wiring:
     def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
         """Ids of the queues a message goes to, each once, in the order of their names.
 
-        An exchange that finds none passes the message to its alternate exchange, if it has one.
+        An exchange that finds no queue passes the message to its alternate exchange, if it has one.
         """
         place = (exchange, key)
         if headers is None:
@@ -325,7 +325,7 @@ class Wiring:
             exchange = definition.alternate
         return False
 
-    # ---- looking
+    # ---- queries
 
     def queue(self, name: str) -> QueueDefinition | None:
         return self._queues.get(name)
@@ -358,7 +358,7 @@ class Wiring:
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Wiring:
-        """The wiring that a snapshot was taken of.
+        """The wiring in a snapshot.
 
         Raises:
             LocalError: this is no snapshot.
@@ -400,7 +400,7 @@ def _standard(name: str) -> bool:
 
 
 def _check_arguments(value: Any) -> None:
-    """Plain values only: what cannot be compared, ordered and written down again must not enter the wiring."""
+    """Plain values only: others cannot be compared, ordered and encoded again, and must not enter the wiring."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if not isinstance(name, str):
@@ -427,7 +427,7 @@ def _check_same(
     wanted: QueueDefinition | ExchangeDefinition,
     fields: tuple[str, ...],
 ) -> None:
-    if not wanted.alternate:  # "" is "not named": whoever only makes sure that it is there need not know it
+    if not wanted.alternate:  # "" is "not named": a client that only makes sure of a queue need not know it
         fields = tuple(name for name in fields if name != "alternate")
     differ = [name for name in fields if _canonical(getattr(known, name)) != _canonical(getattr(wanted, name))]
     if differ:
