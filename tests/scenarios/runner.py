@@ -57,7 +57,7 @@ RULE = "----"
 STEP_US = 30_000
 """Longer than a commit takes to reach a broker that does not act on it."""
 SHOWABLE = {kind.__name__ for kind in (*KIND_OF, *events.AnyEvent.__args__)}
-DEADLY = {"kill", "pause", "takeover"}
+DEADLY = {"start", "kill", "pause", "takeover"}
 """Commands behind which a term or an incarnation may be over, and the checkers expect late words of it."""
 
 
