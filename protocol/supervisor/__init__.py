@@ -1,2 +1,2 @@
-"""The supervisor's decisions: whom it replaces, where processes go, who joins and leaves, and whether it may act at
-all."""
+"""The supervisor's decisions: the processes it replaces, where processes go, the brokers that join and leave, and
+whether it may act at all."""

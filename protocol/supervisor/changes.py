@@ -1,16 +1,16 @@
-"""The supervisor's decisions about who is a member: what comes next when a broker joins or leaves, when that is over or
-undone, and what another supervisor takes up.
+"""The supervisor's decisions about members: the next step of a broker that joins or leaves, the end of a change or its
+undoing, and a change that another supervisor takes up.
 
     join:    Tell -> Start -> Tell -> Introduce -> look until it has everything -> Over
     leave:   Tell -> look: Hide from clients, Drain -> the others take its votes -> Dismiss -> Forget -> Over
 
 One change at a time, but a newcomer may be removed again before it has everything. Nothing is done before a majority of
-the brokers knows the change, and nobody begins whose processes they do not know: whatever supervisor comes next asks a
-majority, so it takes up what this one did not finish. Each step may be done twice. Only a newcomer that never began is
-undone; and nobody is forgotten before the others, in order, have said that it is out.
+the brokers knows the change, and no newcomer begins before a majority knows its processes: the next supervisor asks a
+majority, so it takes up a change that this one did not finish. Each step may be done twice. Only a newcomer that never
+began is undone; and no broker is forgotten before the others, in order, have said that it is out.
 
 The machine has one door. Its shell carries out the deeds one after the other, and gives the answers; while a change is
-under way it says now and then how things are (`Looked`).
+under way it reports now and then (`Looked`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..wire.events import CLUSTER
 
 JOIN, LEAVE = "join", "leave"
 ENDED_KEPT = 32
-"""Changes that are over and whose end can still be asked for."""
+"""Number of past changes whose outcome can still be asked for."""
 Report = dict[str, Any]
 
 
@@ -31,9 +31,9 @@ class Change:
     """A change of the members that is under way. Every broker keeps a copy, so that the next Supervisor finishes it.
 
     Attributes:
-        request: who asked: a word of the asker's, so that it may ask again when an answer was lost.
+        request: a word of the asker's, so that it may ask again when an answer was lost.
         kind: JOIN or LEAVE.
-        broker: who joins or leaves.
+        broker: the broker that joins or leaves.
         node: Ray node id, for a join.
     """
 
@@ -48,11 +48,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a change is.
+    """The progress of a change.
 
     Attributes:
-        text: what it waits for, in words.
-        done, total: streams that are settled, and all of them; total is 0 while that is not known.
+        text: what the change waits for, in words.
+        done, total: number of streams that are settled, and of all; total is 0 while that is not known.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Begin:
-    """Somebody wants this change, and nothing else speaks against it. `begun`: by the book the broker has begun."""
+    """An operator wants this change, and nothing else speaks against it. `begun`: by the book the broker has begun."""
 
     change: Change
     begun: bool = False
@@ -73,7 +73,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Resumed:
-    """What another supervisor left: the change that was under way, and those that are over."""
+    """The state that another supervisor left: the change that was under way, and those that are over."""
 
     change: Change | None
     ended: dict[str, tuple[str, str]]
@@ -81,34 +81,34 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Told:
-    """The answer to Tell. `enough`: a majority of the brokers knows it."""
+    """The answer to Tell. `enough`: a majority of the brokers knows the change."""
 
     enough: bool
 
 
 @dataclass(frozen=True)
 class Started:
-    """The answer to Start. `why` it did not, "" if its processes wait to begin."""
+    """The answer to Start. `why`: the reason it failed; "": the newcomer's processes wait to begin."""
 
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Undone:
-    """The answer to Undo: nothing of it is left."""
+    """The answer to Undo: nothing of the newcomer is left."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """How things are with the broker of the change.
+    """The present state of the broker of the change.
 
     Attributes:
-        leading: what the leading sequencer reports, None while none leads.
-        newcomer: what the broker reports, None while it does not answer.
-        known: it is in the book.
-        begun: it has begun, by the book.
-        serving: clients are told of it.
-        inc: its process, 0 for none.
+        leading: the leading sequencer's report, None while none leads.
+        newcomer: the broker's report, None while it does not answer.
+        known: the broker is in the book.
+        begun: the broker has begun, by the book.
+        serving: clients are told of the broker.
+        inc: incarnation of its process, 0 for none.
     """
 
     leading: Report | None
@@ -121,26 +121,26 @@ class Looked:
 
 @dataclass(frozen=True)
 class Drained:
-    """This process has been told to leave."""
+    """The process of this incarnation has been told to leave."""
 
     inc: int
 
 
 @dataclass(frozen=True)
 class Dismissed:
-    """The answer to Dismiss. `out`: one of the others says that it is out."""
+    """The answer to Dismiss. `out`: one of the others says that the broker is out."""
 
     out: bool
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """Nothing of it is left."""
+    """The answer to Forget: nothing of the broker is left."""
 
 
 @dataclass(frozen=True)
 class Fell:
-    """Who leaves has died. `spared`: the others are a majority of everything without it."""
+    """The leaving broker has died. `spared`: the others are a majority of everything without it."""
 
     leading: Report
     spared: bool
@@ -156,7 +156,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Tell:
-    """Tell every broker how things are now, the change among them."""
+    """Tell every broker the present state, the change included."""
 
 
 @dataclass(frozen=True)
@@ -183,35 +183,35 @@ class Introduce:
 
 @dataclass(frozen=True)
 class Hide:
-    """Tell clients where else to go."""
+    """Tell clients to go to other brokers."""
 
     broker: str
 
 
 @dataclass(frozen=True)
 class Drain:
-    """Tell it to leave."""
+    """Tell the broker to leave."""
 
     broker: str
 
 
 @dataclass(frozen=True)
 class Dismiss:
-    """Ask the others to take it out if it is dead, and whether it is out."""
+    """Ask the others to take the broker out if it is dead, and whether it is out."""
 
     broker: str
 
 
 @dataclass(frozen=True)
 class Forget:
-    """End what is left of it for good."""
+    """End the processes of the broker for good."""
 
     broker: str
 
 
 @dataclass(frozen=True)
 class Return:
-    """It is to be started again, so that it can leave."""
+    """Start the broker again, so that it can leave."""
 
     broker: str
 
@@ -220,13 +220,13 @@ Deed = Refuse | Tell | Start | Undo | Introduce | Hide | Drain | Dismiss | Forge
 
 
 class Changes:
-    """One supervisor's.
+    """The changes of members by one supervisor.
 
     Attributes:
-        change: what is under way.
-        stage: how far it is.
+        change: the change under way.
+        stage: its progress.
         ended: request -> (broker, what went wrong or ""), the latest ones.
-        lost: who leaves has died, and the others see to it that it is out.
+        lost: the leaving broker has died, and the others see to it that it is out.
     """
 
     def __init__(self) -> None:
@@ -279,8 +279,8 @@ class Changes:
         """Why no other change may begin: one is under way. But a newcomer that has begun may be removed again.
 
         Args:
-            leaver: who is to leave, "" for a join.
-            begun: it has begun.
+            leaver: the broker that is to leave, "" for a join.
+            begun: that broker has begun.
         """
         change = self.change
         if change is None or (begun and (change.kind, change.broker) == (JOIN, leaver)):
@@ -346,23 +346,23 @@ class Changes:
             deeds.append(Hide(broker))  # so that its clients know where else to go before they must
         if now.begun and not (self.lost or out) and now.inc not in (0, self._drained):
             deeds.append(Drain(broker))
-        # A sequencer that was paused may say so of one that has joined since: the one that leads is asked in order.
+        # `out` may be the word of a sequencer that was paused before the broker joined: the leader is asked in order.
         return [*deeds, Dismiss(broker)] if out or self.lost else deeds
 
     def _fell(self, change: Change, input: Fell) -> list[Deed]:
         if left(input.leading, change.broker)[0]:
             return []
-        # The others cannot even agree that it is gone, when they are no majority without it.
+        # The others cannot even agree that the broker is gone, when they are no majority without it.
         self.lost = input.spared
         return [] if self.lost else [Return(change.broker)]
 
 
 def joined(leading: Report | None, newcomer: Report | None, broker: str) -> tuple[bool, Stage]:
-    """Whether a broker has all there is, and a vote in all of it.
+    """Whether a broker has every stream, and a vote in each.
 
     Args:
-        leading: what the leading sequencer reports, None while none leads.
-        newcomer: what the broker reports, None while it does not answer.
+        leading: the leading sequencer's report, None while none leads.
+        newcomer: the broker's report, None while it does not answer.
     """
     if leading is None:
         return False, Stage("no sequencer leads")
@@ -380,14 +380,14 @@ def joined(leading: Report | None, newcomer: Report | None, broker: str) -> tupl
 
 
 def left(leading: Report | None, broker: str) -> tuple[bool, Stage]:
-    """Whether a broker has no say any more in anything."""
+    """Whether a broker has no vote any more in any stream."""
     if leading is None:
         return False, Stage("no sequencer leads")
     streams = leading["streams"]
     cluster = streams.get(CLUSTER)
     if cluster is None or not cluster["ready"]:
         return False, Stage("a sequencer is taking over")
-    # The wiring's stream comes last, so who has left that has left all.
+    # The cluster stream comes last, so a broker that has left it has left all.
     if broker not in cluster["voters"]:
         return True, Stage("it has left", len(streams), len(streams))
     queues = [stream for name, stream in streams.items() if name != CLUSTER]
@@ -395,7 +395,7 @@ def left(leading: Report | None, broker: str) -> tuple[bool, Stage]:
 
 
 def _in(stream: Report, broker: str) -> bool:
-    """Whether it votes in a stream, and is linked."""
+    """Whether the broker votes in a stream, and is linked."""
     return (
         stream["ready"]
         and broker in stream["voters"]

@@ -1,11 +1,11 @@
 """Where processes go, so that one host may fail: a host is an address, and may run several nodes.
 
-brokers             one host after the other; a host with two is said, and put right when there is a better place
+brokers             one host after the other; a host with two is reported, and put right when there is a better place
 sequencers          the two on different hosts, and none beside the supervisor if there are three
 Ownership           beside neither the supervisor nor the sequencer that leads, as far as there are hosts; the second on
                     another host than the first, and not beside that sequencer either
 
-Functions of who is where: at the start (`layout`), when one is replaced (`for_sequencer`, `for_ownership`,
+Functions of the present places: at the start (`layout`), when a process is replaced (`for_sequencer`, `for_ownership`,
 `for_broker`), and when a better place has come (`astray`).
 """
 
@@ -42,7 +42,7 @@ class Layout:
 
 
 def by_turns(nodes: Iterable[Node]) -> list[Node]:
-    """Nodes so ordered that hosts take turns; a host's second node comes when each has had its first."""
+    """Nodes ordered so that hosts take turns; a host's second node comes when each host has had its first."""
     seen: Counter[str] = Counter()
     keyed: list[tuple[int, Node]] = []
     for node in nodes:
@@ -52,10 +52,10 @@ def by_turns(nodes: Iterable[Node]) -> list[Node]:
 
 
 def layout(members: Sequence[str], nodes: Sequence[Node], supervisor: str = "") -> Layout:
-    """Where everything goes at the start.
+    """The places of all processes at the start.
 
     Args:
-        nodes: those that may carry brokers, at least one.
+        nodes: the nodes that may carry brokers, at least one.
         supervisor: the host of the supervisor.
     """
     turns = by_turns(nodes)
@@ -67,7 +67,7 @@ def layout(members: Sequence[str], nodes: Sequence[Node], supervisor: str = "") 
 
 
 def best(nodes: Sequence[Node], *shunned: Sequence[str]) -> Node:
-    """The first node on none of the shunned hosts; if there is none, what is shunned last is put up with first."""
+    """The first node on none of the shunned hosts; if there is none, the last group of hosts is allowed first."""
     for count in range(len(shunned), -1, -1):
         hosts = {host for group in shunned[:count] for host in group}
         for node in nodes:
@@ -92,7 +92,7 @@ def uneven(brokers: Mapping[str, str], hosts: Iterable[str]) -> tuple[str, str] 
 
     Args:
         brokers: broker -> its host.
-        hosts: those that may carry brokers.
+        hosts: the hosts that may carry brokers.
     """
     counts = Counter(dict.fromkeys(hosts, 0))
     if not counts:
@@ -109,18 +109,18 @@ def for_sequencer(nodes: Iterable[Node], others: Sequence[str]) -> Node:
     """The node for a new standby.
 
     Args:
-        nodes: those that may carry brokers, and answer; at least one.
+        nodes: the nodes that may carry brokers, and answer; at least one.
         others: the hosts of the sequencers that are left.
     """
     return best(by_turns(nodes), others)
 
 
 def for_ownership(nodes: Iterable[Node], before: str, others: Sequence[str]) -> Node:
-    """The node for an Ownership: where it was, but not on the host of the other one.
+    """The node for an Ownership: where it was, but not on the host of the other Ownership.
 
     Args:
         before: the node where it was.
-        others: the host of the other one.
+        others: the host of the other Ownership.
     """
     turns = by_turns(nodes)
     same = [node for node in turns if node.id == before and node.host not in others]
@@ -128,7 +128,7 @@ def for_ownership(nodes: Iterable[Node], before: str, others: Sequence[str]) -> 
 
 
 def for_broker(nodes: Sequence[Node], before: str, brokers: Iterable[tuple[str, str]]) -> Node:
-    """The node for a broker that comes again: where it was, else as for one more.
+    """The node for a broker that is started again: where it was, else as for one more.
 
     Args:
         before: the node where it was.
@@ -142,12 +142,12 @@ def astray(
     sequencers: Mapping[str, str], ownerships: Mapping[str, str], brokers: Mapping[str, str], hosts: Iterable[str],
     leading: str = "", duty: str = "",
 ) -> tuple[str, str] | None:  # fmt: skip
-    """Who is first to go elsewhere, now that there is a better place, and to which host: "" for another than that of
-    its fellow, when it is replaced. None when all are spread as well as can be.
+    """The first process to move to a better place, and the host: "" for any other than that of its fellow, when it is
+    replaced. None when all are spread as well as can be.
 
     Args:
         sequencers, ownerships, brokers: name -> its host.
-        hosts: those that may carry brokers, and answer.
+        hosts: the hosts that may carry brokers, and answer.
         leading, duty: the sequencer that leads and the Ownership on duty, which stay; "" while that is not known.
     """
     there = set(hosts)

@@ -1,9 +1,9 @@
-"""Who supervises the cluster: what a member knows of it, and whose orders it takes.
+"""The supervisor in office, as one member knows it: the fence that keeps orders of an earlier one out.
 
 Supervisors are numbered. A candidate asks the brokers for a number above all they know; a broker that has heard the
-one in office a moment ago refuses. When a majority has taken it, brokers have its `Supervise` ordered in the cluster
-stream, which is where the number is kept, and tell the sequencers and their replicas. A member never takes an order of
-a lower number than it knows, so what a supervisor said before it was cut off has no effect after another has come.
+supervisor in office a moment ago refuses. When a majority has taken the candidate, brokers have its `Supervise` ordered
+in the cluster stream, which is where the number is kept, and tell the sequencers and their replicas. A member never
+takes an order of a lower number than it knows, so late orders of a supervisor that was cut off have no effect.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 HEARD_MS = 3000
-"""A supervisor that has asked for confirmation so lately is there: no other takes its place."""
+"""A supervisor that has asked for confirmation within this time is there: no other takes its place."""
 
 SILENT_MS = 7000
-"""A supervisor that has asked for nothing for so long is out of reach."""
+"""A supervisor that has asked for nothing for this time is out of reach."""
 RANK_MS = 3000
-"""So much later looks each next broker."""
+"""The time by which each next broker waits longer before it looks."""
 
 
 class Commission(NamedTuple):
@@ -24,7 +24,7 @@ class Commission(NamedTuple):
 
     Attributes:
         number: rises with each supervisor; 0 for none.
-        id: a word of its own: two candidates may choose the same number.
+        id: a unique word: two candidates may choose the same number.
         name: of its actor.
     """
 
@@ -37,12 +37,12 @@ NOBODY = Commission()
 
 
 class Office:
-    """What one member knows.
+    """The supervisor in office, as one member knows it.
 
     Attributes:
         holder: the supervisor with the highest number heard of.
         settled: the number that the cluster stream gives, 0 while that is not known here.
-        heard_ms: when the holder asked last whether it still is the one.
+        heard_ms: when the holder last asked for confirmation.
     """
 
     __slots__ = ("heard_ms", "holder", "settled")
@@ -53,13 +53,13 @@ class Office:
         self.heard_ms = 0
 
     def admits(self, giver: Commission) -> bool:
-        """Whether an order of this supervisor has effect here. A number above all that were heard of is learned."""
+        """Whether an order of this supervisor has effect here. A number above the highest one known is learned."""
         if giver.number > self.holder.number:
             self.holder = giver
         return giver[:2] == self.holder[:2]
 
     def stands(self, candidate: Commission, now_ms: int) -> bool:
-        """A candidate asks to be taken for the supervisor; whether it is now."""
+        """A candidate asks to be taken for the supervisor; returns whether it is now."""
         holder = self.holder
         if candidate.number > holder.number:
             present = holder.number and now_ms - self.heard_ms <= HEARD_MS
@@ -68,19 +68,20 @@ class Office:
         return candidate[:2] == self.holder[:2]
 
     def confirms(self, asker: Commission, now_ms: int) -> bool:
-        """A supervisor that a majority has taken asks whether it is the one."""
+        """A supervisor that a majority has taken asks for confirmation; returns whether it is in office."""
         if not self.admits(asker):
             return False
         self.holder, self.heard_ms = asker, now_ms
         return True
 
     def ordered(self, one: Commission, now_ms: int) -> bool:
-        """The cluster stream says who it is; whether that is news."""
+        """The cluster stream names the supervisor; returns whether that is news."""
         self.settled = max(self.settled, one.number)
         return self.learns(one, now_ms, one.number)
 
     def learns(self, one: Commission, now_ms: int, settled: int = 0) -> bool:
-        """Another member knows of this one; whether that is news. Of two with one number the stream's counts."""
+        """Another member names a supervisor; returns whether that is news. Of two with one number, the stream's counts
+        (`settled`)."""
         if one.number < self.holder.number or (one.number == self.holder.number and one.number > settled):
             return False
         if one[:2] == self.holder[:2]:
@@ -89,16 +90,16 @@ class Office:
         return True
 
     def silent_ms(self, now_ms: int) -> int:
-        """For how long nothing was heard of the holder; 0 while there never was one."""
+        """For how long the holder has been silent; 0 while there never was one."""
         return now_ms - self.heard_ms if self.holder.number and self.heard_ms else 0
 
     def out_of_reach(self, now_ms: int, rank: int, others: list[tuple[int, int]], brokers: int) -> bool:
         """Whether the supervisor is to be replaced, since a majority of the brokers has not heard of it for long.
 
         Args:
-            rank: how many brokers look before this one.
-            others: what other brokers answer: the highest number they know, and for how long they heard nothing of it.
-            brokers: how many there are.
+            rank: number of brokers that look before this one.
+            others: other brokers' answers: the highest number they know, and for how long that one has been silent.
+            brokers: number of brokers.
         """
         if self.silent_ms(now_ms) < SILENT_MS + RANK_MS * rank:
             return False

@@ -1,9 +1,9 @@
-"""When what is astray (`layout.py`) is put right, one after the other, while nothing is missing.
+"""When processes that are astray (`layout.py`) are moved, one after the other, while nothing is missing.
 
     whole for a while -> a new broker joins on the emptiest host -> it has everything -> one of the fullest host leaves
 
-So nothing has fewer copies at any time. Who is moving is left to the next supervisor, with the change of members that
-may be under way.
+So nothing has fewer copies at any time. The next supervisor is left the name of the moving broker, with the change of
+members that may be under way.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from __future__ import annotations
 from collections.abc import Collection
 
 SETTLED_MS = 8000
-"""A cluster that has been whole, and unevenly spread, for so long is put right."""
+"""A cluster that has been whole, and unevenly spread, for this time is put right."""
 WAIT, LEAVE, DONE = "wait", "leave", "done"
 
 
 class Rebalance:
-    """One supervisor's."""
+    """The wait of one supervisor before it moves a process."""
 
     def __init__(self) -> None:
-        self._since_ms = -1  # since when it is whole and somebody astray; -1: it is not
+        self._since_ms = -1  # since when the cluster is whole and a process astray; -1: it is not so
 
     def ripe(self, now_ms: int, astray: bool, whole: bool, wanted: bool = False) -> bool:
-        """Whether one may be moved now.
+        """Whether a process may be moved now.
 
         Args:
-            astray: somebody is.
+            astray: a process is.
             whole: nothing is missing anywhere.
-            wanted: somebody has asked for it, so that nothing is waited for.
+            wanted: an operator has asked for it, so there is no wait.
         """
         if not astray or not whole:
             self._since_ms = -1
@@ -41,15 +41,15 @@ class Rebalance:
 
 
 def onwards(moving: tuple[str, int], members: Collection[str], changing: bool, whole: bool) -> str:
-    """What comes next for a broker that is to leave when another has joined.
+    """The next step for a broker that is to leave when another has joined.
 
     Args:
-        moving: that broker, and how many members there are to be.
+        moving: that broker, and the number of members there are to be.
         changing: a change of the members is under way.
         whole: nothing is missing anywhere.
 
     Returns:
-        WAIT; LEAVE: it leaves now; DONE: it has left, or nobody came.
+        WAIT; LEAVE: it leaves now; DONE: it has left, or no other broker has joined.
     """
     broker, count = moving
     if changing:

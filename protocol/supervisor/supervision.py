@@ -1,9 +1,9 @@
-"""The supervisor's decisions: whom it holds for dead, who is to be ended, and whether it may act at all.
+"""The supervisor's decisions: which processes are dead, which are to be ended, and whether it may act at all.
 
-A supervisor that is cut off sees everybody else dead. So it acts only while a majority of the brokers has confirmed,
-a moment ago, that it is the one in office, and ends only who is gone by the cluster's evidence as well as its own: a
-broker that the leading sequencer has put out, a process to which most brokers have no link, or one that Ray says has
-died. What does not answer is unknown, not dead.
+A supervisor that is cut off sees every other process dead. So it acts only while a majority of the brokers has
+confirmed, a moment ago, that it is in office, and ends only processes that are gone by the cluster's evidence as well
+as its own: a broker that the leading sequencer has put out, a process to which most brokers have no link, or one that
+Ray says has died. A process that does not answer is unknown, not dead.
 
     Died, Silent, Led, Confirmed -> Replace -> (the shell) End -> evidence is fresh -> TellEnd -> it ends -> Gone
                                                                                             -> no answer -> Kill, Gone
@@ -11,7 +11,7 @@ died. What does not answer is unknown, not dead.
 
 First the process itself is asked to end: that order carries the supervisor's number, so it has no effect when it comes
 late. A kill has no such fence; it goes out only behind evidence that is fresh, so the one that may be under way when a
-cut begins is for somebody whom the majority has left already.
+cut begins is for a process that the majority has given up already.
 
 The machine has one door. Its shell carries out the effects with Ray, or, in the simulator, without.
 """
@@ -28,24 +28,24 @@ from ..wire.events import ZERO, Ballot
 from .office import Commission
 
 FRESH_MS = 1000
-"""A confirmation counts for so long from when it was asked for."""
+"""A confirmation counts for this time from when it was asked for."""
 EVIDENCE_MS = 2500
-"""So long counts what the leading sequencer said of its links."""
+"""The leading sequencer's report of its links counts for this time."""
 STILL_MS = 4000
-"""Who answers nothing for so long stands still, if the brokers have lost it too."""
+"""A process that answers nothing for this time stands still, if the brokers have lost it too."""
 ENROL_MS = 10_000
 """How long a broker that was started may take until the sequencer knows it."""
 TOLD_MS = 700
-"""A process that is asked to end has so long for it, then it is killed."""
+"""A process that is asked to end has this time for it, then it is killed."""
 ASK_MS = 300
-"""How often the brokers are asked while something waits for their word."""
+"""How often the brokers are asked while something waits for their answers."""
 PATIENCE_MS = 8000
-"""Who is to be ended and is not found gone within that time is left alone."""
+"""A process that is to be ended and is not found gone within this time is left alone."""
 SILENT_MS = 4000
-"""A supervisor that could do nothing for so long says so."""
+"""A supervisor that could not act for this time says so."""
 STAND_MS = 1000
 CANDIDATE_MS = 20_000
-"""Who is not taken for the supervisor by a majority within that time gives up."""
+"""A candidate that no majority takes for the supervisor within this time gives up."""
 
 
 # ---- inputs
@@ -57,7 +57,7 @@ class Known:
 
     Attributes:
         incs: name -> incarnation, 0 for one that was not started yet.
-        changing: the broker that joins or leaves, "" for none: whether it is a member others may know better.
+        changing: the broker that joins or leaves, "" for none: others may know better whether it is a member.
     """
 
     incs: dict[str, int]
@@ -67,12 +67,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A broker's answer to the question who supervises.
+    """A broker's answer to the question for the supervisor in office.
 
     Attributes:
         asked_ms: when the question left.
         holder, settled: as in `Office`.
-        linked: whom it has links to.
+        linked: the peers that the broker has links to.
         ballot: of the sequencer it follows.
     """
 
@@ -86,7 +86,7 @@ class Confirmed:
 
 @dataclass(frozen=True)
 class Led:
-    """What a sequencer says that leads. `out`: broker -> the incarnation up to which it is out; `absent`: not back."""
+    """The report of a sequencer that leads. `out`: broker -> its newest incarnation that is out; `absent`: not back."""
 
     asked_ms: int
     ballot: Ballot
@@ -110,7 +110,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Died:
-    """Ray says that the process has died. `surely`: its node lives, so it is no cut that Ray takes for a death."""
+    """Ray says that the process has died. `surely`: its node lives, so Ray does not take a cut for a death."""
 
     name: str
     surely: bool
@@ -118,14 +118,14 @@ class Died:
 
 @dataclass(frozen=True)
 class Launched:
-    """This supervisor has started another process, as the book says now: until it begins only this one knows it."""
+    """This supervisor has started a new process, as the book says now: until it begins no other supervisor knows it."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Began:
-    """That process is told to begin: from now on others may know it."""
+    """A launched process is told to begin: from now on others may know it."""
 
     name: str
 
@@ -140,14 +140,14 @@ class End:
 
 @dataclass(frozen=True)
 class Ended:
-    """It says that it ends."""
+    """The process says that it ends."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """It says why it does not end: it is needed."""
+    """The process says why it does not end: it is needed."""
 
     name: str
     why: str
@@ -158,31 +158,31 @@ class Refused:
 
 @dataclass(frozen=True)
 class Ask:
-    """Ask every broker who supervises, and the sequencers how they are."""
+    """Ask every broker for the supervisor in office, and the sequencers for their reports."""
 
 
 @dataclass(frozen=True)
 class Stand:
-    """Ask every broker to take us for the supervisor of this number."""
+    """Ask every broker to take this candidate for the supervisor of this number."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Elected:
-    """A majority takes us for the supervisor."""
+    """A majority takes this candidate for the supervisor."""
 
 
 @dataclass(frozen=True)
 class Resign:
-    """Another supervises: end this process, and do nothing more."""
+    """Another supervisor is in office, or no majority takes this one: end this process, and do nothing more."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Replace:
-    """This one is gone: end what is left of it, and start another."""
+    """The process is gone: end what is left of it, and start another."""
 
     name: str
     why: str
@@ -206,7 +206,7 @@ class Gone:
 
 @dataclass(frozen=True)
 class Spared:
-    """It is not ended, and why."""
+    """The process is not ended, and why."""
 
     name: str
     why: str
@@ -227,8 +227,8 @@ class Supervision:
     """One supervisor.
 
     Attributes:
-        commission: its number, id and name. The number is 0 while it is a candidate.
-        elected: a majority has taken it once.
+        commission: its number, id and name. The number is 0 until it first stands.
+        elected: a majority has taken it for the supervisor once.
     """
 
     commission: Commission
@@ -242,8 +242,8 @@ class Supervision:
     _led: Led | None = None
     _silent_ms: dict[str, int] = field(default_factory=dict)
     _died: dict[str, bool] = field(default_factory=dict)
-    _vacant: set[str] = field(default_factory=set)  # who surely died, and has just been replaced in the book
-    _unbegun: set[str] = field(default_factory=set)  # brokers in the place of such as surely died: only we know them
+    _vacant: set[str] = field(default_factory=set)  # names whose process surely died, and is replaced in the book
+    _unbegun: set[str] = field(default_factory=set)  # brokers that succeed surely dead ones, not yet known to others
     _condemned: set[str] = field(default_factory=set)
     _ending: dict[str, _Ending] = field(default_factory=dict)
     _asked_ms: int = 0
@@ -287,24 +287,24 @@ class Supervision:
         deeds, self._deeds = self._deeds, []
         return deeds
 
-    # ---- who may act
+    # ---- the right to act
 
     def may_act(self) -> bool:
-        """Whether the brokers that do not confirm us, and are not surely dead, are too few for a majority. Where an
-        even number votes, half of them are enough: the others can order nothing without one of these."""
+        """Whether the brokers that do not confirm this supervisor, and are not surely dead, are too few for a majority.
+        Of an even number, half are enough to confirm it: the others can order nothing without one of these."""
         ours = {broker for broker, answer in self._fresh() if answer.holder[:2] == self.commission[:2]}
         return self.enough(ours | self._unbegun)
 
     def enough(self, some: Iterable[str]) -> bool:
-        """Whether these brokers, and those that surely died, are so many that each majority has one of them."""
+        """Whether each majority of the brokers has one of these, or one that surely died."""
         return self._enough([*some, *(broker for broker in self._brokers if self._died.get(broker))])
 
     def in_office(self, now_ms: int) -> bool:
-        """Whether we could act a moment ago."""
+        """Whether this supervisor could act within the last `SILENT_MS`."""
         return now_ms - self._could_ms < SILENT_MS
 
     def _enough(self, some: Iterable[str]) -> bool:
-        """With and without the broker that joins or leaves."""
+        """Whether each majority has one of these, both with and without the broker that joins or leaves."""
         found = set(some)
         for brokers in (self._brokers, self._others):
             if len(set(brokers) - found) >= majority(brokers):
@@ -316,7 +316,7 @@ class Supervision:
         return [(b, a) for b, a in self._answers.items() if a.asked_ms >= since and b in self._brokers]
 
     def gone(self, name: str) -> bool:
-        """Whether the cluster holds it for gone: not what we alone see."""
+        """Whether the process is gone by the word of Ray or of the cluster: not by this supervisor's view alone."""
         if name in self._died:
             return True
         broker, _, replica = name.partition(".")
@@ -333,7 +333,7 @@ class Supervision:
         return self._enough(lost.union(broker for broker in self._brokers if self._died.get(broker)))
 
     def _leading(self) -> Led | None:
-        """The word of a sequencer that leads: not of one that was deposed and has not heard it."""
+        """The report of the sequencer that leads: not of one that is deposed and does not know it."""
         led = self._led
         if led is None or self.now_ms - led.asked_ms > EVIDENCE_MS:
             return None
@@ -346,7 +346,7 @@ class Supervision:
         never = broker in led.absent and broker not in led.linked
         return bool(inc) and never and self.now_ms - self._silent_ms.get(broker, self.now_ms) > ENROL_MS
 
-    # ---- what is heard
+    # ---- the evidence
 
     def _known(self, input: Known) -> None:
         self._vacant.clear()
@@ -376,7 +376,7 @@ class Supervision:
         self._silent_ms.pop(name, None)
         self._deeds.append(Spared(name, why))
 
-    # ---- what is done
+    # ---- the decisions
 
     def _judge(self) -> None:
         if self._superseded():
@@ -399,7 +399,7 @@ class Supervision:
         self._give_up()
 
     def _why(self, name: str) -> str:
-        """Why it is to be replaced; "" if it is not."""
+        """Why a process is to be replaced; "" if it is not."""
         if name in self._died:
             return "has died"
         broker = name in self._brokers
@@ -410,7 +410,7 @@ class Supervision:
         return "was evicted" if broker else "stands still, and the brokers have lost it"
 
     def _go_on(self, name: str) -> None:
-        """One step on the way to the end of a process; we may act."""
+        """One step on the way to the end of a process; this supervisor may act."""
         ending = self._ending[name]
         if not ending.outside and not self.gone(name):
             self._ask()
@@ -439,7 +439,8 @@ class Supervision:
     # ---- the office
 
     def _superseded(self) -> bool:
-        """Whether another supervises; or a higher number is about that is nobody's, and ours must be above it."""
+        """Whether another supervisor is in office. Stands for a new number while it has none, or brokers know another
+        candidate's that is not below it."""
         mine = self.commission
         answers = self._fresh()
         if any(answer.settled > mine.number for _, answer in answers) and mine.number:
@@ -450,7 +451,7 @@ class Supervision:
         if not self.elected and self._began_ms and self.now_ms - self._began_ms > CANDIDATE_MS:
             return self._resign("no majority of the brokers takes this one for the supervisor")
         heard = [broker for broker, _ in answers] + [broker for broker in self._brokers if self._died.get(broker)]
-        # One that is in office is taken at its word: it takes a higher number only when no other can have a majority.
+        # Brokers take an elected supervisor at its word: it takes a higher number only if no other can have a majority.
         ours = {broker for broker, answer in answers if answer.holder[:2] == mine[:2]}
         free = self._enough(ours) if self.elected else self._enough(heard)
         if (others or not mine.number) and free and self.now_ms - self._stood_ms >= STAND_MS:

@@ -1,6 +1,6 @@
-"""Who waits to be replaced, and who may be replaced at the same time. Pure.
+"""The processes that wait to be replaced, and those that may be replaced at the same time. Pure.
 
-What shares a fate takes turns: a broker and its replicas, the sequencers, the Ownerships. Everything else goes at once:
+Processes that share a fate take turns: a broker and its replicas, the sequencers, the Ownerships. Others go at once:
 after the death of a host its sequencer does not wait until its broker has come back.
 """
 
@@ -13,8 +13,8 @@ from ..machine import EVENTS, OWNERSHIP, SEQUENCER, broker_of, is_ownership, is_
 
 class Turns:
     """Attributes:
-    waiting: who is to be replaced, in the order in which that was known.
-    begun: who is being replaced now.
+    waiting: processes to be replaced, in the order in which that was known.
+    begun: processes that are being replaced now.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class Turns:
         self.waiting[name] = None
 
     def drop(self, name: str) -> None:
-        """This one need not be replaced any more."""
+        """The process need not be replaced any more."""
         self.waiting.pop(name, None)
 
     def take(self, but: Collection[str] = ()) -> list[str]:
-        """Those who may begin now, which they do; what the most depends on comes first.
+        """Begin the replacements that may begin now, and return them; the process that most depends on comes first.
 
         Args:
-            but: who is to wait for another time.
+            but: processes that are to wait for another time.
         """
         taken: list[str] = []
         busy = {_fate(name) for name in self.begun}
@@ -55,7 +55,7 @@ class Turns:
         self.begun.discard(name)
 
     def names(self) -> list[str]:
-        """All of them."""
+        """All processes that wait or have begun."""
         return [*self.waiting, *sorted(self.begun.difference(self.waiting))]
 
 
