@@ -10,8 +10,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     Attributes:
         frame_bytes: largest payload of a frame on a client's connection.
-        member_frame_bytes: the same between members, whose frames may hold the state of a queue or of the wiring: as
-            much as may wait on a link at all.
+        member_frame_bytes: largest payload of a frame between members, which may hold the state of a queue or of the
+            wiring: as much as may wait on a link at all.
         message_bytes: largest encoded message (body and headers together).
         depth: deepest nesting of arrays and maps in a frame.
         transfer_messages: most messages in one transfer frame.

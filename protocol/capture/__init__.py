@@ -1,1 +1,1 @@
-"""What was committed, told to the tap once and kept as rows for Spark."""
+"""Committed events, reported to the tap once and kept as rows for Spark."""

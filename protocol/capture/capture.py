@@ -1,8 +1,8 @@
-"""Brokers and queue replicas that tell the tap what they apply and see: the event table's sources.
+"""Brokers and queue replicas that report facts to the tap: the event table's sources.
 
 They behave in all else as the machines they are made from, which know nothing of it; a cluster without events runs
-those. What is told is committed and applied, so a new sequencer changes nothing here: its term goes on in the same
-streams under the next indexes.
+those. Facts are of events that are committed and applied, so a new sequencer changes nothing here: its term goes on in
+the same streams under the next indexes.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from .event_table import fresh_numbers
 from .fact_buffer import FactBuffer, Reporter
 
 SIGHTS_A_FRAME = 64
-"""Of a delivery, so many runs of redelivered messages are told one by one."""
+"""At most this many runs of redelivered messages in one delivery are reported one by one."""
 
 
 def sights(name: str, inc: int) -> str:
-    """The stream of what one process sees for itself; no queue's id begins like that."""
+    """The stream of one process's own observations; no queue's id begins like that."""
     return f"@{name}#{inc}"
 
 
 class _Watcher:
-    """What both have in common: the clock, the reporter, and the stream of what is seen here."""
+    """The common part of a reporting broker and replica: clock, reporter, and the stream of own observations."""
 
     def __init__(self, name: str, broker: str, inc: int) -> None:
         self.reporter = Reporter()
@@ -62,7 +62,7 @@ class _Watcher:
         self.seq = 0
 
     def input(self, input: Input) -> bool:
-        """Whether the input was for us alone."""
+        """Take an input; returns whether it was for the watcher alone."""
         kind = type(input)
         if kind is Tick:
             self.now_us = input.now_us or input.now_ms * 1000  # type: ignore[union-attr]
@@ -87,7 +87,7 @@ class _Watcher:
         self.reporter.note(self._stream, self._sights, encode_fact(fact))
 
     def journal(self, stream: str, index: int, alternate: str = "") -> FactBuffer:
-        """Where the fact at `index` goes: a new journal if an update has begun anew."""
+        """The buffer for the fact at `index`: a new one if an update has begun anew."""
         journal = self.reporter.journals.get(stream)
         if journal is None or journal.end != index - 1:
             journal = self.reporter.open(stream, index - 1, alternate)
@@ -95,13 +95,13 @@ class _Watcher:
 
 
 class ReportingReplica(ReplicaMachine):
-    """A replica that tells. Arguments as `ReplicaMachine`."""
+    """A replica that reports to the tap. Arguments as `ReplicaMachine`."""
 
     def __init__(self, name: str, broker: str, inc: int) -> None:
         super().__init__(name, broker, inc)
         self.watcher = _Watcher(name, broker, inc)
         self._giving: dict[str, int] = {}  # queue id -> since when the lock is on its way to another broker
-        self._starved: dict[str, int] = {}  # queue id -> since when no consumer here has credit for what waits
+        self._starved: dict[str, int] = {}  # queue id -> since when messages wait and no consumer here has credit
 
     def step(self, input: Input) -> list[Effect]:
         watcher = self.watcher
@@ -150,7 +150,7 @@ class ReportingReplica(ReplicaMachine):
             watcher.reporter.near(stream, journal, near)
         super()._applied(hosted, entry, event, done)
 
-    # ---- what is seen
+    # ---- observations
 
     def send(self, peer: str, frame: Frame) -> None:
         look = _LOOKS.get(type(frame))
@@ -214,7 +214,7 @@ _WIRING = (DeclareQueue, DeleteQueue, Lost, DeclareExchange, DeleteExchange, Bin
 
 
 class ReportingBroker(BrokerMachine):
-    """A broker that tells. Arguments as `BrokerMachine`."""
+    """A broker that reports to the tap. Arguments as `BrokerMachine`."""
 
     def __init__(self, broker: str, inc: int, *arguments: Any, **options: Any) -> None:
         super().__init__(broker, inc, *arguments, **options)
@@ -230,7 +230,7 @@ class ReportingBroker(BrokerMachine):
         if type(input) is Flush:
             if self.transfers.paused != bool(self._held_since_us):
                 self._held()
-            watcher.reporter.flush(self.now_ms)  # what gathers is told at a later flush: there is one every beat
+            watcher.reporter.flush(self.now_ms)  # gathered facts leave at a later flush: there is one every heartbeat
             if watcher.reporter.effects:
                 effects = effects + watcher.reporter.take()
         elif type(input) is Members:
@@ -238,13 +238,13 @@ class ReportingBroker(BrokerMachine):
         return effects
 
     def _placed(self, address: str) -> None:
-        """Clients are told where this broker is."""
+        """Clients are told the address of this broker."""
         if address and address != self._address:
             self._address = address
             self.watcher.saw("address", inc=self.inc, detail=address)
 
     def _held(self) -> None:
-        """Clients are not read any more, or again: too much is on its way (`sequencer.md` S8)."""
+        """The broker has stopped or resumed reading from its clients (`sequencer.md` S8)."""
         if self.transfers.paused:
             self._held_since_us = self.watcher.now_us
             self.watcher.saw("flow_on")

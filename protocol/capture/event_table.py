@@ -1,9 +1,9 @@
-"""The event table: what was committed, as rows that a query engine can read.
+"""The event table: committed events, as rows that a query engine can read.
 
 One row is one run of consecutive messages in one committed event, so a batch of a thousand messages costs as many rows
-as a batch of one. What only a broker knows (connections, credit, flow control) joins as *observed* rows.
+as a batch of one. Facts that only a broker knows (connections, credit, flow control) join as *observed* rows.
 
-Types are signed and never null (0, "" and False stand for "none"), since that is what survives every reader: Arrow,
+Types are signed and never null (0, "" and False stand for "none"), since such types survive every reader: Arrow,
 Parquet, pandas, Spark. Columns are only ever added, at the end, with such a default; then `SCHEMA_VERSION` rises.
 """
 
@@ -55,23 +55,23 @@ TAP_NAME = "manta/events"
 
 
 class Row(NamedTuple):
-    """One row. Order of the table: `row`; order of what happened in one queue: `seq`, then `part`. Across queues `seq`
-    is the order, too, but when a sequencer has taken over: it learns of the streams one by one, and may repeat a `seq`.
+    """One row. Order of the table: `row`; order of one queue's events: `seq`, then `part`. Across queues `seq` is the
+    order, too, except after a takeover: a new sequencer learns of the streams one by one, and may repeat a `seq`.
 
     Attributes:
         row: the row's place in the table, from 1, without gaps; the writer fills it in.
         term: counter of the sequencer's ballot.
         seq: place of the committed event in the cluster's total order; of an observed row, the last its broker knew.
-        part: which row of that event, from 0; of an observed row -1.
-        time_us: Unix time in microseconds when the replica that told of it applied it (or the broker saw it happen).
+        part: number of the row among that event's, from 0; of an observed row -1.
+        time_us: Unix time in microseconds when the replica that reported the event applied it (or the broker saw it).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
         queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges.
-        broker: who did it; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
-            whom it befell.
+        broker: the broker that acted; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
+            the one concerned.
         client: client and sender of an enqueue; client of an observed row.
         inc: incarnation of `broker`.
         position_first, position_last: the run, inclusive; 0 and 0 when the row is about no message.
-        count: how many messages: position_last - position_first + 1, or 0.
+        count: number of messages: position_last - position_first + 1, or 0.
         bytes: size of the run's encoded messages, of "enqueue" only.
         grant: of the consume lock, of "acquire", "own" and "hand_over".
         acquisition: of "acquire", "accept", "release", "reject".
@@ -79,11 +79,11 @@ class Row(NamedTuple):
             the positions, and those in between may have gone to other queues.
         value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
-            uid; "expire": the time in ms it went by; "purge": how many were asked for (0: all); "lost": 1 when
-            an operator said so; "credit_stall",
-            "flow_off", "hand_over": how long it took, in microseconds; "redelivery": the delivery count; "dropped": how
-            many events are missing here.
-        effective: False when it changed nothing: an acquire without the grant, a settle of what was not held.
+            uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "lost": 1 when an
+            operator ordered it; "credit_stall",
+            "flow_off", "hand_over": the duration in microseconds; "redelivery": the delivery count; "dropped": the
+            number of events missing here.
+        effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
             definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
             "address": "host:port" for clients.
@@ -125,9 +125,9 @@ LOG_KINDS = (
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
 )  # fmt: skip
-"""What no committed event says: connections, time without credit (on its end), flow control, a message given to a
-consumer again, the consume lock's way from one broker to another (on its end); what the table itself lacks; where
-clients are told that a broker is, which is somewhere else after it has moved."""
+"""Kinds that no committed event has: connections, time without credit (on its end), flow control, a message given to a
+consumer again, the consume lock's way from one broker to another (on its end); events that the table lacks; the address
+of a broker that clients are told, which changes when the broker moves."""
 
 
 def check_kinds(kinds: Iterable[str]) -> None:
@@ -143,7 +143,7 @@ def check_kinds(kinds: Iterable[str]) -> None:
 class Tail(NamedTuple):
     """The newest rows, as their keeper has them at one moment.
 
-    Every row before `row_first` is in the parts in `directory`; what is in `blocks` may be there too.
+    Every row before `row_first` is in the parts in `directory`; rows in `blocks` may be there too.
 
     Attributes:
         directory: where the parts are, "" when nothing is written.
@@ -165,8 +165,8 @@ def rows(
     Args:
         stream: a queue's id, or `CLUSTER`.
         entry: where it is in the log.
-        event: what `entry.event` decodes to.
-        done: what it did, as the queue's state says (`Applied()` in the cluster's stream, effective or not).
+        event: the decoded `entry.event`.
+        done: its outcome, as the queue's state says (`Applied()` in the cluster's stream, effective or not).
         time_us: Unix microseconds when it was seen committed.
         queue: of "declare_queue" and "delete_queue": the queue's id, when known.
         alternate: the queue's alternate exchange; rejected messages go there and are gone when "dead_letter" says so.
@@ -250,7 +250,7 @@ def _settle(base: Row, event: Accept | Release | Reject, done: Applied) -> Itera
     held.reverse()
     lost.reverse()
     for acquisition, first, last in runs(event.runs):
-        # Each run was settled whole, lost whole, or in parts: in that order, since whole runs leave no doubt.
+        # Each run was settled whole, lost whole, or split: tried in that order, since whole runs leave no doubt.
         if lost and lost[-1] == (acquisition, first, last):
             lost.pop()
             yield _run(base, first, last, acquisition=acquisition, effective=False)
@@ -287,14 +287,14 @@ def _evict(base: Row, event: Evict, done: Applied) -> Iterator[Row]:
 
 
 def _rejoin(base: Row, event: Rejoin, done: Applied) -> Iterator[Row]:
-    """Older incarnations are out with it; those rows come first, so that an eviction's first is always its part 0."""
+    """A rejoin evicts older incarnations; those rows come first, so that an eviction's first row is always part 0."""
     if base.queue and done.effective:
         yield from _gone(base._replace(kind="evict", broker=event.voter, inc=event.inc - 1, value=1), done)
     yield base._replace(kind="rejoin", broker=event.voter, inc=event.inc, effective=True)
 
 
 def _gone(base: Row, done: Applied) -> Iterator[Row]:
-    """One row per run (neighbours as one), or one that tells that it happened."""
+    """One row per run (neighbours as one), or one row without positions."""
     if not done.positions:
         yield base
         return

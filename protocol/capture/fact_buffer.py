@@ -1,8 +1,8 @@
-"""Facts about what was committed, kept by whoever applies it until the tap has them safe.
+"""Facts about committed events, kept by the broker or replica that applies them until the tap has them safe.
 
 Every keeper of a stream notes the same facts under the same indexes, so the tap may ask any of them, and another one
-when that dies. It costs its process little: a fact is some sixty bytes for an event, however many messages it is of;
-they leave in batches that nobody waits for; and of facts that the tap does not take only the newest are kept.
+when that dies. Facts cost their process little: one is some sixty bytes for an event, however many messages it is of;
+they leave in batches that no other work waits for; and only the newest are kept of facts that the tap does not take.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ..machine import EVENTS, Effect, Send
 from ..wire.capture_frames import Facts, FactsKept, FactsOffered, FactsWanted
 
 KEEP_FACTS = 50_000
-"""So many a process keeps at most; beyond, the oldest go."""
+"""At most this many facts are kept by a process; beyond, the oldest go."""
 WINDOW_FACTS = 8192
-"""So many of a stream may be on their way to the tap."""
+"""At most this many facts of a stream may be on their way to the tap."""
 GATHER_FACTS = 256
 GATHER_MS = 20
-"""Facts leave when so many have gathered, or after this time."""
+"""Facts leave when `GATHER_FACTS` have gathered, or after this time."""
 CLOSED_KEPT = 1000
 
 
@@ -26,13 +26,13 @@ class FactBuffer:
     """The facts of one stream.
 
     Attributes:
-        base, end: it has the facts behind the first up to the second.
-        told: up to where the tap was told; -1: somebody else tells it.
-        seen: up to where the tap has taken it.
-        near: as the tap knows it.
+        base, end: it has the facts behind index `base` up to index `end`.
+        told: index of the last fact sent to the tap; -1: the tap does not ask here.
+        seen: index of the last fact that the tap has taken.
+        near: as last offered to the tap.
         term, seq: of the last event that was noted.
-        bytes: of the queue, when that was noted.
-        closed: the stream is over here; the journal ends when the tap has the rest.
+        bytes: size of the queue when that event was noted.
+        closed: the stream is over here; the buffer ends when the tap has the rest.
     """
 
     __slots__ = ("alternate", "base", "bytes", "closed", "end", "facts", "near", "seen", "seq", "term", "told")
@@ -51,10 +51,10 @@ class FactBuffer:
 
 
 class Reporter:
-    """All journals of a process, and its side of the talk with the tap.
+    """All fact buffers of a process, and its side of the talk with the tap.
 
     Attributes:
-        dropped: how many facts were forgotten that the tap had not got.
+        dropped: number of facts that were forgotten before the tap had taken them.
     """
 
     def __init__(self) -> None:
@@ -65,12 +65,12 @@ class Reporter:
         self._kept = 0
         self._gathered = 0
         self._due_ms = 0
-        self._news: dict[str, FactBuffer] = {}  # streams we tell, with facts that were not told
+        self._news: dict[str, FactBuffer] = {}  # streams that the tap asks of us, with unsent facts
 
     # ---- noting
 
     def open(self, stream: str, base: int, alternate: str = "") -> FactBuffer:
-        """Begin a stream's journal behind `base`; anew, if there is one."""
+        """Begin a stream's buffer behind `base`; anew, if there is one."""
         old = self.journals.pop(stream, None)
         if old is not None:
             self._kept -= len(old.facts)
@@ -90,7 +90,7 @@ class Reporter:
             self._news[stream] = journal
 
     def _drop(self, journal: FactBuffer) -> None:
-        """Too much is kept: the oldest of the stream which has just grown go."""
+        """Too many facts are kept: drop the oldest of the stream which has just grown."""
         while self._kept > KEEP_FACTS and journal.facts:
             journal.facts.popleft()
             journal.base += 1
@@ -119,7 +119,7 @@ class Reporter:
     # ---- the tap
 
     def up(self) -> None:
-        """There is a tap: it may be another one than before."""
+        """The link to the tap is open: it may be another tap than before."""
         self._up = True
         self._news.clear()
         for stream, journal in self.journals.items():
@@ -137,7 +137,7 @@ class Reporter:
             self.effects.append(Send(EVENTS, FactsOffered(stream, journal.base, journal.near)))
 
     def heard(self, frame: object) -> None:
-        """The tap has said something."""
+        """A frame of the tap has come."""
         if isinstance(frame, FactsWanted):
             journal = self.journals.get(frame.stream)
             if journal is None:
@@ -168,7 +168,7 @@ class Reporter:
             self._end(stream)
 
     def flush(self, now_ms: int) -> int:
-        """Tell what has gathered, if it is time; returns when to come again, 0 for no need."""
+        """Send the gathered facts, if it is time; returns when to flush again in ms, 0 for no need."""
         if not self._news:
             return 0
         if not self._due_ms:

@@ -1,11 +1,11 @@
-"""The tap: asks who keeps a stream to tell it, and makes rows of what is told, each index once.
+"""The tap: asks a keeper of each stream for its facts, and makes rows of them, each index once.
 
-A stream's indexes have no gaps and mean the same at each of its keepers, under every sequencer. So which row is next is
-a matter of counting: what came before is passed over, and what is left out is a gap that is written down as a
-"dropped" row. One keeper of each stream is asked at a time, another one when it goes.
+A stream's indexes have no gaps and mean the same at each of its keepers, under every sequencer. So the next row is
+found by counting: facts of earlier indexes are passed over, and indexes left out are a gap that is written down as a
+"dropped" row. The tap asks one keeper of each stream at a time (its *teller*), another one when that goes.
 
-What the machine has made lies in `rows` until whoever runs it takes it; `Kept` says that this was done. The tellers
-wait for it: a tap that does not come after slows itself down and nobody else.
+Rows lie in `rows` until the tap's actor takes them; `Kept` says that it did. Tellers wait for `FactsKept`: a tap that
+falls behind slows itself down and no other process.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ..wire.events import CLUSTER, ZERO, Entry, decode_event
 from .event_table import OBSERVED_KINDS, Row, rows
 
 GRACE_MS = 2000
-"""How long a stream of which everybody here lacks the beginning waits for one who has it."""
+"""How long a stream waits for a source that has the next index, while all present ones lack it."""
 ORPHANS_KEPT = 1000
-"""Streams that nobody keeps any more, and whose place is remembered all the same."""
+"""At most this many streams without a source have their place remembered."""
 
 
 class Rows(NamedTuple):
-    """What one index of a stream (or several that were dropped) has become."""
+    """The rows of one index of a stream (or of several that were dropped)."""
 
     stream: str
     upto: int
@@ -44,12 +44,12 @@ class Rows(NamedTuple):
 
 
 class Tapped:
-    """What the tap knows of a stream.
+    """A stream as the tap knows it.
 
     Attributes:
-        have: the index it has come to; `kept`: the same on disk.
-        offers: peer -> what it has offered.
-        teller: whom we asked, "" for nobody.
+        have: index up to which its rows are made; `kept`: up to which they are on disk.
+        offers: peer -> its offer.
+        teller: the peer that was asked for its facts, "" for none.
         since_ms: when the first offer came that waits for a better one, 0 for none.
     """
 
@@ -71,9 +71,9 @@ class TapMachine:
         resume: stream -> index up to which an earlier tap has written its rows.
 
     Attributes:
-        rows: what was made and not taken yet, oldest first.
-        dropped: how many events are missing from the table, as far as this tap knows.
-        unwritten: how many indexes were taken up since `Kept` last said that some are on disk.
+        rows: rows that were made and not taken yet, oldest first.
+        dropped: number of events missing from the table, as far as this tap knows.
+        unwritten: number of indexes whose rows are made and not on disk, as far as `Kept` says.
     """
 
     def __init__(self, resume: dict[str, int] | None = None) -> None:
@@ -107,7 +107,7 @@ class TapMachine:
         effects, self._effects = self._effects, []
         return effects
 
-    # ---- who tells what
+    # ---- the choice of tellers
 
     def _offer(self, peer: str, frame: FactsOffered) -> None:
         stream = self.streams.get(frame.stream)
@@ -115,7 +115,7 @@ class TapMachine:
             stream = self.streams[frame.stream] = Tapped(0)
         again = peer == stream.teller and peer in stream.offers and frame.base > stream.offers[peer].base
         stream.offers[peer] = frame
-        if again:  # its journal has begun anew
+        if again:  # the teller's buffer has begun anew
             stream.teller = ""
         self._choose(frame.stream, stream)
 
@@ -130,7 +130,7 @@ class TapMachine:
             self._waiting.pop(name, None)
 
     def _choose(self, name: str, stream: Tapped) -> None:
-        """Ask the best of those who have all that is missing; nearness makes the best times."""
+        """Ask the best of the sources that have the next index; a near one has the best times."""
         whole = [peer for peer, offer in stream.offers.items() if offer.base <= stream.have]
         current = stream.offers.get(stream.teller)
         if current is not None:
@@ -162,7 +162,7 @@ class TapMachine:
         if self._waiting:
             self._effects.append(SetTimer(min(s.since_ms for s in self._waiting.values()) + GRACE_MS))
 
-    # ---- what is told
+    # ---- facts
 
     def _told(self, peer: str, frame: Facts) -> None:
         stream = self.streams.get(frame.stream)
@@ -190,10 +190,10 @@ class TapMachine:
         stream.have = upto
         self.rows.append(Rows(frame.stream, upto, [row]))
 
-    # ---- what is taken
+    # ---- rows that were taken
 
     def _kept(self, written: dict[str, int]) -> None:
-        """Tell the tellers that more may come, and everybody what may be forgotten."""
+        """Tell each teller that it may send more, and each source which facts it may forget."""
         for name, index in written.items():
             if name in self.streams:
                 self.streams[name].kept = max(index, self.streams[name].kept)
@@ -246,7 +246,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
 
 def _seen(fact: Observation) -> list[Row]:
     if fact.what not in OBSERVED_KINDS:
-        return []  # of a newer program
+        return []  # a kind of a newer program
     row = Row(
         term=fact.term, seq=fact.seq, part=-1, time_us=fact.time_us, kind=fact.what, queue=fact.queue,
         broker=fact.broker, client=fact.client, inc=fact.inc, position_first=fact.first, position_last=fact.last,

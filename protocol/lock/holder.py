@@ -60,7 +60,7 @@ class LockHolder:
             self._slice_ms = slice_ms
 
     def used(self) -> None:
-        """Something was delivered under this grant."""
+        """A message was delivered under this grant."""
         self._used = True
 
     def decide(self, now_ms: int, wants: bool, consumers: bool) -> tuple[str | None, int]:

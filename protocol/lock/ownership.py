@@ -187,7 +187,8 @@ class OwnershipMachine:
                 self._grant_anew(name, queue)
 
     def _grant_anew(self, name: str, queue: _Queue) -> None:
-        """Grant again: if the grant before took effect after all, this one is void, and replicas report that one."""
+        """Have the lock granted again: if the grant before took effect after all, the new one is void, and replicas
+        report the one before."""
         queue.granting = ""
         self._changed[name] = None
 

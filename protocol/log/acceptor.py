@@ -40,7 +40,7 @@ class Acceptor:
         raise NotImplementedError
 
     def attached(self) -> None:
-        """A sequencer leads and has our log reports: send it the requests that have no answer yet."""
+        """A sequencer leads and has the log reports: send it the requests that have no answer yet."""
         raise NotImplementedError
 
     def send(self, peer: str, frame: Frame) -> None:

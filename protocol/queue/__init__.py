@@ -1,1 +1,1 @@
-"""One queue's state as a pure function of its stream, and who gets what of it on one broker."""
+"""One queue's state as a pure function of its stream, and the dispatch of its messages at one broker."""

@@ -65,7 +65,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Begin:
-    """An operator wants this change, and nothing else speaks against it. `begun`: by the book the broker has begun."""
+    """This change is asked for, and nothing else speaks against it. `begun`: by the book the broker has begun."""
 
     change: Change
     begun: bool = False

@@ -27,7 +27,7 @@ class Rebalance:
         Args:
             astray: a process is.
             whole: nothing is missing anywhere.
-            wanted: an operator has asked for it, so there is no wait.
+            wanted: the move was asked for, so there is no wait.
         """
         if not astray or not whole:
             self._since_ms = -1

@@ -439,8 +439,7 @@ class Supervision:
     # ---- the office
 
     def _superseded(self) -> bool:
-        """Whether another supervisor is in office. Stands for a new number while it has none, or brokers know another
-        candidate's that is not below it."""
+        """Whether another supervisor is in office. If not, stands for a new number while its own is not the highest."""
         mine = self.commission
         answers = self._fresh()
         if any(answer.settled > mine.number for _, answer in answers) and mine.number:

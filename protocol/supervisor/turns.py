@@ -35,7 +35,7 @@ class Turns:
         self.waiting.pop(name, None)
 
     def take(self, but: Collection[str] = ()) -> list[str]:
-        """Begin the replacements that may begin now, and return them; the process that most depends on comes first.
+        """Begin the replacements that may begin now, and return them: sequencers first, the tap last.
 
         Args:
             but: processes that are to wait for another time.

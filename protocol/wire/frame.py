@@ -1,4 +1,4 @@
-"""What every frame is: a kind (in the header, see `kinds.py`) and a msgpack array of its fields."""
+"""The base of all frames: a kind (in the header, see `kinds.py`) and a msgpack array of its fields."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ class Request(Frame):
 
 
 class Results(Frame):
-    """These requests of your incarnation `inc` are committed (for the cluster stream: and applied by every member)."""
+    """These requests of the origin's incarnation `inc` are committed (in the cluster stream: and applied by every
+    member)."""
 
     inc: int
     numbers: list[int]
@@ -197,7 +198,7 @@ class Heartbeat(Frame):
 
 
 class HeartbeatReply(Frame):
-    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: its incarnation; an evicted one may not know so.
+    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: its incarnation; an evicted one may not know it.
     `minor`: minor version of the protocol that it speaks (`version.py`), from 2 on."""
 
     ballot: Ballot
