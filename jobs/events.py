@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.capture.event_table import TYPES, Tail, check_kinds
 from ..protocol.errors import LocalError
 from ..store.event_folders import newest_folder
-from ..store.event_parts import SCHEMA, Part, Skipped, check_parts, filesystem, from_ipc, list_parts
+from ..store.event_parts import SCHEMA, Skipped, TablePart, check_parts, filesystem, from_ipc, list_parts
 from .session import Session
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Events:
     """
 
     df: DataFrame
-    parts: list[Part]
+    parts: list[TablePart]
     skipped: list[Skipped]
     missing: list[tuple[int, int]]
     tail_rows: int
@@ -97,7 +97,7 @@ def events(
     return Events(df, parts, skipped, _holes(there), tail.row_last - before + 1 if tail and before else 0)
 
 
-def history(session: Session, directory: str, parts: Sequence[Part]) -> DataFrame:
+def history(session: Session, directory: str, parts: Sequence[TablePart]) -> DataFrame:
     """The rows of these parts; an empty frame with the schema if there are none."""
     if not parts:
         return session.spark.createDataFrame([], DDL)

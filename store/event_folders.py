@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from .event_parts import Limits, filesystem, list_parts
+from .event_parts import WriterLimits, filesystem, list_parts
 
 _NAME = re.compile(r"^cluster-\d{8}T\d{6}-[0-9a-f]+$")
 
@@ -47,7 +47,7 @@ def newest_folder(directory: str) -> str:
     return directory
 
 
-def forget_folders(directory: str, own: str, limits: Limits, now_us: int) -> list[str]:
+def forget_folders(directory: str, own: str, limits: WriterLimits, now_us: int) -> list[str]:
     """Remove what earlier clusters left, where it is too old or too much: what the own folder has counts first.
 
     Returns:

@@ -43,7 +43,7 @@ NUMBERS = [name for name, kind in TYPES.items() if kind.startswith("int")]
 
 
 @dataclass(frozen=True, order=True)
-class Part:
+class TablePart:
     """A part, as its name tells.
 
     Attributes:
@@ -73,7 +73,7 @@ class Skipped:
 class Listing:
     """The parts of a directory, oldest first, and what else is there."""
 
-    parts: list[Part]
+    parts: list[TablePart]
     skipped: list[Skipped]
 
 
@@ -104,7 +104,7 @@ def list_parts(directory: str) -> Listing:
         found = fs.ls(path, detail=True)
     except FileNotFoundError:
         return Listing([], [])
-    parts: list[Part] = []
+    parts: list[TablePart] = []
     skipped: list[Skipped] = []
     for one in found:
         name = one["name"].rstrip("/").rpartition("/")[2]
@@ -115,9 +115,9 @@ def list_parts(directory: str) -> Listing:
             skipped.append(Skipped(one["name"], "foreign: not named as a part"))
         else:
             first, last, since, until = map(int, match.groups())
-            parts.append(Part(first, last, since, until, one["name"], int(one["size"] or 0)))
+            parts.append(TablePart(first, last, since, until, one["name"], int(one["size"] or 0)))
     parts.sort()
-    kept: list[Part] = []
+    kept: list[TablePart] = []
     for part in parts:
         if kept and part.row_first <= kept[-1].row_last:
             skipped.append(Skipped(part.path, f"overlaps {kept[-1].path.rpartition('/')[2]}"))
@@ -126,11 +126,11 @@ def list_parts(directory: str) -> Listing:
     return Listing(kept, skipped)
 
 
-def check_parts(directory: str, parts: Iterable[Part]) -> Listing:
+def check_parts(directory: str, parts: Iterable[TablePart]) -> Listing:
     """Those of `parts` that can be read by this program, by their footers; and those that cannot, with why."""
     fs, _ = filesystem(directory)
 
-    def check(part: Part) -> str:
+    def check(part: TablePart) -> str:
         try:
             with fs.open(part.path, "rb") as file:
                 return _unfit(pq.read_metadata(file), part)
@@ -146,7 +146,7 @@ def check_parts(directory: str, parts: Iterable[Part]) -> Listing:
     return Listing(good, [Skipped(part.path, why) for part, why in zip(parts, verdicts, strict=True) if why])
 
 
-def _unfit(footer: Any, part: Part) -> str:
+def _unfit(footer: Any, part: TablePart) -> str:
     metadata = footer.metadata or {}
     if _VERSION_KEY not in metadata:
         return "foreign: no event table"
@@ -160,7 +160,7 @@ def _unfit(footer: Any, part: Part) -> str:
     return ""
 
 
-def read_parts(directory: str, parts: Iterable[Part]) -> pa.Table:
+def read_parts(directory: str, parts: Iterable[TablePart]) -> pa.Table:
     """The rows of `parts`, without Spark."""
     fs, _ = filesystem(directory)
     tables: list[pa.Table] = []
@@ -199,7 +199,7 @@ def from_ipc(block: bytes) -> pa.Table:
     return pa.ipc.open_stream(block).read_all()
 
 
-def write_part(directory: str, table: pa.Table, resume: dict[str, int]) -> Part:
+def write_part(directory: str, table: pa.Table, resume: dict[str, int]) -> TablePart:
     """Write consecutive rows as a part.
 
     Args:
@@ -228,11 +228,11 @@ def write_part(directory: str, table: pa.Table, resume: dict[str, int]) -> Part:
             os.fsync(file.fileno())
     size = int(fs.size(temporary))
     fs.mv(temporary, f"{path}/{name}")
-    return Part(first, last, times["min"], times["max"], f"{path}/{name}", size)
+    return TablePart(first, last, times["min"], times["max"], f"{path}/{name}", size)
 
 
 @dataclass
-class Limits:
+class WriterLimits:
     """When the writer seals, rolls and forgets.
 
     Attributes:
@@ -262,7 +262,7 @@ class EventWriter:
 
     Args:
         directory: where parts go; goes on where an earlier writer stopped.
-        limits: see `Limits`.
+        limits: see `WriterLimits`.
         put: turns a block's bytes into what `tail` hands out (`ray.put`, say); the writer holds it until the rows
             are in a part.
 
@@ -273,9 +273,11 @@ class EventWriter:
         skipped: what the writer found in the directory and did not understand.
     """
 
-    def __init__(self, directory: str, limits: Limits | None = None, put: Callable[[bytes], Any] | None = None) -> None:
+    def __init__(
+        self, directory: str, limits: WriterLimits | None = None, put: Callable[[bytes], Any] | None = None
+    ) -> None:
         self.directory = directory
-        self.limits = limits or Limits()
+        self.limits = limits or WriterLimits()
         self._put = put or (lambda block: block)
         self._fs, self._path = filesystem(directory)
         self._pending: list[Row] = []
@@ -341,7 +343,7 @@ class EventWriter:
         """How many rows are in no part yet."""
         return len(self._pending) + sum(block.table.num_rows for block in self._blocks)
 
-    def work(self, now_us: int) -> Part | None:
+    def work(self, now_us: int) -> TablePart | None:
         """Roll and forget, if it is time; the part that was written, if any. Call it about once a second."""
         waiting = self.waiting
         limits = self.limits
@@ -352,7 +354,7 @@ class EventWriter:
             self.forget(now_us)
         return part
 
-    def roll(self) -> Part | None:
+    def roll(self) -> TablePart | None:
         """Write all rows that wait as a part. After a failure they still wait.
 
         Raises:
@@ -370,11 +372,11 @@ class EventWriter:
         self._blocks = []
         return part
 
-    def forget(self, now_us: int) -> list[Part]:
+    def forget(self, now_us: int) -> list[TablePart]:
         """Remove parts that are too old or too many; never the newest, which says where to go on."""
         parts = list_parts(self.directory).parts
         total = sum(part.bytes for part in parts)
-        gone: list[Part] = []
+        gone: list[TablePart] = []
         for part in parts[:-1]:
             old = self.limits.keep_s and now_us - part.time_last_us > self.limits.keep_s * 1e6
             if not old and not (self.limits.keep_bytes and total > self.limits.keep_bytes):

@@ -11,7 +11,7 @@ import random
 
 from ...protocol.limits import DEFAULT, Limits
 from .handshake import Credentials, DialOpening
-from .links import Host, Link
+from .links import Link, LinkOwner
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Dialler:
         address: "host:port".
     """
 
-    def __init__(self, host: Host, own: Credentials, name: str, address: str, limits: Limits = DEFAULT) -> None:
+    def __init__(self, host: LinkOwner, own: Credentials, name: str, address: str, limits: Limits = DEFAULT) -> None:
         self.name = name
         self.address = address
         self.link: Link | None = None

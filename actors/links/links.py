@@ -39,7 +39,7 @@ _PING = encode_frame(Ping())
 _PONG = encode_frame(Pong())
 
 
-class Host(Protocol):
+class LinkOwner(Protocol):
     """Who owns links. All calls come from the event loop; `link_down` comes once, after `link_up` only."""
 
     def link_up(self, link: Link) -> None: ...
@@ -92,7 +92,7 @@ class Link(asyncio.Protocol):
     )  # fmt: skip
 
     def __init__(
-        self, host: Host, opening: Opening, limits: Limits = DEFAULT, hard_limit_bytes: int = HARD_LIMIT_BYTES
+        self, host: LinkOwner, opening: Opening, limits: Limits = DEFAULT, hard_limit_bytes: int = HARD_LIMIT_BYTES
     ) -> None:
         self.peer = opening.peer
         self.minor = self.inc = 0

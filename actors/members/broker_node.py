@@ -16,13 +16,13 @@ from ...protocol.limits import DEFAULT
 from ...protocol.machine import Dismiss, Drain, Supervises
 from ..links.handshake import Credentials
 from ..supervisor.supervisor_watch import SupervisorWatch
-from .member import Member
+from .member import MemberActor
 from .moves import Moves
 
 log = logging.getLogger(__name__)
 
 
-class BrokerNode(Member):
+class BrokerNode(MemberActor):
     _watch: SupervisorWatch | None = None
 
     def __init__(self, name: str, fenced: bool = False) -> None:

@@ -16,9 +16,9 @@ from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
 from ...store.event_folders import forget_folders
-from ...store.event_parts import EventWriter, Limits
+from ...store.event_parts import EventWriter, WriterLimits
 from ..links.handshake import Credentials
-from .member import Member
+from .member import MemberActor
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,14 @@ WAITING_ROWS = 500_000
 """With so many rows that cannot be written, no more are taken: those who tell drop what they cannot keep, and count."""
 
 
-class EventTap(Member):
+class EventTap(MemberActor):
     _writer: EventWriter | None = None
     _task: asyncio.Task[None] | None = None
     _error = ""
 
-    async def start(self, own: Credentials, bind: str, directory: str, folder: str, limits: Limits) -> dict[str, str]:
+    async def start(
+        self, own: Credentials, bind: str, directory: str, folder: str, limits: WriterLimits
+    ) -> dict[str, str]:
         """Listen at `bind`, and go on where the parts in `folder` end.
 
         Args:

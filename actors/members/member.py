@@ -22,14 +22,14 @@ from .shell import Machine, Retired, Shell
 LAST_S = 0.05
 """The answer of a process that ends itself has so long to leave."""
 ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "stop"})
-"""What a supervisor may have a member do, by its number only: see `Member.obey`."""
+"""What a supervisor may have a member do, by its number only: see `MemberActor.obey`."""
 
 
 class Superseded(LocalError):
     """The order of a supervisor that is one no more."""
 
 
-class Member:
+class MemberActor:
     """Base of the actors.
 
     Args:

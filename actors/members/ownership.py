@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...protocol.lock.ownership import OwnershipMachine
 from ..links.handshake import Credentials
-from .member import Member
+from .member import MemberActor
 
 
-class Ownership(Member):
+class Ownership(MemberActor):
     async def start(
         self, own: Credentials, bind: str, inc: int, slice_ms: int, sequencers: dict[str, str]
     ) -> dict[str, str]:

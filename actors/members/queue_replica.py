@@ -8,10 +8,10 @@ from typing import Any
 from ...protocol.capture.capture import ReportingReplica
 from ...protocol.replica.machine import ReplicaMachine
 from ..links.handshake import Credentials
-from .member import Member
+from .member import MemberActor
 
 
-class QueueReplica(Member):
+class QueueReplica(MemberActor):
     async def start(
         self, own: Credentials, bind: str, broker: str, inc: int, peers: dict[str, str], events: bool = False
     ) -> dict[str, str]:

@@ -6,10 +6,10 @@ import time
 
 from ...protocol.sequencer.machine import SequencerMachine
 from ..links.handshake import Credentials
-from .member import Member
+from .member import MemberActor
 
 
-class Sequencer(Member):
+class Sequencer(MemberActor):
     async def start(self, own: Credentials, bind: str, uid: int, members: list[str], leading: bool) -> dict[str, str]:
         """Start listening; returns the addresses. `leading`: the cluster begins with this one."""
         shell = self._run(SequencerMachine(uid, members, leading=leading), own)

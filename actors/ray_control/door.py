@@ -28,11 +28,11 @@ class NoRay(LocalError):
     """There is no Ray."""
 
 
-class Refused(LocalError):
+class RayRefused(LocalError):
     """Something is there, and it is no Ray that this program may join: why, and what to do."""
 
 
-class TokenAsked(Refused):
+class TokenAsked(RayRefused):
     """It is a Ray, it answers, and it does not let in who has not its token."""
 
 
@@ -47,20 +47,22 @@ def knock(address: str) -> str:
 
     Raises:
         NoRay: nobody is there.
-        Refused: it is no Ray, or takes others only.
+        RayRefused: it is no Ray, or takes others only.
     """
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS") or read_ray_address() or ""
         if not address:
             raise NoRay("there is no Ray on this machine: start one with `mantamq up`, or name one (host:port)")
     if "://" in address:
-        raise Refused(
+        raise RayRefused(
             f"{address!r} is an address of Ray Client, which cannot carry a cluster: run the program on a node of that "
             "Ray cluster, or connect to a broker's host:port, which needs no Ray"
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise Refused(f'the address of a Ray is "auto" or host:port, as `ray start --head` prints it, not {address!r}')
+        raise RayRefused(
+            f'the address of a Ray is "auto" or host:port, as `ray start --head` prints it, not {address!r}'
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
     except (OSError, OverflowError) as error:
@@ -72,7 +74,7 @@ def knock(address: str) -> str:
     if code is grpc.StatusCode.UNAUTHENTICATED:
         raise TokenAsked(f"the Ray at {address} asks for its token: {_token_trouble()}")
     if code is not None:
-        raise Refused(
+        raise RayRefused(
             f"what listens at {address} is no Ray ({code.name}): give the address that `ray start --head` printed, not "
             "that of its dashboard, nor a broker's"
         )

@@ -86,7 +86,7 @@ def join(address: str, namespace: str) -> None:
 
     Raises:
         NoRay: there is none at `address`.
-        Refused: it does not take this program, and what to do.
+        RayRefused: it does not take this program, and what to do.
     """
     known = recall()
     if address == known.get("address") and known.get("auth_mode") and door.MODE not in os.environ:
@@ -97,7 +97,7 @@ def join(address: str, namespace: str) -> None:
         ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         said = " ".join(str(error).split())
-        raise door.Refused(f"the Ray at {address} does not take this program: {said}") from None
+        raise door.RayRefused(f"the Ray at {address} does not take this program: {said}") from None
 
 
 # ---- the state file

@@ -49,10 +49,10 @@ async def start(supervisor: Supervisor) -> None:
     plan = supervisor.plan
     if EVENTS in supervisor.book:
         from ...store.event_folders import folder_of
-        from ...store.event_parts import Limits
+        from ...store.event_parts import WriterLimits
 
         folder = folder_of(plan.events, supervisor.began, supervisor.cluster)
-        limits = Limits(keep_s=plan.events_keep_s, keep_bytes=plan.events_keep_bytes)
+        limits = WriterLimits(keep_s=plan.events_keep_s, keep_bytes=plan.events_keep_bytes)
         await supervisor.start_actor(EVENTS, plan.events, folder, limits)
 
 

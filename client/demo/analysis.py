@@ -12,7 +12,7 @@ from ...protocol.errors import LocalError
 
 
 @dataclass
-class Told:
+class Findings:
     """What the events tell.
 
     Attributes:
@@ -52,11 +52,11 @@ class Told:
         return wrong
 
 
-def headline(told: Told, table: list[dict[str, Any]]) -> list[str]:
+def headline(told: Findings, table: list[dict[str, Any]]) -> list[str]:
     """What is printed of it, with rich's marks.
 
     Args:
-        table: as in `Told.differs`.
+        table: as in `Findings.differs`.
     """
     enqueued = sum(queue["enqueued"] for queue in told.queues.values())
     accepted = sum(queue["accepted"] for queue in told.queues.values())
@@ -96,7 +96,7 @@ def missing() -> str:
         return str(error)
 
 
-def ask(report: Path, say: Callable[[str], None]) -> Told:
+def ask(report: Path, say: Callable[[str], None]) -> Findings:
     """Analyse the events of the cluster this process has started, on Spark through RayDP, and write the page.
 
     Raises:
@@ -113,7 +113,7 @@ def ask(report: Path, say: Callable[[str], None]) -> Told:
         found = events.events(spark, tail=tail)
         known = answers.gather(found.df, (), lambda i, n, name: say(f"analysing on Spark: {name} ({i + 1} of {n})"))
         report.write_text(page(known, (), "A year of flights"), encoding="utf-8")
-        told = Told(
+        told = Findings(
             rows=found.tail_rows + sum(part.row_last - part.row_first + 1 for part in found.parts),
             tail_rows=found.tail_rows, violations=known.violations,
             dropped=sum(row["events"] for row in known.dropped),

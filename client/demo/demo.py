@@ -66,7 +66,7 @@ class Account:
 
 
 @dataclass
-class Verdict:
+class Balance:
     """The accounts against the CSV."""
 
     flights: int
@@ -97,9 +97,9 @@ def expected(rows: list[flights.Flight]) -> dict[str, dict[int, int]]:
     return belongs
 
 
-def judge(count: int, belongs: dict[str, dict[int, int]], accounts: dict[str, list[Account]]) -> Verdict:
+def judge(count: int, belongs: dict[str, dict[int, int]], accounts: dict[str, list[Account]]) -> Balance:
     """Compare what each queue's consumers got with what belongs to it."""
-    verdict = Verdict(count)
+    verdict = Balance(count)
     for queue, wanted in belongs.items():
         seen: Counter[int] = Counter()
         for account in accounts.get(queue, []):
@@ -316,7 +316,7 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> 
 
 def _run(
     console: Console, cluster: Any, rows: list[flights.Flight], belongs: dict[str, dict[int, int]], limit: int
-) -> tuple[list[dict[str, Any]], float, Verdict]:
+) -> tuple[list[dict[str, Any]], float, Balance]:
     """Move the flights; returns the table of the queues, the seconds it took, and the verdict."""
     addresses = list(cluster.addresses.values())
     with connect(addresses[0], cluster.token) as connection:
@@ -371,7 +371,7 @@ def _run(
     return _table(belongs, accounts, reports), seconds, verdict
 
 
-def _analyse(console: Console, table: list[dict[str, Any]], report: Path) -> analysis.Told | None:
+def _analyse(console: Console, table: list[dict[str, Any]], report: Path) -> analysis.Findings | None:
     """Ask the events what has happened, and compare."""
     try:
         with console.status("starting Spark on Ray") as status:

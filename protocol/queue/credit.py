@@ -5,7 +5,7 @@ from __future__ import annotations
 UNLIMITED = -1
 
 
-class Credit:
+class CreditBalance:
     """Credit of one subscription. `messages` left; `bytes` left or UNLIMITED."""
 
     __slots__ = ("bytes", "messages")

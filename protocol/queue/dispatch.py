@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..ranges import RangeSet, subtract
 from ..wire.queue_frames import Deliver
-from .credit import UNLIMITED, Credit
+from .credit import UNLIMITED, CreditBalance
 from .resumption import Before, Resumption
 from .state import Holder, QueueState
 
@@ -54,7 +54,7 @@ class Subscription:
         self.everything = everything
         self.accept = accept
         self.pointer = 1
-        self.credit = Credit()
+        self.credit = CreditBalance()
         self.held: dict[int, RangeSet] = {}
         self.draining = False
         self.wanted = self.asked = self.known = 0
@@ -248,7 +248,7 @@ class Dispatcher:
                 return first, min(last, first + most - 1)
             subscription.pointer = last + 1
 
-    def _weigh(self, first: int, last: int, size: int, credit: Credit) -> tuple[int, int, bool]:
+    def _weigh(self, first: int, last: int, size: int, credit: CreditBalance) -> tuple[int, int, bool]:
         """How far byte credit and frame size allow: (last position that fits, bytes so far, stop here)."""
         blobs = self.state.blobs
         for position in range(first, last + 1):

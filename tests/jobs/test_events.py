@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from mantamq.jobs.events import DDL, events, read_stream, tail_frame
 from mantamq.protocol.capture.event_table import TYPES, Row
-from mantamq.store.event_parts import SCHEMA, EventWriter, Limits, list_parts, read_parts, write_part
+from mantamq.store.event_parts import SCHEMA, EventWriter, WriterLimits, list_parts, read_parts, write_part
 
 SECOND = 1_000_000
 KINDS = ("enqueue", "acquire", "accept")
@@ -28,7 +28,7 @@ def rows_of(df) -> list[int]:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> EventWriter:
-    return EventWriter(str(tmp_path), Limits(block_rows=10))
+    return EventWriter(str(tmp_path), WriterLimits(block_rows=10))
 
 
 def test_every_row_once_whatever_the_writer_does_meanwhile(spark, writer):
@@ -82,7 +82,7 @@ def test_nothing_there_is_an_empty_frame(spark, tmp_path):
 
 
 def test_only_a_tail(spark):
-    writer = EventWriter("memory://only/a/tail", Limits(block_rows=4))
+    writer = EventWriter("memory://only/a/tail", WriterLimits(block_rows=4))
     fill(writer, 1, 10)
     found = events(spark, tail=writer.tail())
     assert rows_of(found.df) == list(range(1, 11)) and found.parts == []

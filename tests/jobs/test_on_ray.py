@@ -19,7 +19,7 @@ from mantamq.jobs import session as sessions
 from mantamq.jobs.events import events, live_tail, release, tail_frame
 from mantamq.jobs.lifecycle import lifecycle
 from mantamq.protocol.capture.event_table import Row
-from mantamq.store.event_parts import EventWriter, Limits
+from mantamq.store.event_parts import EventWriter, WriterLimits
 
 pytestmark = pytest.mark.timeout(170)
 STORE_BYTES = 200 * 1024 * 1024
@@ -96,7 +96,7 @@ def test_history_and_tail_and_back_to_ray(on_ray, tmp_path):
     import ray
     from raydp.spark.dataset import from_spark_recoverable, release_spark_recoverable
 
-    writer = EventWriter(str(tmp_path), Limits(block_rows=300), put)
+    writer = EventWriter(str(tmp_path), WriterLimits(block_rows=300), put)
     fill(writer, 1, 500)
     writer.roll()
     fill(writer, 501, 1000)
@@ -141,7 +141,7 @@ def pinned(ids: set[str]) -> set[str]:
 
 def test_released_blocks_are_not_pinned(on_ray):
     release(on_ray)
-    writer = EventWriter("memory://pinned", Limits(block_rows=3000), put)
+    writer = EventWriter("memory://pinned", WriterLimits(block_rows=3000), put)
     fill(writer, 1, 2000)
     tail = writer.tail()
     ids = {block.hex() for block in tail.blocks}

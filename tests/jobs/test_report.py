@@ -18,7 +18,7 @@ from mantamq.jobs import answers, charts, report
 from mantamq.jobs.events import events
 from mantamq.jobs.export import export
 from mantamq.protocol.errors import LocalError
-from mantamq.store.event_parts import EventWriter, Limits, to_table, write_part
+from mantamq.store.event_parts import EventWriter, WriterLimits, to_table, write_part
 
 VOID = {"meta", "line", "rect", "circle", "polygon", "polyline"}
 
@@ -179,7 +179,7 @@ def test_export_filters_as_events_do(spark, directory, tmp_path):
 
 def test_export_of_history_and_tail(tmp_path):
     rows = random_history(3).rows
-    writer = EventWriter(str(tmp_path / "events"), Limits(block_rows=50))
+    writer = EventWriter(str(tmp_path / "events"), WriterLimits(block_rows=50))
     for i, row in enumerate(rows):
         writer.append("", 0, [row])
         if i == 200:

@@ -13,7 +13,7 @@ from mantamq.protocol.broker.session import Session
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.machine import Send
-from mantamq.protocol.queue.credit import Credit
+from mantamq.protocol.queue.credit import CreditBalance
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.ranges import RangeSet, runs
@@ -184,7 +184,7 @@ def settled_before_commit(patch: Patch) -> None:
 
 
 def credit_forgotten(patch: Patch) -> None:
-    patch.setattr(Credit, "take", lambda self, messages, size: None)
+    patch.setattr(CreditBalance, "take", lambda self, messages, size: None)
 
 
 def buried_twice(patch: Patch) -> None:

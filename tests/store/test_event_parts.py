@@ -18,7 +18,7 @@ from mantamq.store import event_parts
 from mantamq.store.event_parts import (
     SCHEMA,
     EventWriter,
-    Limits,
+    WriterLimits,
     check_parts,
     from_ipc,
     list_parts,
@@ -70,7 +70,7 @@ def test_the_tail_and_the_parts_are_the_table(tmp_path):
         handed.append(block)
         return len(handed) - 1
 
-    writer = EventWriter(str(tmp_path), Limits(block_rows=7, part_rows=40, part_s=1000), put)
+    writer = EventWriter(str(tmp_path), WriterLimits(block_rows=7, part_rows=40, part_s=1000), put)
     for seq in range(1, 200):
         writer.append("q#1", seq, [row(seq), row(seq)])
         if seq % 3 == 0:
@@ -85,7 +85,7 @@ def test_the_tail_and_the_parts_are_the_table(tmp_path):
 
 
 def test_a_part_is_due_by_rows_or_by_age(tmp_path):
-    writer = EventWriter(str(tmp_path), Limits(part_rows=10, part_s=60))
+    writer = EventWriter(str(tmp_path), WriterLimits(part_rows=10, part_s=60))
     write(writer, 1, 3)
     assert writer.work(50 * SECOND) is None
     assert writer.work(61 * SECOND) is not None
@@ -115,9 +115,9 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path):
 KILLED = """
 import sys, types
 mantamq = types.ModuleType("mantamq"); mantamq.__path__ = [sys.argv[1]]; sys.modules["mantamq"] = mantamq
-from mantamq.store.event_parts import EventWriter, Limits
+from mantamq.store.event_parts import EventWriter, WriterLimits
 from mantamq.protocol.capture.event_table import Row
-writer = EventWriter(sys.argv[2], Limits(part_rows=500))
+writer = EventWriter(sys.argv[2], WriterLimits(part_rows=500))
 seq = writer.resume.get("q#1", 0)
 print("ready", flush=True)
 while True:
@@ -248,7 +248,7 @@ def test_a_second_writer_is_noticed(tmp_path):
 
 
 def test_old_parts_go_and_the_newest_stays(tmp_path):
-    writer = EventWriter(str(tmp_path), Limits(keep_s=100, part_s=10))
+    writer = EventWriter(str(tmp_path), WriterLimits(keep_s=100, part_s=10))
     for n in range(5):
         write(writer, 10 * n + 1, 10 * n + 10)
         writer.roll()
@@ -259,7 +259,7 @@ def test_old_parts_go_and_the_newest_stays(tmp_path):
 
 
 def test_too_many_bytes_go(tmp_path):
-    writer = EventWriter(str(tmp_path), Limits(keep_s=0, keep_bytes=1))
+    writer = EventWriter(str(tmp_path), WriterLimits(keep_s=0, keep_bytes=1))
     for n in range(3):
         write(writer, 10 * n + 1, 10 * n + 10)
         writer.roll()

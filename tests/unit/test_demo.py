@@ -82,7 +82,7 @@ def account(*rows: int) -> Account:
     return Account(array("I", rows), array("I", [zlib.crc32(lines[row]) for row in rows]))
 
 
-def verdict(accounts: dict[str, list[Account]]) -> demo.Verdict:
+def verdict(accounts: dict[str, list[Account]]) -> demo.Balance:
     return judge(len(ROWS), expected(ROWS), accounts)
 
 

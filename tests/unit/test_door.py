@@ -67,7 +67,7 @@ def test_a_token_that_is_missing_or_kept_back_is_named(mode: str, monkeypatch: p
     if mode:
         door.present_token(mode)
         monkeypatch.setenv(door.MODE, mode)
-    with head("secret-of-the-head-0123456789") as address, pytest.raises(door.Refused) as refused:
+    with head("secret-of-the-head-0123456789") as address, pytest.raises(door.RayRefused) as refused:
         door.knock(address)
     text = str(refused.value)
     assert "asks for its token" in text and ("RAY_AUTH_MODE=disabled" in text) == (mode == "disabled")
@@ -78,7 +78,7 @@ def test_a_wrong_token_is_named_by_where_it_is_from(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(door.TOKEN, "of-another-cluster-0123456789")
     with (
         head("secret-of-the-head-0123456789") as address,
-        pytest.raises(door.Refused, match="the one in RAY_AUTH_TOKEN"),
+        pytest.raises(door.RayRefused, match="the one in RAY_AUTH_TOKEN"),
     ):
         door.knock(address)
 
@@ -92,12 +92,12 @@ def test_a_token_that_is_there_is_presented_where_it_is_asked_for(monkeypatch: p
 
 def test_what_is_no_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "KNOCK_S", 0.3)
-    with head(real=False) as address, pytest.raises(door.Refused, match="is no Ray"):
+    with head(real=False) as address, pytest.raises(door.RayRefused, match="is no Ray"):
         door.knock(address)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         threading.Thread(target=lambda: [other.accept() for _ in range(2)], daemon=True).start()
-        with pytest.raises(door.Refused, match="is no Ray"):
+        with pytest.raises(door.RayRefused, match="is no Ray"):
             door.knock(f"127.0.0.1:{port}")
     with pytest.raises(door.NoRay, match="mantamq up"):
         door.knock(f"127.0.0.1:{port}")
@@ -108,7 +108,7 @@ def test_what_is_no_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ("somewhere:", "host:port"),
 ])  # fmt: skip
 def test_what_is_no_address_is_named(address: str, word: str) -> None:
-    with pytest.raises(door.Refused, match=word):
+    with pytest.raises(door.RayRefused, match=word):
         door.knock(address)
 
 

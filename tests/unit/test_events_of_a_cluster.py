@@ -14,7 +14,7 @@ from mantamq.actors.supervisor import tap_life
 from mantamq.actors.supervisor.health import complaints
 from mantamq.client.cli import status
 from mantamq.client.demo import analysis
-from mantamq.client.demo.analysis import Told
+from mantamq.client.demo.analysis import Findings
 from mantamq.protocol.errors import LocalError
 from rich.console import Console
 
@@ -97,7 +97,7 @@ def test_each_cluster_has_a_folder_and_the_newest_is_read(tmp_path):
     pytest.importorskip("pyarrow")
     from mantamq.protocol.capture.event_table import Row
     from mantamq.store.event_folders import folder_of, folders, forget_folders, newest_folder
-    from mantamq.store.event_parts import Limits, to_table, write_part
+    from mantamq.store.event_parts import WriterLimits, to_table, write_part
 
     base = str(tmp_path)
     old, new, empty = (folder_of(base, 1_700_000_000 + 1000 * n, f"abc{n}") for n in range(3))
@@ -111,13 +111,13 @@ def test_each_cluster_has_a_folder_and_the_newest_is_read(tmp_path):
     assert newest_folder(old) == old
     assert newest_folder(str(tmp_path / "nowhere")) == str(tmp_path / "nowhere")
     assert newest_folder("") == ""
-    keep = Limits(keep_s=86400, keep_bytes=0)
+    keep = WriterLimits(keep_s=86400, keep_bytes=0)
     assert forget_folders(base, new, keep, int(2.5 * DAY_US)) == [old]
     assert forget_folders(base, new, keep, 9 * DAY_US) == []  # its own parts are the writer's business
     assert folders(base) == [new, empty]
     write_part(old, to_table([Row(row=1, time_us=1)]), {})
-    assert forget_folders(base, new, Limits(keep_s=0, keep_bytes=0), 9 * DAY_US) == []
-    assert forget_folders(base, new, Limits(keep_s=0, keep_bytes=10), 9 * DAY_US) == [old]
+    assert forget_folders(base, new, WriterLimits(keep_s=0, keep_bytes=0), 9 * DAY_US) == []
+    assert forget_folders(base, new, WriterLimits(keep_s=0, keep_bytes=10), 9 * DAY_US) == [old]
 
 
 # ---- the demo's last words
@@ -125,8 +125,8 @@ def test_each_cluster_has_a_folder_and_the_newest_is_read(tmp_path):
 LINE = {"queue": "EWR", "published": 10, "delivered": 10}
 
 
-def told(**changes: Any) -> Told:
-    return Told(
+def told(**changes: Any) -> Findings:
+    return Findings(
         **{"queues": {"EWR": {"enqueued": 10, "accepted": 10}}, "rows": 9, "p99_ms": {"EWR": 3.5}, "report": "r"}
         | changes
     )

@@ -23,7 +23,7 @@ def test_of_several_supervisors_the_confirmed_one_is_believed_else_the_last() ->
 
 
 @pytest.mark.parametrize("error, asked", [
-    (door.NoRay("nobody"), True), (door.Refused("does not answer"), True), (door.TokenAsked("its token"), False),
+    (door.NoRay("nobody"), True), (door.RayRefused("does not answer"), True), (door.TokenAsked("its token"), False),
 ])  # fmt: skip
 def test_brokers_are_asked_when_ray_is_away_and_not_when_it_asks_for_its_token(
     error: Exception, asked: bool, monkeypatch: pytest.MonkeyPatch

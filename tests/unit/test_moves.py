@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mantamq.actors.members.broker_node import BrokerNode
-from mantamq.actors.members.member import Member
+from mantamq.actors.members.member import MemberActor
 from mantamq.actors.members.moves import KEPT_S, Moves, moved
 from mantamq.protocol.capture.capture import ReportingBroker
 from mantamq.protocol.machine import EVENTS, Flush, Members, PeerUp, Received, Send, Tick
@@ -36,10 +36,10 @@ def test_of_what_brokers_tell_the_last_move_counts() -> None:
 async def test_every_broker_logs_it_and_reports_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def nothing(self: Member, addresses: dict[str, str]) -> None:
+    async def nothing(self: MemberActor, addresses: dict[str, str]) -> None:
         pass
 
-    monkeypatch.setattr(Member, "members", nothing)
+    monkeypatch.setattr(MemberActor, "members", nothing)
     broker = BrokerNode("b2")
     with caplog.at_level(logging.WARNING):
         await broker.members({"b1": HERE})

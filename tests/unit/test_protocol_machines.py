@@ -25,7 +25,7 @@ from mantamq.protocol.machine import (
     SetTimer,
     Tick,
 )
-from mantamq.protocol.queue.credit import UNLIMITED, Credit
+from mantamq.protocol.queue.credit import UNLIMITED, CreditBalance
 from mantamq.protocol.queue.duplicates import LastNumbers
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
@@ -705,14 +705,14 @@ def test_the_table_is_the_latest_of_the_clients_latest_heard(notes, bound):
 
 
 def test_without_a_grant_nothing_may_be_sent():
-    credit = Credit()
+    credit = CreditBalance()
     assert credit.messages == 0
     credit.grant(0, UNLIMITED)
     assert credit.messages == 0
 
 
 def test_messages_count_down_and_bytes_without_limit_do_not():
-    credit = Credit()
+    credit = CreditBalance()
     credit.grant(2, UNLIMITED)
     credit.take(1, 10**12)
     assert (credit.messages, credit.bytes) == (1, UNLIMITED)
@@ -721,7 +721,7 @@ def test_messages_count_down_and_bytes_without_limit_do_not():
 
 
 def test_bytes_are_a_bound_to_the_last_one():
-    credit = Credit()
+    credit = CreditBalance()
     credit.grant(10, 100)
     credit.take(1, 60)
     assert (credit.messages, credit.bytes) == (9, 40)
@@ -730,7 +730,7 @@ def test_bytes_are_a_bound_to_the_last_one():
 
 
 def test_grants_add_up_and_bytes_count_from_where_they_were_first_named():
-    credit = Credit()
+    credit = CreditBalance()
     credit.grant(1, UNLIMITED)
     credit.grant(2, 50)
     assert (credit.messages, credit.bytes) == (3, 50), "without limit is no number to add to"
@@ -741,7 +741,7 @@ def test_grants_add_up_and_bytes_count_from_where_they_were_first_named():
 
 
 def test_stop_takes_the_messages_back():
-    credit = Credit()
+    credit = CreditBalance()
     credit.grant(5, 100)
     credit.stop()
     assert (credit.messages, credit.bytes) == (0, 100)

@@ -101,6 +101,7 @@ MAY_SHARE_NAME = {
     "Management": "the two ends of one talk: what a client asks, and the broker that answers",
     "Empty": "Ray's name and ours in one class, so that both catch it",
     "Full": "Ray's name and ours in one class, so that both catch it",
+    "InUse": "the event that a queue has consumers, and the error that its deletion gets for that",
     "Lost": "the event that a queue was lost, and the error by which its clients hear so",
 }
 
@@ -173,22 +174,14 @@ NOT_YET: dict[str, set[str]] = {
         "protocol/sequencer/replicator.py -> protocol/sequencer/machine.py",
     },
     "shared_names": {
-        "Credit",
         "Dismiss",
         "Drain",
         "Drained",
         "Forget",
         "Gone",
-        "Host",
-        "InUse",
-        "Limits",
         "Looked",
-        "Member",
-        "Part",
         "Refused",
         "Start",
-        "Told",
-        "Verdict",
     },
 }
 # The same for what is too long: the lines it may have until it is cut.
