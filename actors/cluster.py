@@ -25,8 +25,9 @@ from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_no
 from .ray_control.ray_handles import ActorGone, Handle
 from .supervisor import lookout, tap_life
 from .supervisor.address_book import is_broker
+from .supervisor.cluster_start import START_S
 from .supervisor.plan import Plan
-from .supervisor.supervisor import START_S, STOP_S, Supervisor
+from .supervisor.supervisor import STOP_S, Supervisor
 
 __all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 

@@ -94,7 +94,9 @@ class BrokerNode(MemberActor):
         from earlier calls."""
         shell = self._running()
         shell.give(Dismiss(broker))
-        return broker in shell.machine.standing.left  # type: ignore[union-attr]
+        machine = shell.machine
+        assert isinstance(machine, BrokerMachine)
+        return broker in machine.lifecycle.left
 
     async def confirm(self, giver: tuple[int, str, str], elected: bool) -> dict[str, Any]:
         """A supervisor asks whether it is the one (`elected`), or wants to be.

@@ -70,6 +70,10 @@ class AddressBook(dict[str, BookEntry]):
                 found[other] = self[other].peers
         return found
 
+    def places_of_brokers(self) -> list[tuple[str, str]]:
+        """Ray node and host of each broker."""
+        return [(entry.node, entry.host) for entry in self.values() if entry.role == "BrokerNode"]
+
     def half_started(self) -> list[str]:
         """Processes of which it is not known whether they listen: their Supervisor died while it started them."""
         return [name for name, entry in self.items() if not entry.peers]

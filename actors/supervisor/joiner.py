@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ...protocol.errors import LocalError
 from ...protocol.supervisor.changes import (
@@ -22,7 +23,6 @@ from ...protocol.supervisor.changes import (
     LEAVE,
     Begin,
     Change,
-    Changes,
     Dismiss,
     Dismissed,
     Drain,
@@ -43,15 +43,15 @@ from ...protocol.supervisor.changes import (
     Undo,
     Undone,
 )
-from ...protocol.supervisor.layout import Node
-from ..ray_control.placement import alive_nodes
 from ..ray_control.ray_handles import ActorGone
-from .address_book import broker_of
+from .announcer import Announcer
 from .health import leader, quorum_critical
+from .launcher import Launcher
+from .nodes import Nodes
+from .orders import Orders
+from .record import ClusterRecord
+from .reports import reports
 from .roster import may_leave
-
-if TYPE_CHECKING:
-    from .supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -61,20 +61,33 @@ AGAIN_S = 1.0
 
 
 class Joiner:
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._machine = Changes()
-        self._supervisor = supervisor
+    """
+    Args:
+        dead: told of an actor that did not begin as it should, and is to be replaced.
+    """
+
+    def __init__(
+        self,
+        record: ClusterRecord,
+        orders: Orders,
+        nodes: Nodes,
+        launcher: Launcher,
+        announcer: Announcer,
+        dead: Callable[[str], None],
+    ) -> None:
+        self._record = record
+        self._machine = record.changes
+        self._orders = orders
+        self._nodes = nodes
+        self._launcher = launcher
+        self._announcer = announcer
+        self._dead = dead
         self._task: asyncio.Task[None] | None = None
 
     @property
     def change(self) -> Change | None:
         """What is under way."""
         return self._machine.change
-
-    @property
-    def ended(self) -> dict[str, tuple[str, str]]:
-        """Request -> (broker, what went wrong or ""), the latest ones."""
-        return self._machine.ended
 
     # ---- asked for
 
@@ -90,11 +103,10 @@ class Joiner:
         if self._machine.known(request):
             return
         self._refuse_another()
-        supervisor = self._supervisor
-        where = await self._place_for(node)
+        where = await self._nodes.for_newcomer(node)
         self._refuse_another()  # somebody may have been quicker
-        broker = supervisor.healer.new_broker()
-        supervisor.plan = supervisor.plan.joined_by(broker)
+        broker = self._launcher.new_broker()
+        self._record.plan = self._record.plan.joined_by(broker)
         await self._begin(Begin(Change(request, JOIN, broker, where.id)))
 
     async def remove(self, request: str, broker: str) -> None:
@@ -105,9 +117,9 @@ class Joiner:
         """
         if self._machine.known(request):
             return
-        supervisor = self._supervisor
+        record = self._record
         self._refuse_another(broker)
-        reasons = may_leave(supervisor.plan, await supervisor.actors(ASK_S), broker)
+        reasons = may_leave(record.plan, await reports(record.book, ASK_S), broker)
         if reasons:
             raise LocalError("; ".join(reasons))
         self._refuse_another(broker)  # somebody may have been quicker
@@ -117,8 +129,8 @@ class Joiner:
 
     def progress(self, request: str) -> dict[str, Any]:
         """How far a change is: "broker", "ended", "error", "stage", "done", "total"; empty: it was never heard of."""
-        if request in self.ended:
-            broker, error = self.ended[request]
+        if request in self._machine.ended:
+            broker, error = self._machine.ended[request]
             return {"broker": broker, "ended": True, "error": error, "stage": "", "done": 0, "total": 0}
         change, stage = self.change, self._machine.stage
         if change is None or change.request != request:
@@ -131,46 +143,21 @@ class Joiner:
     def under_way(self) -> list[str]:
         return [self._machine.under_way()] if self.change is not None else []
 
-    def leaves(self, name: str) -> bool:
-        """Whether this is an actor of a broker that leaves."""
-        change = self.change
-        return change is not None and change.kind == LEAVE and change.broker == broker_of(name)
-
     def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
     def _refuse_another(self, leaver: str = "") -> None:
         """While a change is under way; but a newcomer whose processes run may be removed again."""
-        supervisor = self._supervisor
-        if supervisor.stage_now != "running":
-            raise LocalError(f"the cluster is {supervisor.stage_now}: its members do not change now")
+        stage = self._record.stage
+        if stage != "running":
+            raise LocalError(f"the cluster is {stage}: its members do not change now")
         if why := self._machine.refusal(leaver, self._has_begun(leaver)):
             raise LocalError(why)
 
     def _has_begun(self, broker: str) -> bool:
-        entry = self._supervisor.book.get(broker)
+        entry = self._record.book.get(broker)
         return entry is not None and bool(entry.clients)
-
-    async def _place_for(self, wanted: str) -> Node:
-        """A Ray node by its name; "" for the one with the fewest brokers among those that answer."""
-        if wanted:
-            return self.node_named(wanted)
-        replacer = self._supervisor.replacer
-        return replacer.emptiest(await replacer.answering())
-
-    def node_named(self, wanted: str) -> Node:
-        """An alive Ray node by its id, how that begins, or its address.
-
-        Raises:
-            LocalError: there is none, or several.
-        """
-        nodes = alive_nodes()
-        found = [node for node in nodes if node.host == wanted or node.id.startswith(wanted)]
-        if len(found) == 1:
-            return found[0]
-        there = ", ".join(f"{node.id[:12]} at {node.host}" for node in found or nodes)
-        raise LocalError(f"{'several' if found else 'no'} Ray nodes are called {wanted!r}: name one of {there}")
 
     # ---- the machine's shell
 
@@ -205,9 +192,9 @@ class Joiner:
 
     async def _carry_out(self, deed: Any) -> Any:
         """Returns the machine's next input, if there is an answer."""
-        kind, supervisor = type(deed), self._supervisor
+        kind = type(deed)
         if kind is Tell:
-            return Told(await supervisor.tell_members())
+            return Told(await self._announcer.tell())
         if kind is Refuse:
             raise LocalError(deed.why)
         broker = deed.broker
@@ -216,61 +203,62 @@ class Joiner:
         if kind is Introduce:
             await self._introduce(broker)
         elif kind is Hide:
-            supervisor.book.change(broker, serving=False)
-            await supervisor.tell_members()
+            self._record.book.change(broker, serving=False)
+            await self._announcer.tell()
         elif kind is Drain:
             return await self._drain(broker)
         elif kind is Dismiss:
             return Dismissed(await self._certainly_left(broker))
         elif kind is Forget or kind is Undo:
-            async with supervisor.starting:
-                await supervisor.replacer.forget(broker)
-                supervisor.plan = supervisor.plan.left_by(broker)
+            async with self._launcher.starting:
+                await self._launcher.forget(broker)
+                self._record.plan = self._record.plan.left_by(broker)
             return Forgotten() if kind is Forget else Undone()
         return None
 
     async def _looked(self, broker: str) -> Looked:
-        entry = self._supervisor.book.get(broker)
+        entry = self._record.book.get(broker)
         leading = await self._leading()
         if entry is None:
             return Looked(leading, None, known=False, begun=False, serving=False, inc=0)
         newcomer = await self._report(broker) if entry.clients else None
-        entry = self._supervisor.book.get(broker, entry)
+        entry = self._record.book.get(broker, entry)
         return Looked(leading, newcomer, True, bool(entry.clients), entry.serving, entry.pid)
 
     async def _start(self, broker: str, wanted: str) -> Started:
-        supervisor = self._supervisor
-        book = supervisor.book
-        async with supervisor.starting:
-            node = next((node for node in alive_nodes() if node.id == wanted), None)
-            replicas = max(supervisor.plan.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
+        book = self._record.book
+        async with self._launcher.starting:
+            node = self._nodes.find(wanted)
+            replicas = max(self._record.plan.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
             try:
-                await supervisor.replacer.launch(broker, node or await self._place_for(""), replicas, gently=True)
+                node = node or await self._nodes.for_newcomer("")
+                await self._launcher.launch_broker(broker, node, replicas, gently=True)
             except Exception as error:
                 return Started(str(error) or repr(error))
         return Started()
 
     async def _introduce(self, broker: str) -> None:
-        supervisor = self._supervisor
-        async with supervisor.starting:
+        record = self._record
+        async with self._launcher.starting:
             try:
-                names = supervisor.book.replicas(broker)
-                await supervisor.replacer.introduce(broker, names, supervisor.plan.port(broker))
+                names = record.book.replicas(broker)
+                await self._launcher.introduce(broker, names, record.plan.port(broker))
+                self._announcer.serve_when_joined(broker)
             except Exception:
                 log.exception("broker %s does not start as it should: once more", broker)
-                supervisor.healer.dead(broker)
+                self._dead(broker)
 
     async def _drain(self, broker: str) -> Drained | None:
-        pid = self._supervisor.book[broker].pid
+        pid = self._record.book[broker].pid
         try:
-            await self._supervisor.order(broker, "drain", timeout_s=ASK_S)
+            await self._orders.give(broker, "drain", timeout_s=ASK_S)
         except ActorGone:
             return None
         return Drained(pid)
 
     async def _certainly_left(self, broker: str) -> bool:
         """Have the others ask that it be taken out if it is dead, and whether it is out."""
-        book, order = self._supervisor.book, self._supervisor.order
+        book, order = self._record.book, self._orders.give
         others = [name for name in book.of("BrokerNode") if name != broker and book[name].clients]
         calls = (order(name, "dismiss", broker, timeout_s=ASK_S) for name in others)
         found = await asyncio.gather(*calls, return_exceptions=True)
@@ -284,20 +272,19 @@ class Joiner:
         """
         if "." in name:
             return False
-        supervisor = self._supervisor
-        actors = await supervisor.actors(ASK_S)
+        actors = await reports(self._record.book, ASK_S)
         leading = leader(actors)
         if leading is None:
             raise LocalError("no sequencer leads now")
-        spared = not quorum_critical(supervisor.plan, actors, name)
+        spared = not quorum_critical(self._record.plan, actors, name)
         return any(type(deed) is Return for deed in self._machine.step(Fell(leading["machine"], spared)))
 
     async def _leading(self) -> dict[str, Any] | None:
-        found = leader(await self._supervisor.actors(ASK_S, "Sequencer"))
+        found = leader(await reports(self._record.book, ASK_S, "Sequencer"))
         return found["machine"] if found is not None else None
 
     async def _report(self, name: str) -> dict[str, Any] | None:
         try:
-            return (await self._supervisor.book[name].handle.call("status", timeout_s=ASK_S)).get("machine")
+            return (await self._record.book[name].handle.call("status", timeout_s=ASK_S)).get("machine")
         except LocalError:
             return None

@@ -15,18 +15,20 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import LocalError
 from ...protocol.supervisor.layout import Node, astray, emptiest, uneven
 from ...protocol.supervisor.rebalance import DONE, LEAVE, WAIT, Rebalance, onwards
 from ..ray_control.placement import alive_nodes, broker_nodes, ended_hosts
+from .announcer import Announcer
 from .frail_hosts import frail
 from .health import leader, on_duty
-
-if TYPE_CHECKING:
-    from .supervisor import Supervisor
+from .joiner import Joiner
+from .reach import Reach
+from .record import ClusterRecord
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +42,30 @@ class Rebalancer:
     nodes: the Ray nodes that may carry brokers, as of the last look.
     ended: hosts whose Ray node has ended.
     wanted: somebody has asked for it.
+
+    Args:
+        status: the whole cluster as plain values, within a time limit in seconds.
+        dead: told of an actor that is to be replaced, though it lives.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        record: ClusterRecord,
+        reach: Reach,
+        joiner: Joiner,
+        announcer: Announcer,
+        status: Callable[[float], Awaitable[dict[str, Any]]],
+        dead: Callable[[str], None],
+    ) -> None:
         self.nodes: list[Node] = []
         self.ended: list[str] = []
         self.wanted = False
-        self._supervisor = supervisor
+        self._record = record
+        self._reach = reach
+        self._joiner = joiner
+        self._announcer = announcer
+        self._status = status
+        self._dead = dead
         self._task: asyncio.Task[None] | None = None
         self._spreading = Rebalance()
 
@@ -59,7 +78,7 @@ class Rebalancer:
 
     def warnings(self, actors: list[dict[str, Any]]) -> list[str]:
         """Why one host may not fail now, and where Ray is to be started again."""
-        plan = self._supervisor.plan
+        plan = self._record.plan
         hosts = {node.host for node in self.nodes}
         found = frail(plan, actors, len(hosts))
         if plan.moving[0] in plan.members:
@@ -74,9 +93,9 @@ class Rebalancer:
     def progress(self) -> dict[str, Any]:
         """Ask for it: "even" when there is nothing to move, else "stage" in words."""
         move = self._move()
-        moving = bool(self._supervisor.plan.moving[0])
+        moving = bool(self._record.plan.moving[0])
         self.wanted = move is not None or moving
-        change = self._supervisor.joiner.under_way()
+        change = self._joiner.under_way()
         if change:
             stage = change[0]
         elif move is not None:
@@ -87,7 +106,7 @@ class Rebalancer:
 
     def _move(self) -> tuple[str, str] | None:
         """The broker that is to move, and the host, among all nodes that Ray holds for alive."""
-        book = self._supervisor.book
+        book = self._record.book
         brokers = {name: book[name].host for name in book.of("BrokerNode")}
         hosts = sorted({node.host for node in self.nodes})
         return uneven(brokers, hosts) if hosts else None
@@ -101,25 +120,23 @@ class Rebalancer:
                 log.exception("spreading brokers over hosts: not now")
 
     async def _look(self) -> None:
-        supervisor = self._supervisor
         self.nodes, self.ended = await asyncio.wait_for(asyncio.to_thread(_carriers), NODES_S)
-        if supervisor.plan.moving[0]:
+        if self._record.plan.moving[0]:
             await self._go_on()
-        elif supervisor.joiner.change is None and (supervisor.plan.rebalance or self.wanted):
+        elif self._joiner.change is None and (self._record.plan.rebalance or self.wanted):
             await self._begin()
 
     async def _begin(self) -> None:
-        supervisor = self._supervisor
         now_ms = int(time.monotonic() * 1000)
         if self._astray(self.nodes) is None:
             self._spreading.ripe(now_ms, False, False)
             self.wanted = False
             return
-        status = await supervisor.status(ASK_S)
+        status = await self._status(ASK_S)
         if not self._spreading.ripe(now_ms, True, status["healthy"], self.wanted):
             return
         # A host that was cut off is alive to Ray for a while, and no better place yet.
-        answering = await supervisor.reach.among(self.nodes)
+        answering = await self._reach.among(self.nodes)
         leading = leader(status["actors"])
         if leading is None:
             return
@@ -128,45 +145,43 @@ class Rebalancer:
             await self._start(*found)
         elif found is not None:
             log.warning("%s shares the host of its fellow: it is replaced elsewhere", found[0])
-            supervisor.healer.dead(found[0])
+            self._dead(found[0])
 
     def _astray(self, nodes: list[Node], leading: str = "", duty: str = "") -> tuple[str, str] | None:
         """Who is to go elsewhere, among these nodes (`placing.astray`)."""
-        book = self._supervisor.book
+        book = self._record.book
         sequencers, ownerships, brokers = (
             {name: book[name].host for name in book.of(role)} for role in ("Sequencer", "Ownership", "BrokerNode")
         )
         return astray(sequencers, ownerships, brokers, [node.host for node in nodes], leading, duty)
 
     async def _start(self, broker: str, host: str) -> None:
-        supervisor = self._supervisor
+        record = self._record
         log.warning("brokers are not spread over the hosts: %s is to leave for one on %s", broker, host)
-        places = [(entry.node, entry.host) for entry in supervisor.book.values() if entry.role == "BrokerNode"]
-        node = emptiest([node for node in self.nodes if node.host == host], places)
-        supervisor.plan = replace(supervisor.plan, moving=(broker, len(supervisor.plan.members)))
+        node = emptiest([node for node in self.nodes if node.host == host], record.book.places_of_brokers())
+        record.plan = replace(record.plan, moving=(broker, len(record.plan.members)))
         try:
-            await supervisor.joiner.add(secrets.token_hex(8), node.id)  # this tells every broker of the plan
+            await self._joiner.add(secrets.token_hex(8), node.id)  # this tells every broker of the plan
         except LocalError:
             await self._done()
             raise
 
     async def _go_on(self) -> None:
         """A newcomer has joined, or is about to: then the other one may leave."""
-        supervisor = self._supervisor
-        plan, changing = supervisor.plan, supervisor.joiner.change is not None
+        plan, changing = self._record.plan, self._joiner.change is not None
         if onwards(plan.moving, plan.members, changing, True) == WAIT:
             return
-        whole = (await supervisor.status(ASK_S))["healthy"]
-        plan, changing = supervisor.plan, supervisor.joiner.change is not None
+        whole = (await self._status(ASK_S))["healthy"]
+        plan, changing = self._record.plan, self._joiner.change is not None
         step = onwards(plan.moving, plan.members, changing, whole)
         if step == LEAVE:
-            await supervisor.joiner.remove(secrets.token_hex(8), plan.moving[0])
+            await self._joiner.remove(secrets.token_hex(8), plan.moving[0])
         elif step == DONE:
             await self._done()
 
     async def _done(self) -> None:
-        self._supervisor.plan = replace(self._supervisor.plan, moving=("", 0))
-        await self._supervisor.tell_members()
+        self._record.plan = replace(self._record.plan, moving=("", 0))
+        await self._announcer.tell()
 
 
 def _carriers() -> tuple[list[Node], list[str]]:

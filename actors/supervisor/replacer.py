@@ -10,197 +10,124 @@ a replica   nothing, if others are enough
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 from ...protocol.errors import LocalError
-from ...protocol.machine import EVENTS, SEQUENCER, is_sequencer
-from ...protocol.supervisor.layout import Node, emptiest, for_broker, for_ownership, for_sequencer
-from ..members.broker_node import BrokerNode
-from ..members.ownership import Ownership
-from ..members.queue_replica import QueueReplica
+from ...protocol.machine import EVENTS, is_sequencer
+from ...protocol.supervisor.layout import for_ownership, for_sequencer
+from ...protocol.supervisor.turns import Turns
 from ..members.sequencer import Sequencer
-from ..ray_control.placement import alive_nodes, broker_nodes
-from . import tap_life
 from .address_book import broker_of
-
-if TYPE_CHECKING:
-    from .supervisor import Supervisor
-
-ASK_S = 2.0
-VERIFY_S = 30.0
+from .announcer import Announcer
+from .launcher import VERIFY_S, Launcher
+from .nodes import Nodes
+from .orders import Orders
+from .record import ClusterRecord
 
 
 class Replacer:
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-        self._healer = supervisor.healer
+    """
+    Args:
+        turns: who is to be replaced.
+        mind: called with an actor whose death is to be heard of from now on.
+    """
+
+    def __init__(
+        self,
+        record: ClusterRecord,
+        orders: Orders,
+        turns: Turns,
+        nodes: Nodes,
+        launcher: Launcher,
+        announcer: Announcer,
+        mind: Callable[[str], None],
+    ) -> None:
+        self._record = record
+        self._orders = orders
+        self._turns = turns
+        self._nodes = nodes
+        self._launcher = launcher
+        self._announcer = announcer
+        self._mind = mind
 
     async def sequencer(self, dead: str) -> None:
         """A new standby, on another host than the sequencer that is left if there is one."""
-        supervisor, book, healer = self._supervisor, self._supervisor.book, self._healer
-        await healer.end(dead)
+        book, launcher = self._record.book, self._launcher
+        await launcher.end(dead)
         book.pop(dead, None)
-        node = for_sequencer(await self.answering(), [book[name].host for name in book.of("Sequencer")])
-        taken = [int(name[len(SEQUENCER) :] or 1) for name in [dead, *book.of("Sequencer")]]
-        number = healer.numbers[SEQUENCER] = max([healer.numbers.get(SEQUENCER, 2), *taken]) + 1
-        name = f"{SEQUENCER}{number}"
-        supervisor.new(Sequencer, name, node)
+        node = for_sequencer(await self._nodes.answering(), [book[name].host for name in book.of("Sequencer")])
+        name = launcher.new_sequencer(dead)
+        launcher.new(Sequencer, name, node)
         try:
-            await supervisor.verify(name, VERIFY_S)
-            await supervisor.start_sequencer(name, False)
+            await launcher.verify(name, VERIFY_S)
+            await launcher.start_sequencer(name, False)
             # From when it is dialled it may lead, and the next Supervisor must know it: whom it does not know it ends.
-            if not await supervisor.tell_members():
+            if not await self._announcer.tell():
                 raise LocalError(f"a majority of the brokers is to know of {name} before anybody dials it")
         except BaseException:
             book.pop(name).handle.kill()
             raise
-        self._healer.mind(name)
+        self._mind(name)
         await self.acquaint()
-        await self._tell([n for n in book if not is_sequencer(n)], "part", [dead])
-        await supervisor.tell_members()
+        await self._orders.give_all([n for n in book if not is_sequencer(n)], "part", [dead])
+        await self._announcer.tell()
 
     async def acquaint(self) -> None:
         """Have everybody dial the sequencers there are; whoever does already goes on."""
-        book = self._supervisor.book
-        await self._tell([n for n in book if not is_sequencer(n)], "meet", book.sequencers())
+        book = self._record.book
+        await self._orders.give_all([n for n in book if not is_sequencer(n)], "meet", book.sequencers())
 
     async def ownership(self, name: str) -> None:
         """Where it was, or, if that node does not answer or the other one is there too, on another host than that."""
-        supervisor, book = self._supervisor, self._supervisor.book
-        await self._healer.end(name)
+        book = self._record.book
+        await self._launcher.end(name)
         others = [book[other].host for other in book.of("Ownership") if other != name]
-        supervisor.new(Ownership, name, for_ownership(await self.answering(), book[name].node, others))
-        await supervisor.verify(name, VERIFY_S)
-        await supervisor.start_ownership(name)
-        self._healer.mind(name)
-        await self._tell(book.replicas(), "meet", {name: book[name].peers})
-        await supervisor.tell_members()
+        node = for_ownership(await self._nodes.answering(), book[name].node, others)
+        await self._launcher.launch_ownership(name, node)
+        await self._orders.give_all(book.replicas(), "meet", {name: book[name].peers})
+        await self._announcer.tell()
 
     async def events(self) -> None:
         """On the node where it was, if that answers: its parts may be there."""
-        supervisor, book = self._supervisor, self._supervisor.book
-        await self._healer.end(EVENTS)
-        node = await self._node_for(book[EVENTS].node)
-        tap_life.launch(supervisor, node)
-        await supervisor.verify(EVENTS, VERIFY_S)
-        await tap_life.start(supervisor)
-        self._healer.mind(EVENTS)
-        await self._tell([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
-        await supervisor.tell_members()
+        book = self._record.book
+        await self._launcher.end(EVENTS)
+        await self._launcher.launch_tap(await self._nodes.for_broker(book[EVENTS].node))
+        await self._orders.give_all([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
+        await self._announcer.tell()
 
     async def replica(self, name: str) -> None:
-        supervisor, book = self._supervisor, self._supervisor.book
+        book = self._record.book
         broker = broker_of(name)
-        await self._healer.end(name)
+        await self._launcher.end(name)
         book.pop(name, None)
-        await self._tell([n for n in book.replicas() if broker_of(n) != broker], "part", [name])
-        if (
-            broker in book
-            and broker not in self._healer.turns
-            and len(book.replicas(broker)) < supervisor.plan.spares + 1
-        ):
-            await supervisor.add_replica(broker)
-        await supervisor.tell_members()
+        await self._orders.give_all([n for n in book.replicas() if broker_of(n) != broker], "part", [name])
+        if broker in book and broker not in self._turns and len(book.replicas(broker)) < self._record.plan.spares + 1:
+            await self._launcher.add_replica(broker)
+        await self._announcer.tell()
 
     async def broker(self, broker: str) -> None:
         """The broker and its replicas begin again, blank."""
-        supervisor, book = self._supervisor, self._supervisor.book
+        book = self._record.book
         old = book[broker]
         replicas = book.replicas(broker)
         book.change(broker, serving=False)
-        await supervisor.tell_members()
-        await asyncio.gather(*(self._healer.end(name) for name in [broker, *replicas]))
+        await self._announcer.tell()
+        await asyncio.gather(*(self._launcher.end(name) for name in [broker, *replicas]))
         book.change(broker, pid=0)
         for name in replicas:
             book.pop(name, None)
-            self._healer.turns.drop(name)
-        await self._tell(book.replicas(), "part", replicas)
-        node = await self._node_for(old.node)
+            self._turns.drop(name)
+        await self._orders.give_all(book.replicas(), "part", replicas)
+        node = await self._nodes.for_broker(old.node)
         stays = node.host == old.host
-        port = int(old.clients.rsplit(":", 1)[1]) if old.clients and stays else supervisor.plan.port(broker)
+        port = int(old.clients.rsplit(":", 1)[1]) if old.clients and stays else self._record.plan.port(broker)
         # Whoever chooses a place meanwhile counts it where it is about to be.
         book.change(broker, node=node.id, host=node.host, clients=old.clients if stays else "")
-        names = await self.launch(broker, node, max(supervisor.plan.spares, len(replicas)))
+        names = await self._launcher.launch_broker(broker, node, max(self._record.plan.spares, len(replicas)))
         try:
-            await self.introduce(broker, names, port)
+            await self._launcher.introduce(broker, names, port)
+            self._announcer.serve_when_joined(broker)
         except BaseException:
             for name in names:
                 book.pop(name).handle.kill()
             raise
-
-    async def launch(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
-        """The processes of a broker that is to come in blank; returns the names of its replicas.
-
-        Args:
-            replicas: how many there are to be.
-            gently: one after the other. Each takes a core while it starts, and those that serve need it as well.
-
-        Raises:
-            LocalError: one did not start. The replicas are gone then.
-        """
-        supervisor = self._supervisor
-        await self._healer.confirmed()  # a second process of a broker that lives would put it out
-        names = [f"{broker}.r{self._healer.number(broker)}" for _ in range(replicas)]
-        try:
-            for name in [broker, *names]:
-                supervisor.new(QueueReplica if name in names else BrokerNode, name, node)
-                self._healer.launched(name)
-                if gently:
-                    await supervisor.verify(name, VERIFY_S)
-            if not gently:
-                await asyncio.gather(*(supervisor.verify(name, VERIFY_S) for name in [broker, *names]))
-        except BaseException:
-            for name in names:
-                if name in supervisor.book:
-                    supervisor.book.pop(name).handle.kill()
-            raise
-        return names
-
-    async def introduce(self, broker: str, names: list[str], port: int) -> None:
-        """Let a broker and its replicas begin, blank: they dial the others.
-
-        The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
-        """
-        supervisor, handle = self._supervisor, self._supervisor.book[broker].handle
-        await self._healer.confirmed()
-        self._healer.began(broker)
-        await supervisor.start_broker(broker, port, blank=True, peers={})
-        for name in names:
-            await supervisor.start_replica(name)
-        await handle.call("until_linked", names, ASK_S)
-        await supervisor.order(broker, "meet", supervisor.book.peers_of_broker())
-        for name in [broker, *names]:
-            self._healer.mind(name)
-        self._healer.serve_when_joined(broker)
-
-    async def forget(self, broker: str) -> None:
-        """End a broker and its replicas for good."""
-        book = self._supervisor.book
-        names = book.group(broker)
-        replicas = book.replicas(broker)
-        await asyncio.gather(*(self._healer.end(name, outside=True) for name in names))
-        for name in names:
-            book.pop(name, None)
-            self._healer.turns.drop(name)
-        await self._tell(book.replicas(), "part", replicas)
-
-    async def _tell(self, names: list[str], method: str, argument: Any) -> None:
-        book = self._supervisor.book
-        order = self._supervisor.order
-        calls = (order(name, method, argument, timeout_s=ASK_S) for name in names if book[name].pid)
-        await asyncio.gather(*calls, return_exceptions=True)
-
-    async def answering(self) -> list[Node]:
-        """The nodes that may carry brokers and answer."""
-        return await self._supervisor.reach.among(broker_nodes(await asyncio.to_thread(alive_nodes)))
-
-    async def _node_for(self, before: str) -> Node:
-        """The node it was on, if that answers; else the one with the fewest brokers."""
-        return for_broker(await self.answering(), before, self._places())
-
-    def emptiest(self, nodes: list[Node]) -> Node:
-        """The node for one more broker (`placing.emptiest`)."""
-        return emptiest(nodes, self._places())
-
-    def _places(self) -> list[tuple[str, str]]:
-        return [(e.node, e.host) for e in self._supervisor.book.values() if e.role == "BrokerNode"]

@@ -22,7 +22,7 @@ class SupervisorState:
     """Attributes:
     version: rises with each word to the brokers.
     number: of the Supervisor that wrote it: an older one that was cut off may have gone on writing.
-    cluster, secret, plan, began, numbers, change, ended: as the Supervisor, its Healer and its Joiner know them.
+    cluster, secret, plan, began, numbers, change, ended: as in the `ClusterRecord`.
     book: the address book, without handles.
     ids: name -> Ray's id of the actor.
     """

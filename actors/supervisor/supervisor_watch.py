@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import time
 from typing import Any, Protocol
 
@@ -42,13 +43,17 @@ class SupervisorWatch:
         state: what the next Supervisor must know (`SupervisorState`, packed).
         rank: how many brokers look before this one.
         brokers: all of them.
+        successor: the class of the next Supervisor, pickled: unpacking it imports all that a Supervisor needs.
     """
 
-    def __init__(self, placement: Placement, state: bytes, rank: int, brokers: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, placement: Placement, state: bytes, rank: int, brokers: tuple[str, ...], successor: bytes
+    ) -> None:
         self.placement = placement
         self.state = state
         self.rank = rank
         self.brokers = brokers
+        self.successor = successor
         self._broker: Broker | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -98,10 +103,9 @@ class SupervisorWatch:
         return await handle.call("supervisor_silent", timeout_s=ASK_S) if handle is not None else None
 
     async def _replace(self, name: str) -> None:
-        from .supervisor import Supervisor
-
+        successor: type = pickle.loads(self.successor)
         node = await asyncio.to_thread(_this_node)
-        handle = await asyncio.to_thread(self.placement.actor, Supervisor, name, node, self.placement, True)
+        handle = await asyncio.to_thread(self.placement.actor, successor, name, node, self.placement, True)
         await handle.call("resume", self.state)
 
 

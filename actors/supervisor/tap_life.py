@@ -1,4 +1,4 @@
-"""The tap's life: started before those who dial it, missed by nobody but those who read events.
+"""What the tap needs, and what is said of it: nobody misses it but those who read events.
 
 A directory that cannot be written is said at the start, when somebody is there to hear it. Later nothing about the tap
 keeps a cluster from working, healing or stopping; what is wrong with it is a warning.
@@ -7,14 +7,9 @@ keeps a cluster from working, healing or stopping; what is wrong with it is a wa
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import LocalError
-from ...protocol.machine import EVENTS
-from ...protocol.supervisor.layout import Node
-
-if TYPE_CHECKING:
-    from .supervisor import Supervisor
 
 ROLE = "EventTap"
 INSTALL = "pip install 'mantamq[events]'"
@@ -34,26 +29,6 @@ def check(directory: str) -> None:
             f"keeping events needs {missing()}, not installed here: {INSTALL}, or start without (`mantamq up --events "
             "off`, start_cluster(events=None))"
         )
-
-
-def launch(supervisor: Supervisor, node: Node) -> None:
-    """Begin its process, if the cluster keeps events."""
-    if supervisor.plan.events:
-        from ..members.event_tap import EventTap
-
-        supervisor.new(EventTap, EVENTS, node)
-
-
-async def start(supervisor: Supervisor) -> None:
-    """Let it listen, if there is one: it goes on where the parts end."""
-    plan = supervisor.plan
-    if EVENTS in supervisor.book:
-        from ...store.event_folders import folder_of
-        from ...store.event_parts import WriterLimits
-
-        folder = folder_of(plan.events, supervisor.began, supervisor.cluster)
-        limits = WriterLimits(keep_s=plan.events_keep_s, keep_bytes=plan.events_keep_bytes)
-        await supervisor.start_actor(EVENTS, plan.events, folder, limits)
 
 
 def is_tap(actor: dict[str, Any]) -> bool:

@@ -1,0 +1,265 @@
+"""Starts and ends the processes of a cluster: the part under `healer.py` (who comes back), `joiner.py` (who joins and
+leaves) and `cluster_start.py` (the first of all).
+
+    new -> Ray starts the process -> verify -> start: it listens and dials, as its kind does -> it is minded
+
+A process is in the address book from `new` on, and has an incarnation from its start on. Before a broker is launched in
+the place of another, the brokers confirm the supervisor: a second process of a broker that lives would put it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Protocol
+
+from ...protocol.machine import EVENTS, SEQUENCER
+from ...protocol.supervisor.layout import Node
+from ...protocol.supervisor.turns import Turns
+from ..links.handshake import Credentials
+from ..members.broker_node import BrokerNode
+from ..members.ownership import Ownership
+from ..members.queue_replica import QueueReplica
+from ..ray_control.placement import Placement
+from ..ray_control.ray_handles import Teller
+from .address_book import BookEntry, broker_of, fresh
+from .orders import Orders
+from .plan import number_of
+from .record import ClusterRecord
+
+log = logging.getLogger(__name__)
+
+ASK_S = 2.0
+VERIFY_S = 30.0
+SPARE_S = 30.0
+"""Nothing is replaced while a warm queue replica starts, so it is not waited for longer when its host falls silent."""
+BROKER = "broker"
+
+
+class Overseer(Protocol):
+    """What a launcher asks of the part that judges who lives (`supervision_shell.py`)."""
+
+    async def confirmed(self) -> None:
+        """Wait until a majority of the brokers has just said that this is the supervisor."""
+
+    def launched(self, name: str) -> None:
+        """Another process of this name waits to begin."""
+
+    def began(self, name: str) -> None:
+        """This broker is about to begin."""
+
+    def mind(self, name: str) -> None:
+        """Hear of the death of this actor."""
+
+    async def end(self, name: str, outside: bool = False) -> None:
+        """Make sure that the process is gone, if the cluster holds it for gone as well."""
+
+
+class Launcher:
+    """Attributes:
+    starting: held while processes are started in the place of others, or for a newcomer.
+    """
+
+    def __init__(
+        self, record: ClusterRecord, placement: Placement, orders: Orders, overseer: Overseer, turns: Turns
+    ) -> None:
+        self.starting = asyncio.Lock()
+        self._linking = asyncio.Lock()
+        self._record = record
+        self._placement = placement
+        self._orders = orders
+        self._overseer = overseer
+        self._turns = turns
+
+    # ---- names and numbers, which are never used twice
+
+    def number(self, kind: str) -> int:
+        """A number no actor of this kind (a broker's replicas, the sequencers) has had."""
+        record = self._record
+        taken = [int(name.rsplit("r", 1)[-1] or 1) for name in record.book.replicas(kind)]
+        used = max([record.numbers.get(kind, -1), *taken])
+        record.numbers[kind] = used + 1
+        return used + 1
+
+    def new_broker(self) -> str:
+        """A broker's name that was never used."""
+        record = self._record
+        numbers = [number_of(name) for name in (*record.plan.members, *record.book.of("BrokerNode"))]
+        used = record.numbers[BROKER] = max([record.numbers.get(BROKER, 0), *numbers]) + 1
+        return f"b{used}"
+
+    def new_sequencer(self, dead: str) -> str:
+        """The name of the sequencer that comes in the place of another."""
+        record = self._record
+        taken = [int(name[len(SEQUENCER) :] or 1) for name in [dead, *record.book.of("Sequencer")]]
+        number = record.numbers[SEQUENCER] = max([record.numbers.get(SEQUENCER, 2), *taken]) + 1
+        return f"{SEQUENCER}{number}"
+
+    # ---- a process
+
+    def new(self, cls: type, name: str, node: Node) -> None:
+        """Begin a process; `verify` waits for it."""
+        handle = self._placement.actor(cls, name, node.id, True)
+        self._record.book[name] = BookEntry(handle, cls.__name__, node.id, node.host)
+
+    def new_tap(self, node: Node) -> None:
+        """Begin the tap's process, if the cluster keeps events."""
+        if self._record.plan.events:
+            from ..members.event_tap import EventTap
+
+            self.new(EventTap, EVENTS, node)
+
+    async def verify(self, name: str, timeout_s: float) -> None:
+        record = self._record
+        entry = record.book[name]
+        place = await self._placement.verify(entry.handle, entry.node, timeout_s)
+        record.book.change(name, pid=place["pid"], loop=place["loop"])
+        if record.stage != "running":
+            up = sum(entry.pid > 0 for entry in record.book.values())
+            record.stage = f"{up} of {len(record.book)} processes are up"
+
+    def drop(self, name: str) -> None:
+        """End a process that did not start as it should, at once, and forget it."""
+        self._record.book.pop(name).handle.kill()
+
+    async def end(self, name: str, outside: bool = False) -> None:
+        """Make sure that the process is gone, if the cluster holds it for gone as well.
+
+        Args:
+            outside: it is no member by the cluster's own word: it has left, or it never began.
+
+        Raises:
+            LocalError: it is not ended, and why.
+        """
+        await self._overseer.end(name, outside)
+
+    # ---- letting one of each kind begin
+
+    async def _start(self, name: str, *args: Any, inc: int = 0) -> None:
+        """Let a process begin. `inc`: its incarnation, if it was given one."""
+        record = self._record
+        record.book.change(name, inc=inc or fresh())
+        entry = record.book[name]
+        credentials = Credentials(record.cluster, record.secret, name)
+        addresses = await self._orders.give(name, "start", credentials, record.plan.bind or entry.host, *args)
+        record.book.change(name, peers=addresses.get("peers", ""), clients=addresses.get("clients", ""))
+
+    async def start_sequencer(self, name: str, leading: bool) -> None:
+        uid = fresh()
+        await self._start(name, uid, list(self._record.plan.members), leading, inc=uid)
+
+    async def start_ownership(self, name: str) -> None:
+        record, inc = self._record, fresh()
+        await self._start(name, inc, record.plan.slice_ms, record.book.sequencers(), inc=inc)
+
+    async def start_tap(self) -> None:
+        """Let it listen, if there is one: it goes on where the parts end."""
+        record = self._record
+        plan = record.plan
+        if EVENTS in record.book:
+            from ...store.event_folders import folder_of
+            from ...store.event_parts import WriterLimits
+
+            folder = folder_of(plan.events, record.began, record.cluster)
+            limits = WriterLimits(keep_s=plan.events_keep_s, keep_bytes=plan.events_keep_bytes)
+            await self._start(EVENTS, plan.events, folder, limits)
+
+    async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
+        want_spare = Teller(self._placement, "want_spare")
+        plan, inc = self._record.plan, fresh()
+        await self._start(
+            broker, port, inc, list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
+            plan.queue_actors_max, plan.message_bytes, inc=inc,
+        )  # fmt: skip
+
+    async def start_replica(self, name: str) -> None:
+        async with self._linking:  # each dials those that listen already, so every two are linked once
+            peers, inc = self._record.book.peers_of_replica(name), fresh()
+            await self._start(name, broker_of(name), inc, peers, bool(self._record.plan.events), inc=inc)
+
+    # ---- what begins and ends together
+
+    async def add_replica(self, broker: str) -> bool:
+        """Start a queue replica for `broker`, under a name that was never used before."""
+        name = f"{broker}.r{self.number(broker)}"
+        entry = self._record.book[broker]
+        try:
+            await self._overseer.confirmed()
+            self.new(QueueReplica, name, Node(entry.node, entry.host, {}))
+            await self.verify(name, SPARE_S)
+            await self.start_replica(name)
+        except Exception:
+            log.exception("no queue replica %s for broker %s", name, broker)
+            if name in self._record.book:
+                self.drop(name)
+            return False
+        self._overseer.mind(name)
+        return True
+
+    async def launch_ownership(self, name: str, node: Node) -> None:
+        """The process of an Ownership, which begins."""
+        self.new(Ownership, name, node)
+        await self.verify(name, VERIFY_S)
+        await self.start_ownership(name)
+        self._overseer.mind(name)
+
+    async def launch_tap(self, node: Node) -> None:
+        """The tap's process, which begins."""
+        self.new_tap(node)
+        await self.verify(EVENTS, VERIFY_S)
+        await self.start_tap()
+        self._overseer.mind(EVENTS)
+
+    async def launch_broker(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
+        """The processes of a broker that is to come in blank; returns the names of its replicas.
+
+        Args:
+            replicas: how many there are to be.
+            gently: one after the other. Each takes a core while it starts, and those that serve need it as well.
+
+        Raises:
+            LocalError: one did not start. The replicas are gone then.
+        """
+        await self._overseer.confirmed()  # a second process of a broker that lives would put it out
+        names = [f"{broker}.r{self.number(broker)}" for _ in range(replicas)]
+        try:
+            for name in [broker, *names]:
+                self.new(QueueReplica if name in names else BrokerNode, name, node)
+                self._overseer.launched(name)
+                if gently:
+                    await self.verify(name, VERIFY_S)
+            if not gently:
+                await asyncio.gather(*(self.verify(name, VERIFY_S) for name in [broker, *names]))
+        except BaseException:
+            for name in names:
+                if name in self._record.book:
+                    self.drop(name)
+            raise
+        return names
+
+    async def introduce(self, broker: str, names: list[str], port: int) -> None:
+        """Let a broker and its replicas begin, blank: they dial the others.
+
+        The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
+        """
+        handle = self._record.book[broker].handle
+        await self._overseer.confirmed()
+        self._overseer.began(broker)
+        await self.start_broker(broker, port, blank=True, peers={})
+        for name in names:
+            await self.start_replica(name)
+        await handle.call("until_linked", names, ASK_S)
+        await self._orders.give(broker, "meet", self._record.book.peers_of_broker())
+        for name in [broker, *names]:
+            self._overseer.mind(name)
+
+    async def forget(self, broker: str) -> None:
+        """End a broker and its replicas for good."""
+        book = self._record.book
+        names = book.group(broker)
+        replicas = book.replicas(broker)
+        await asyncio.gather(*(self.end(name, outside=True) for name in names))
+        for name in names:
+            book.pop(name, None)
+            self._turns.drop(name)
+        await self._orders.give_all(book.replicas(), "part", replicas)

@@ -1,0 +1,50 @@
+"""What a supervisor knows of its cluster. All its parts share one record, and the next supervisor gets a copy of it
+(`supervisor_state.py`)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+
+from ...protocol.machine import broker_of
+from ...protocol.supervisor.changes import LEAVE, Change, Changes
+from .address_book import AddressBook
+from .plan import Plan
+
+
+@dataclass
+class ClusterRecord:
+    """Attributes:
+    cluster: the cluster's id.
+    secret: which all its members know, and nobody else.
+    plan: the cluster as it is wanted.
+    book: its actors.
+    changes: the change of its members that is under way, and those that are over.
+    inherited: the change that the last supervisor had begun, until `changes` has it.
+    numbers: kind of actor -> the highest number that one of this kind was given.
+    version: rises with each word to the brokers.
+    began: when the cluster was started, Unix time.
+    stage: what the supervisor is doing: "running" once the cluster is complete, "stopped" at the end.
+    """
+
+    cluster: str = field(default_factory=lambda: secrets.token_hex(6))
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    plan: Plan = field(default_factory=Plan)
+    book: AddressBook = field(default_factory=AddressBook)
+    changes: Changes = field(default_factory=Changes)
+    inherited: Change | None = None
+    numbers: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    began: float = field(default_factory=time.time)
+    stage: str = "starting"
+
+    def changing(self) -> str:
+        """The broker that joins or leaves, "" for none."""
+        change = self.changes.change or self.inherited
+        return change.broker if change is not None else ""
+
+    def leaves(self, name: str) -> bool:
+        """Whether this is an actor of a broker that leaves."""
+        change = self.changes.change
+        return change is not None and change.kind == LEAVE and change.broker == broker_of(name)

@@ -1,0 +1,240 @@
+"""A launcher alone: no Ray, no supervisor, and nobody who judges who lives; what it asks of them is written down."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mantamq.actors.links.handshake import Credentials
+from mantamq.actors.ray_control.ray_handles import ActorGone
+from mantamq.actors.supervisor.address_book import BookEntry
+from mantamq.actors.supervisor.launcher import Launcher
+from mantamq.actors.supervisor.orders import Orders
+from mantamq.actors.supervisor.plan import Plan
+from mantamq.actors.supervisor.record import ClusterRecord
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.supervisor.layout import Node
+from mantamq.protocol.supervisor.office import Commission
+from mantamq.protocol.supervisor.supervision import Supervision
+from mantamq.protocol.supervisor.turns import Turns
+
+NODE = Node("n1", "10.0.0.1", {})
+ONE = Commission(1, "one", "supervisor")
+
+
+class MadeUp:
+    """A placement, its handles, and an overseer: all that is asked of them, in order.
+
+    Attributes:
+        fails: names of actors that do not start.
+        confirms: whether the brokers confirm the supervisor.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.fails: set[str] = set()
+        self.confirms = True
+        self.record = ClusterRecord("c", b"secret", Plan(2, client_port=7000, token="t"))
+        self.turns = Turns()
+        placement: Any = self
+        self.launcher = Launcher(self.record, placement, Orders(self.record, Supervision(ONE, True)), self, self.turns)
+
+    # a placement
+
+    def actor(self, cls: type, name: str, node: str, *args: Any) -> MadeUpHandle:
+        self.asked.append(("actor", cls.__name__, name, node, *args))
+        return MadeUpHandle(self, name)
+
+    async def verify(self, handle: MadeUpHandle, node: str, timeout_s: float) -> dict[str, Any]:
+        self.asked.append(("verify", handle.name))
+        if handle.name in self.fails:
+            raise ActorGone(f"{handle.name} does not start")
+        return {"node": node, "pid": 7, "loop": "uvloop"}
+
+    # an overseer
+
+    async def confirmed(self) -> None:
+        self.asked.append(("confirmed",))
+        if not self.confirms:
+            raise LocalError("no majority")
+
+    def launched(self, name: str) -> None:
+        self.asked.append(("launched", name))
+
+    def began(self, name: str) -> None:
+        self.asked.append(("began", name))
+
+    def mind(self, name: str) -> None:
+        self.asked.append(("mind", name))
+
+    async def end(self, name: str, outside: bool = False) -> None:
+        self.asked.append(("end", name, outside))
+
+    def since(self) -> list[tuple[Any, ...]]:
+        found, self.asked = self.asked, []
+        return found
+
+    def runs(self, *names: str) -> None:
+        """These actors are there, and listen."""
+        for name in names:
+            role = "QueueReplica" if "." in name else "BrokerNode"
+            handle: Any = MadeUpHandle(self, name)
+            self.record.book[name] = BookEntry(handle, role, "n1", "10.0.0.1", 7, peers=f"at {name}")
+
+
+class MadeUpHandle:
+    def __init__(self, world: MadeUp, name: str) -> None:
+        self.world, self.name = world, name
+
+    async def call(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
+        self.world.asked.append((self.name, method, *args))
+        return (
+            {"peers": f"at {self.name}", "clients": f"10.0.0.1:{len(self.name)}"} if args[1:2] == ("start",) else None
+        )
+
+    def kill(self) -> None:
+        self.world.asked.append(("kill", self.name))
+
+
+def test_a_process_is_in_the_book_from_its_beginning_and_a_broker_of_its_node_host_and_role() -> None:
+    made = MadeUp()
+    made.launcher.new(type("BrokerNode", (), {}), "b1", NODE)
+    entry = made.record.book["b1"]
+    assert (entry.role, entry.node, entry.host, entry.pid, entry.inc) == ("BrokerNode", "n1", "10.0.0.1", 0, 0)
+    assert made.since() == [("actor", "BrokerNode", "b1", "n1", True)]
+
+
+async def test_while_a_cluster_starts_verified_processes_are_counted() -> None:
+    made = MadeUp()
+    for name in ("b1", "b2"):
+        made.launcher.new(type("BrokerNode", (), {}), name, NODE)
+    await made.launcher.verify("b1", 1.0)
+    assert made.record.stage == "1 of 2 processes are up" and made.record.book["b1"].pid == 7
+    made.record.stage = "running"
+    await made.launcher.verify("b2", 1.0)
+    assert made.record.stage == "running" and made.record.book["b2"].loop == "uvloop"
+
+
+def test_numbers_are_given_once() -> None:
+    made = MadeUp()
+    made.runs("b1", "b2", "b1.r0", "b1.r4")
+    assert [made.launcher.number("b1") for _ in range(2)] == [5, 6] and made.launcher.number("b2") == 0
+    made.record.book.pop("b1.r4")
+    assert made.launcher.number("b1") == 7
+    assert [made.launcher.new_broker() for _ in range(2)] == ["b3", "b4"]
+    assert made.launcher.new_sequencer("sequencer") == "sequencer3"
+    assert made.launcher.new_sequencer("sequencer5") == "sequencer6"
+    assert made.record.numbers == {"b1": 7, "b2": 0, "broker": 4, "sequencer": 6}
+
+
+@pytest.mark.parametrize("kind", ["sequencer", "ownership", "b2", "b2.r0"])
+async def test_each_kind_is_told_to_begin_by_this_supervisors_number_with_what_its_kind_is_given(kind: str) -> None:
+    made = MadeUp()
+    made.runs("b1", "b1.r0", kind)
+    launcher = made.launcher
+    start = {
+        "sequencer": lambda: launcher.start_sequencer(kind, True),
+        "ownership": lambda: launcher.start_ownership(kind),
+        "b2": lambda: launcher.start_broker(kind, 7001, True, {"sequencer": "there"}),
+        "b2.r0": lambda: launcher.start_replica(kind),
+    }
+    await start[kind]()
+    ((name, obey, giver, method, credentials, bind, *args),) = made.since()
+    entry = made.record.book[kind]
+    assert (name, obey, giver, method) == (kind, "obey", tuple(ONE), "start")
+    assert credentials == Credentials("c", b"secret", kind) and bind == "10.0.0.1"
+    assert entry.inc and entry.peers == f"at {kind}" and entry.clients.startswith("10.0.0.1:")
+    if kind == "b2":
+        assert args.pop(6)._method == "want_spare"
+    sequencer = {"sequencer": "at sequencer"} if kind == "sequencer" else {}
+    assert (
+        args
+        == {
+            "sequencer": [entry.inc, ["b1", "b2"], True],
+            "ownership": [entry.inc, 20, sequencer],
+            "b2": [
+                7001,
+                entry.inc,
+                ["b1", "b2"],
+                "t",
+                {"sequencer": "there"},
+                True,
+                False,
+                2,
+                made.record.plan.message_bytes,
+            ],
+            "b2.r0": ["b2", entry.inc, {"b1.r0": "at b1.r0"}, False],
+        }[kind]
+    )
+
+
+async def test_a_broker_is_launched_only_while_the_brokers_confirm_us_and_introduced_before_its_replicas() -> None:
+    made = MadeUp()
+    made.runs("b1", "b1.r0")
+    made.confirms = False
+    with pytest.raises(LocalError, match="no majority"):
+        await made.launcher.launch_broker("b2", NODE, 2)
+    assert made.since() == [("confirmed",)] and "b2" not in made.record.book
+    made.confirms = True
+    names = await made.launcher.launch_broker("b2", NODE, 2, gently=True)
+    assert names == ["b2.r0", "b2.r1"]
+    asked = made.since()
+    assert [one[:3] for one in asked[:4]] == [
+        ("confirmed",), ("actor", "BrokerNode", "b2"), ("launched", "b2"), ("verify", "b2"),
+    ]  # fmt: skip
+    assert [one[2] for one in asked if one[0] == "actor"] == ["b2", *names]
+    await made.launcher.introduce("b2", names, 7001)
+    said = [(one[0], one[3]) if one[1:2] == ("obey",) else one for one in made.since()]
+    assert said == [
+        ("confirmed",), ("began", "b2"), ("b2", "start"), ("b2.r0", "start"), ("b2.r1", "start"),
+        ("b2", "until_linked", names, 2.0), ("b2", "meet"), ("mind", "b2"), ("mind", "b2.r0"), ("mind", "b2.r1"),
+    ]  # fmt: skip
+
+
+async def test_where_one_process_of_a_broker_does_not_start_its_replicas_are_ended() -> None:
+    made = MadeUp()
+    made.fails.add("b2.r1")
+    with pytest.raises(ActorGone):
+        await made.launcher.launch_broker("b2", NODE, 2)
+    assert [one for one in made.since() if one[0] == "kill"] == [("kill", "b2.r0"), ("kill", "b2.r1")]
+    assert list(made.record.book) == ["b2"], "its entry says where it was to be"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_further_replica_is_minded_when_it_has_begun_and_forgotten_when_it_does_not_start(fails: bool) -> None:
+    made = MadeUp()
+    made.runs("b1", "b1.r0")
+    made.fails.update(["b1.r1"] if fails else [])
+    assert await made.launcher.add_replica("b1") is not fails
+    assert made.since()[-1] == (("kill", "b1.r1") if fails else ("mind", "b1.r1"))
+    assert ("b1.r1" in made.record.book) is not fails
+
+
+async def test_who_is_forgotten_is_ended_with_its_replicas_not_replaced_and_the_others_dial_it_no_more() -> None:
+    made = MadeUp()
+    made.runs("b1", "b1.r0", "b2", "b2.r0", "b2.r1")
+    made.turns.add("b2.r1")
+    await made.launcher.forget("b2")
+    asked = made.since()
+    assert asked[:3] == [("end", "b2", True), ("end", "b2.r0", True), ("end", "b2.r1", True)]
+    assert asked[3:] == [("b1.r0", "obey", tuple(ONE), "part", ["b2.r0", "b2.r1"])]
+    assert list(made.record.book) == ["b1", "b1.r0"] and not made.turns
+
+
+async def test_replicas_begin_one_after_the_other_so_that_every_two_are_linked_once() -> None:
+    made = MadeUp()
+    made.runs("b1", "b2")
+    for name in ("b1.r0", "b2.r0"):
+        made.launcher.new(type("QueueReplica", (), {}), name, NODE)
+    made.since()
+    await asyncio.gather(made.launcher.start_replica("b1.r0"), made.launcher.start_replica("b2.r0"))
+    first, second = (one[8] for one in made.since())
+    assert first == {"b1": "at b1"} and second == {"b2": "at b2", "b1.r0": "at b1.r0"}
+
+
+async def test_a_cluster_without_events_has_no_tap() -> None:
+    made = MadeUp()
+    made.launcher.new_tap(NODE)
+    await made.launcher.start_tap()
+    assert made.since() == []

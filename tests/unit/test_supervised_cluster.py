@@ -1,0 +1,150 @@
+"""All parts of a supervisor over real members in one process: a cluster starts, heals, changes, and is taken over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from mantamq.actors.ray_control.ray_handles import ActorDied
+from mantamq.actors.supervisor.plan import Plan
+from mantamq.actors.supervisor.supervisor import Supervisor
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.machine import broker_of
+
+from tests.unit.ray_in_memory import RayInMemory, nodes_in_memory
+
+LIMIT_S = 25.0
+
+
+class Story:
+    """A cluster of three brokers with two replicas each, its supervisor, and its Ray."""
+
+    def __init__(self) -> None:
+        self.ray = RayInMemory()
+
+    async def begin(self) -> None:
+        await self.supervisor("start_cluster", Plan(3, bind="127.0.0.1", spares=2, rebalance=False))
+        await self.whole()
+
+    async def supervisor(self, method: str, *args: Any) -> Any:
+        handle = self.ray.supervisor() or self.ray.actor(Supervisor, "supervisor", "n1", self.ray, True)
+        return await handle.call(method, *args)
+
+    async def until(self, true: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+        status: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while True:
+                    try:
+                        status = await self.supervisor("status")
+                        if true(status):
+                            return status
+                    except LocalError:
+                        pass
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(f"not {what} within {LIMIT_S} s: {status.get('unhealthy')}") from None
+
+    async def whole(self, *names: str) -> None:
+        """Healthy, with actors of these names."""
+        await self.until(
+            lambda s: s["healthy"] and set(names) <= {actor["name"] for actor in s["actors"]}, f"whole with {names}"
+        )
+
+    async def changed(self, method: str, which: str) -> str:
+        await self.supervisor(method, "request " + method, which)
+        async with asyncio.timeout(LIMIT_S):
+            while not (now := await self.supervisor("progress", "request " + method))["ended"]:
+                await asyncio.sleep(0.1)
+        assert not now["error"]
+        return now["broker"]
+
+
+@pytest.fixture
+async def story() -> AsyncIterator[Story]:
+    with nodes_in_memory():
+        one = Story()
+        await one.begin()
+        yield one
+        await one.ray.gone()
+
+
+async def test_who_dies_is_replaced(story: Story) -> None:
+    ray = story.ray
+    names = set(ray.named)
+    assert names == {
+        "supervisor", "sequencer", "sequencer2", "ownership", "ownership2", *("b1", "b2", "b3"),
+        *("b1.r0", "b1.r1", "b2.r0", "b2.r1", "b3.r0", "b3.r1"),
+    }  # fmt: skip
+    before = {ray.named[name].id: name for name in names}
+    ray.named["b1.r0"].kill()
+    await story.whole("b1.r2")
+    ray.named["ownership2"].kill()
+    ray.named["sequencer2"].kill()
+    await story.whole("ownership2", "sequencer3")
+    ray.named["b2"].kill()
+    await story.whole("b2")
+    assert {before.get(handle.id, "") for handle in ray.named.values()} == {
+        "", "supervisor", "sequencer", "ownership", "b1", "b3", "b1.r1", "b3.r0", "b3.r1",
+    }  # fmt: skip
+    new = sorted(broker_of(name) for name, handle in ray.named.items() if handle.id not in before)
+    assert new == ["b1", "b2", "b2", "b2", "ownership2", "sequencer3"]
+
+
+async def test_the_standby_leads_when_the_first_sequencer_dies(story: Story) -> None:
+    story.ray.named["sequencer"].kill()
+    await story.whole("sequencer2", "sequencer3")
+    assert "sequencer" not in story.ray.named
+
+
+async def test_a_broker_joins_and_leaves_and_names_are_not_used_twice(story: Story) -> None:
+    ray = story.ray
+    assert await story.changed("add_broker", "n3") == "b4"
+    await story.whole("b4", "b4.r0", "b4.r1")
+    assert ray.named["b4"].node == "n3"
+    assert await story.changed("remove_broker", "b4") == "b4"
+    await story.whole()
+    assert not [name for name in ray.named if name.startswith("b4")]
+    with pytest.raises(LocalError, match="there is no broker 'b9'"):
+        await story.supervisor("remove_broker", "another request", "b9")
+    assert await story.supervisor("want_spare", "b1") is False
+
+
+async def test_a_newcomer_that_does_not_start_is_undone(story: Story) -> None:
+    story.ray.fails.add("b4.r0")
+    await story.supervisor("add_broker", "r", "")
+    async with asyncio.timeout(LIMIT_S):
+        while not (now := await story.supervisor("progress", "r"))["ended"]:
+            await asyncio.sleep(0.1)
+    assert now["error"].endswith("the cluster is as it was: b4.r0 does not start")
+    await story.whole()
+    assert not [name for name in story.ray.named if name.startswith("b4")]
+
+
+async def test_a_broker_starts_the_next_supervisor_which_knows_what_the_last_one_knew(story: Story) -> None:
+    ray = story.ray
+    first, cluster = ray.named["supervisor"], (await story.supervisor("book_now"))["cluster"]
+    ray.named["b3.r0"].kill()
+    await story.whole("b3.r2")
+    kept = {name: handle.id for name, handle in ray.named.items()}
+    first.kill()
+    async with asyncio.timeout(LIMIT_S):
+        while "supervisor" not in ray.named:
+            await asyncio.sleep(0.05)
+    await story.until(lambda status: status["healthy"] and status["supervisor"]["number"] == 2, "taken over")
+    assert (await story.supervisor("book_now"))["cluster"] == cluster
+    assert {name: handle.id for name, handle in ray.named.items() if name != "supervisor"} == {
+        name: id for name, id in kept.items() if name != "supervisor"
+    }
+    ray.named["b3.r1"].kill()
+    await story.whole("b3.r3")
+
+
+async def test_at_the_end_nothing_is_left(story: Story) -> None:
+    pids = await story.supervisor("stop")
+    assert set(pids) == {handle.name for handle in story.ray.all} - {"supervisor"}
+    assert list(story.ray.named) == ["supervisor"]
+    with pytest.raises(ActorDied):
+        await story.ray.all[1].call("status")
