@@ -75,7 +75,8 @@ class Scenario:
         self._last: tuple[list[str], list[str], str] = [], [], ""  # sources, targets, text of the last frame's line
         Deliveries(self.world, self.watch)
         self.world.arrivals.append(self._arrived)
-        self.world.deaths.append(self._died)
+        self.world.deaths.append(lambda name, machine: self._say(f"{name} ends"))
+        self.world.closings.append(lambda broker, client, why: self._say(f"{broker} closes {client}: {why}"))
         self.watch.on_commit.append(self._committed)
         self.watch.on_wiring.append(lambda event: self._told(events.CLUSTER, event))
         self._commands: dict[str, Callable[..., None]] = {
@@ -217,9 +218,6 @@ class Scenario:
         text = of_messages(event) or (of_cluster(event) if self._is_shown(type(event), stream) else "")
         if text:
             self._say(f"{stream}: {text}{'' if effective else ' (void)'}")
-
-    def _died(self, name: str, machine: Any) -> None:
-        self._say(f"{name} ends")
 
 
 def _items(word: str) -> list[tuple[int, int]]:

@@ -4,10 +4,10 @@ sequencers take over, members come and go, all by name and at the moment the sto
 from __future__ import annotations
 
 import random
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any, TypeVar
 
-from mantamq.protocol.machine import broker_of, is_ownership, is_sequencer
+from mantamq.protocol.machine import Close, broker_of, is_ownership, is_sequencer
 
 from tests.simulation.world import World
 
@@ -32,10 +32,20 @@ class Steady(random.Random):
 
 
 class Stage(World):
-    """Three brokers with two replicas each, one sequencer and one Ownership; every frame takes 100 us."""
+    """Three brokers with two replicas each, one sequencer and one Ownership; every frame takes 100 us.
+
+    Attributes:
+        closings: called with (broker, client, reason) when a broker closes a connection.
+    """
 
     def __init__(self) -> None:
+        self.closings: list[Callable[[str, str, str], None]] = []
         super().__init__(Steady(1), codec=True, fixed=True, replicas=2, slice_ms=20)
+
+    def _close(self, broker: str, effect: Close) -> None:
+        for told in self.closings:
+            told(broker, effect.peer, effect.text)
+        super()._close(broker, effect)
 
     def start(self, name: str) -> None:
         """A standby or a replica comes, or a broker comes back blank, as its next incarnation."""
