@@ -167,7 +167,7 @@ class TapMachine:
     def _told(self, peer: str, frame: Facts) -> None:
         stream = self.streams.get(frame.stream)
         if stream is None or peer != stream.teller:
-            return  # another one has been asked since
+            return  # another teller has been asked since
         index = frame.first
         if index > stream.have + 1:
             self._gap(peer, frame, stream, index - 1)

@@ -237,7 +237,7 @@ class Supervision:
     resigned: str = ""
     _incs: dict[str, int] = field(default_factory=dict)
     _brokers: list[str] = field(default_factory=list)
-    _others: list[str] = field(default_factory=list)  # all but the one that joins or leaves
+    _others: list[str] = field(default_factory=list)  # all brokers but the one that joins or leaves
     _answers: dict[str, Confirmed] = field(default_factory=dict)
     _led: Led | None = None
     _silent_ms: dict[str, int] = field(default_factory=dict)
