@@ -10,6 +10,7 @@ from mantamq.protocol.wire import log_frames as log
 from mantamq.protocol.wire import queue_frames as queues
 from mantamq.protocol.wire.client_frames import Delivery, Detached, Disposed, Failed, MembersChanged, Opened, Reply
 from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.majority_frames import Waiting, Waits
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 KINDS = {"accept": ACCEPT, "release": RELEASE, "reject": REJECT}
@@ -93,6 +94,8 @@ def of_cluster(event: events.AnyEvent) -> str:
             return f"Member {event.broker} {'joins' if event.present else 'leaves'}"
         case events.FlowControl():
             return f"FlowControl on, {event.reason}" if event.on else f"FlowControl off for {event.member}"
+        case events.Lost():
+            return f"Lost {event.queue}{', as asked' if event.asked else ''}"
         case events.DeclareQueue():
             return f"DeclareQueue {event.name}"
         case _:
@@ -149,6 +152,8 @@ def between_members(frame: Any) -> str:
             return f"{about}: chunk {frame.chunk}{messages}{', the last' if frame.last else ''}"
         case log.UpdateTaken():
             return f"{about}: chunk {frame.chunk}"
+        case Waits():
+            return f"{about}: {'; '.join(_waiting(one) for one in frame.streams) or 'nothing waits'}"
         case log.Evicted():
             return f"Evicted: {frame.reason}"
         case log.Orphaned() | log.Leave() | log.Left():
@@ -163,6 +168,11 @@ def between_members(frame: Any) -> str:
             return f"{about}: {delivered(frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)}"
         case _:
             return about
+
+
+def _waiting(one: Waiting) -> str:
+    voters = {"here": one.here, "blank": one.blank, "missing": list(one.missing)}
+    return ", ".join([f"{one.stream} {one.fate}", *(f"{kind} {' '.join(v)}" for kind, v in voters.items() if v)])
 
 
 def _event(data: bytes) -> str:
