@@ -22,13 +22,13 @@ from ...protocol.supervisor.changes import (
     JOIN,
     LEAVE,
     Begin,
+    BrokerDrained,
     Change,
-    Dismiss,
+    DismissBroker,
     Dismissed,
-    Drain,
-    Drained,
+    DrainBroker,
     Fell,
-    Forget,
+    ForgetBroker,
     Forgotten,
     Hide,
     Introduce,
@@ -36,7 +36,7 @@ from ...protocol.supervisor.changes import (
     Refuse,
     Resumed,
     Return,
-    Start,
+    StartBroker,
     Started,
     Tell,
     Told,
@@ -198,22 +198,22 @@ class Joiner:
         if kind is Refuse:
             raise LocalError(deed.why)
         broker = deed.broker
-        if kind is Start:
+        if kind is StartBroker:
             return await self._start(broker, deed.node)
         if kind is Introduce:
             await self._introduce(broker)
         elif kind is Hide:
             self._record.book.change(broker, serving=False)
             await self._announcer.tell()
-        elif kind is Drain:
+        elif kind is DrainBroker:
             return await self._drain(broker)
-        elif kind is Dismiss:
+        elif kind is DismissBroker:
             return Dismissed(await self._certainly_left(broker))
-        elif kind is Forget or kind is Undo:
+        elif kind is ForgetBroker or kind is Undo:
             async with self._launcher.starting:
                 await self._launcher.forget(broker)
                 self._record.plan = self._record.plan.left_by(broker)
-            return Forgotten() if kind is Forget else Undone()
+            return Forgotten() if kind is ForgetBroker else Undone()
         return None
 
     async def _looked(self, broker: str) -> Looked:
@@ -248,13 +248,13 @@ class Joiner:
                 log.exception("broker %s does not start as it should: once more", broker)
                 self._dead(broker)
 
-    async def _drain(self, broker: str) -> Drained | None:
+    async def _drain(self, broker: str) -> BrokerDrained | None:
         pid = self._record.book[broker].pid
         try:
             await self._orders.give(broker, "drain", timeout_s=ASK_S)
         except ActorGone:
             return None
-        return Drained(pid)
+        return BrokerDrained(pid)
 
     async def _certainly_left(self, broker: str) -> bool:
         """Have the others ask that it be taken out if it is dead, and whether it is out."""

@@ -28,12 +28,12 @@ from ...protocol.supervisor.supervision import (
     Elected,
     End,
     Ended,
-    Gone,
+    EndRefused,
     Kill,
     Known,
     Launched,
     Led,
-    Refused,
+    ProcessGone,
     Replace,
     Resign,
     Silent,
@@ -145,7 +145,7 @@ class SupervisionShell:
             self._tasks.spawn(self._tell_end(deed.name, deed.outside))
         elif kind is Kill:
             self._kill(deed.name)
-        elif kind is Gone:
+        elif kind is ProcessGone:
             self._finish(deed.name, None)
         elif kind is Spared:
             log.warning("%s is left alone: %s", deed.name, deed.why)
@@ -339,7 +339,7 @@ class SupervisionShell:
         except LocalError as error:
             log.warning("%s does not end by itself: %s", name, error)
         else:
-            self._give(Refused(name, why) if why else Ended(name))
+            self._give(EndRefused(name, why) if why else Ended(name))
 
     def _kill(self, name: str) -> None:
         entry = self._record.book.get(name)

@@ -1,8 +1,8 @@
 """The supervisor's decisions about members: the next step of a broker that joins or leaves, the end of a change or its
 undoing, and a change that another supervisor takes up.
 
-    join:    Tell -> Start -> Tell -> Introduce -> look until it has everything -> Over
-    leave:   Tell -> look: Hide from clients, Drain -> the others take its votes -> Dismiss -> Forget -> Over
+    join:    Tell -> StartBroker -> Tell -> Introduce -> look until it has everything -> Over
+    leave:   Tell -> look: Hide, DrainBroker -> the others take its votes -> DismissBroker -> ForgetBroker -> Over
 
 One change at a time, but a newcomer may be removed again before it has everything. Nothing is done before a majority of
 the brokers knows the change, and no newcomer begins before a majority knows its processes: the next supervisor asks a
@@ -88,7 +88,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Started:
-    """The answer to Start. `why`: the reason it failed; "": the newcomer's processes wait to begin."""
+    """The answer to StartBroker. `why`: the reason it failed; "": the newcomer's processes wait to begin."""
 
     why: str = ""
 
@@ -120,7 +120,7 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Drained:
+class BrokerDrained:
     """The process of this incarnation has been told to leave."""
 
     inc: int
@@ -128,14 +128,14 @@ class Drained:
 
 @dataclass(frozen=True)
 class Dismissed:
-    """The answer to Dismiss. `out`: one of the others says that the broker is out."""
+    """The answer to DismissBroker. `out`: one of the others says that the broker is out."""
 
     out: bool
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The answer to Forget: nothing of the broker is left."""
+    """The answer to ForgetBroker: nothing of the broker is left."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Tell:
 
 
 @dataclass(frozen=True)
-class Start:
+class StartBroker:
     """Start processes for the newcomer, that wait to begin."""
 
     broker: str
@@ -189,21 +189,21 @@ class Hide:
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainBroker:
     """Tell the broker to leave."""
 
     broker: str
 
 
 @dataclass(frozen=True)
-class Dismiss:
+class DismissBroker:
     """Ask the others to take the broker out if it is dead, and whether it is out."""
 
     broker: str
 
 
 @dataclass(frozen=True)
-class Forget:
+class ForgetBroker:
     """End the processes of the broker for good."""
 
     broker: str
@@ -216,7 +216,7 @@ class Return:
     broker: str
 
 
-Deed = Refuse | Tell | Start | Undo | Introduce | Hide | Drain | Dismiss | Forget | Return
+Deed = Refuse | Tell | StartBroker | Undo | Introduce | Hide | DrainBroker | DismissBroker | ForgetBroker | Return
 
 
 class Changes:
@@ -262,10 +262,10 @@ class Changes:
             return self._over(change, why)
         elif kind is Looked:
             return self._looked(change, input)
-        elif kind is Drained:
+        elif kind is BrokerDrained:
             self._drained = input.inc
         elif kind is Dismissed and input.out:
-            return [Forget(change.broker)]
+            return [ForgetBroker(change.broker)]
         elif kind is Forgotten:
             return self._over(change, "")
         elif kind is Fell and change.kind == LEAVE:
@@ -334,7 +334,7 @@ class Changes:
             return [Undo(change.broker)]
         if not now.known:
             self.stage = Stage("its processes start")
-            return [Start(change.broker, change.node)]
+            return [StartBroker(change.broker, change.node)]
         done, self.stage = joined(now.leading, now.newcomer if now.begun else None, change.broker)
         return self._over(change, "") if done and now.serving else []
 
@@ -345,9 +345,9 @@ class Changes:
         if now.serving:
             deeds.append(Hide(broker))  # so that its clients know where else to go before they must
         if now.begun and not (self.lost or out) and now.inc not in (0, self._drained):
-            deeds.append(Drain(broker))
+            deeds.append(DrainBroker(broker))
         # `out` may be the word of a sequencer that was paused before the broker joined: the leader is asked in order.
-        return [*deeds, Dismiss(broker)] if out or self.lost else deeds
+        return [*deeds, DismissBroker(broker)] if out or self.lost else deeds
 
     def _fell(self, change: Change, input: Fell) -> list[Deed]:
         if left(input.leading, change.broker)[0]:

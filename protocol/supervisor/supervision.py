@@ -5,9 +5,9 @@ confirmed, a moment ago, that it is in office, and ends only processes that are 
 as its own: a broker that the leading sequencer has put out, a process to which most brokers have no link, or one that
 Ray says has died. A process that does not answer is unknown, not dead.
 
-    Died, Silent, Led, Confirmed -> Replace -> (the shell) End -> evidence is fresh -> TellEnd -> it ends -> Gone
-                                                                                            -> no answer -> Kill, Gone
-                                                                                            -> "I lead" -> Spared
+    Died, Silent, Led, Confirmed -> Replace -> (the shell) End -> evidence is fresh -> TellEnd
+    TellEnd -> it ends -> ProcessGone
+            -> no answer -> Kill, ProcessGone;  "I lead" -> Spared
 
 First the process itself is asked to end: that order carries the supervisor's number, so it has no effect when it comes
 late. A kill has no such fence; it goes out only behind evidence that is fresh, so the one that may be under way when a
@@ -146,7 +146,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Refused:
+class EndRefused:
     """The process says why it does not end: it is needed."""
 
     name: str
@@ -200,7 +200,7 @@ class Kill:
 
 
 @dataclass(frozen=True)
-class Gone:
+class ProcessGone:
     name: str
 
 
@@ -212,7 +212,7 @@ class Spared:
     why: str
 
 
-Deed = Ask | Stand | Elected | Resign | Replace | TellEnd | Kill | Gone | Spared
+Deed = Ask | Stand | Elected | Resign | Replace | TellEnd | Kill | ProcessGone | Spared
 
 
 @dataclass
@@ -281,7 +281,7 @@ class Supervision:
             self._ending.setdefault(input.name, _Ending(input.outside, self.now_ms))
         elif kind is Ended:
             self._ended(input.name)
-        elif kind is Refused and self._ending.pop(input.name, None) is not None:
+        elif kind is EndRefused and self._ending.pop(input.name, None) is not None:
             self._spare(input.name, input.why)
         self._judge()
         deeds, self._deeds = self._deeds, []
@@ -369,7 +369,7 @@ class Supervision:
 
     def _ended(self, name: str) -> None:
         if self._ending.pop(name, None) is not None:
-            self._deeds.append(Gone(name))
+            self._deeds.append(ProcessGone(name))
 
     def _spare(self, name: str, why: str) -> None:
         self._condemned.discard(name)
@@ -416,13 +416,13 @@ class Supervision:
             self._ask()
         elif name in self._died:
             del self._ending[name]
-            self._deeds += [Kill(name), Gone(name)]
+            self._deeds += [Kill(name), ProcessGone(name)]
         elif not ending.told_ms:
             ending.told_ms = self.now_ms
             self._deeds.append(TellEnd(name, ending.outside))
         elif self.now_ms - ending.told_ms >= TOLD_MS:
             del self._ending[name]
-            self._deeds += [Kill(name), Gone(name)]
+            self._deeds += [Kill(name), ProcessGone(name)]
 
     def _give_up(self) -> None:
         for name, ending in list(self._ending.items()):

@@ -15,7 +15,7 @@ from mantamq.protocol.supervisor.changes import (
     JOIN,
     LEAVE,
     Changes,
-    Forget,
+    ForgetBroker,
     Introduce,
     Looked,
     Resumed,
@@ -155,7 +155,7 @@ def supervisors_word_is_enough_to_leave(patch: Patch) -> None:
     def hasty(step: Any, self: Any, input: Any) -> list[Any]:
         change = self.change
         if type(input) is Looked and change is not None and change.kind == LEAVE:
-            return [Forget(change.broker)]
+            return [ForgetBroker(change.broker)]
         return step(self, input)
 
     _around(patch, hasty)

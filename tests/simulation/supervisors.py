@@ -20,12 +20,14 @@ from mantamq.protocol.supervisor.changes import (
     JOIN,
     LEAVE,
     Begin,
+    BrokerDrained,
     Change,
     Changes,
+    DismissBroker,
     Dismissed,
-    Drained,
+    DrainBroker,
     Fell,
-    Forget,
+    ForgetBroker,
     Forgotten,
     Hide,
     Introduce,
@@ -33,15 +35,13 @@ from mantamq.protocol.supervisor.changes import (
     Refuse,
     Resumed,
     Return,
-    Start,
+    StartBroker,
     Started,
     Tell,
     Told,
     Undo,
     Undone,
 )
-from mantamq.protocol.supervisor.changes import Dismiss as DismissOne
-from mantamq.protocol.supervisor.changes import Drain as DrainOne
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission, Office
 from mantamq.protocol.supervisor.supervision import (
@@ -53,12 +53,12 @@ from mantamq.protocol.supervisor.supervision import (
     Elected,
     End,
     Ended,
-    Gone,
+    EndRefused,
     Kill,
     Known,
     Launched,
     Led,
-    Refused,
+    ProcessGone,
     Replace,
     Resign,
     Silent,
@@ -261,11 +261,13 @@ class Supervisor:
         elif kind is Kill and deed.name in self.book:
             entry, outside = self.book[deed.name], deed.name in self._unready
             world.call(self.host, entry.host, lambda: world.kill(entry.machine, "killed", outside))
-        elif kind is Gone or kind is Spared:
+        elif kind is ProcessGone or kind is Spared:
             if kind is Spared:
                 self.turns.drop(deed.name)
             if (then := self._endings.pop(deed.name, None)) is not None:
-                world.after(world.rng.choice([20_000, 400_000, 1_500_000]), lambda: self.alive and then(kind is Gone))
+                world.after(
+                    world.rng.choice([20_000, 400_000, 1_500_000]), lambda: self.alive and then(kind is ProcessGone)
+                )
 
     def _end(self, name: str, outside: bool, then: Callable[[bool], None]) -> None:
         self._endings[name] = then
@@ -501,7 +503,7 @@ class Supervisor:
             self._tell(lambda enough: done(Told(enough)))
         elif kind is Refuse:
             done()
-        elif kind is Start:
+        elif kind is StartBroker:
             self._launch(deed.broker, deed.node, done)
         elif kind is Introduce:
             self.world.began[deed.broker] = self.world.now_us
@@ -509,13 +511,15 @@ class Supervisor:
         elif kind is Hide:
             self.book[deed.broker] = replace(self.book[deed.broker], serving=False)
             self._tell(lambda enough: done())
-        elif kind is DrainOne:
+        elif kind is DrainBroker:
             inc = self.book[deed.broker].inc
             drain: Callable[[str, Any], Any] = lambda name, machine: self.world.give(name, Drain()) or True  # noqa: E731
-            self._gather([deed.broker], ASK_US, drain, lambda told: done(Drained(inc) if told else None), order=True)
-        elif kind is DismissOne:
+            self._gather(
+                [deed.broker], ASK_US, drain, lambda told: done(BrokerDrained(inc) if told else None), order=True
+            )
+        elif kind is DismissBroker:
             self._dismiss(deed.broker, done)
-        elif kind is Forget or kind is Undo:
+        elif kind is ForgetBroker or kind is Undo:
             self._forget(deed.broker, kind is Undo, done)
 
     def _launch(self, broker: str, node: str, done: Callable[..., None]) -> None:
@@ -720,7 +724,7 @@ class Supervisor:
             why = machine.mandate.needed(now_ms) if is_sequencer(name) else "" if outside else (
                 machine.lifecycle.needed(now_ms) if is_broker(name) else "")  # fmt: skip
             if why:
-                return [Refused(name, why)]
+                return [EndRefused(name, why)]
             if not outside:
                 world.check_needed(name, machine, "ended")
             world.after(50_000, lambda: world.kill(machine, "ended", agreed=True))

@@ -10,14 +10,14 @@ from mantamq.protocol.supervisor.changes import (
     JOIN,
     LEAVE,
     Begin,
+    BrokerDrained,
     Change,
     Changes,
-    Dismiss,
+    DismissBroker,
     Dismissed,
-    Drain,
-    Drained,
+    DrainBroker,
     Fell,
-    Forget,
+    ForgetBroker,
     Forgotten,
     Hide,
     Introduce,
@@ -25,7 +25,7 @@ from mantamq.protocol.supervisor.changes import (
     Refuse,
     Resumed,
     Return,
-    Start,
+    StartBroker,
     Started,
     Tell,
     Told,
@@ -62,7 +62,7 @@ def test_a_newcomer_begins_when_a_majority_knows_its_processes() -> None:
     machine.step(Told(False))
     assert machine.step(looked(known=False)) == [Tell()] and "majority" in machine.under_way()
     machine.step(Told(True))
-    assert machine.step(looked(known=False)) == [Start("b4", "n4")]
+    assert machine.step(looked(known=False)) == [StartBroker("b4", "n4")]
     assert machine.step(Started()) == [Tell()]
     assert machine.step(Told(False)) == []
     assert machine.step(looked()) == [Tell()], "it does not begin yet"
@@ -95,13 +95,15 @@ def test_one_change_at_a_time_but_a_newcomer_that_has_begun_may_go_again() -> No
 
 def test_who_leaves_is_forgotten_when_the_others_say_in_order_that_it_is_out() -> None:
     machine = begun(LEAVES)
-    assert machine.step(looked("b1 b2 b3 b4", serving=True)) == [Hide("b4"), Drain("b4")]
-    machine.step(Drained(4))
+    assert machine.step(looked("b1 b2 b3 b4", serving=True)) == [Hide("b4"), DrainBroker("b4")]
+    machine.step(BrokerDrained(4))
     assert machine.step(looked("b1 b2 b3 b4")) == []
-    assert machine.step(looked("b1 b2 b3 b4", inc=5)) == [Drain("b4")], "another process of it, which does not know"
-    assert machine.step(looked("b1 b2 b3")) == [Dismiss("b4")]
+    assert machine.step(looked("b1 b2 b3 b4", inc=5)) == [DrainBroker("b4")], (
+        "another process of it, which does not know"
+    )
+    assert machine.step(looked("b1 b2 b3")) == [DismissBroker("b4")]
     assert machine.step(Dismissed(False)) == []
-    assert machine.step(Dismissed(True)) == [Forget("b4")]
+    assert machine.step(Dismissed(True)) == [ForgetBroker("b4")]
     assert machine.step(Forgotten()) == [Tell()] and machine.ended["r2"] == ("b4", "")
 
 
@@ -109,7 +111,7 @@ def test_who_leaves_is_forgotten_when_the_others_say_in_order_that_it_is_out() -
 def test_who_dies_while_it_leaves_comes_back_only_if_it_is_needed(spared: bool) -> None:
     machine = begun(LEAVES)
     assert machine.step(Fell(leading("b1", "b4"), spared)) == ([] if spared else [Return("b4")])
-    assert machine.step(looked("b1 b4")) == ([Dismiss("b4")] if spared else [Drain("b4")])
+    assert machine.step(looked("b1 b4")) == ([DismissBroker("b4")] if spared else [DrainBroker("b4")])
     assert machine.step(Fell(leading("b1"), False)) == []
 
 
@@ -119,7 +121,7 @@ def test_the_next_supervisor_goes_on_wherever_it_stood() -> None:
     assert machine.known("r0") and machine.known("r1") and "a new supervisor goes on with it" in machine.under_way()
     assert machine.step(looked()) == [Tell()], "a majority is to know that this one goes on"
     machine.step(Told(True))
-    assert machine.step(looked(known=False)) == [Start("b4", "n4")]
+    assert machine.step(looked(known=False)) == [StartBroker("b4", "n4")]
     assert machine.step(looked("b1 b2 b3 b4", serving=True)) == [Tell()]
 
 

@@ -16,12 +16,12 @@ from mantamq.protocol.supervisor.supervision import (
     Died,
     Elected,
     End,
-    Gone,
+    EndRefused,
     Kill,
     Known,
     Launched,
     Led,
-    Refused,
+    ProcessGone,
     Replace,
     Resign,
     Silent,
@@ -169,7 +169,7 @@ def test_first_it_is_asked_to_end_then_killed_and_never_without_fresh_evidence()
     assert one.give(End("sequencer2")) == [TellEnd("sequencer2", False)]
     one.now_ms += 1100  # the evidence is old by now
     assert [type(deed).__name__ for deed in one.give(Tick(one.now_ms))] == ["Ask"]
-    assert one.answers("b1", "b2", linked=without) == [Kill("sequencer2"), Gone("sequencer2")]
+    assert one.answers("b1", "b2", linked=without) == [Kill("sequencer2"), ProcessGone("sequencer2")]
 
 
 def test_who_says_that_it_is_needed_is_left_alone() -> None:
@@ -178,7 +178,7 @@ def test_who_says_that_it_is_needed_is_left_alone() -> None:
     one.give(Died("sequencer2", True))
     one.machine._died.clear()  # pyright: ignore[reportPrivateUsage]
     one.give(End("sequencer2", outside=True))
-    assert one.give(Refused("sequencer2", "it leads")) == [Spared("sequencer2", "it leads")]
+    assert one.give(EndRefused("sequencer2", "it leads")) == [Spared("sequencer2", "it leads")]
 
 
 def test_a_candidate_takes_a_higher_number_and_a_majority_makes_it_the_supervisor() -> None:

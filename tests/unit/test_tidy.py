@@ -163,14 +163,7 @@ NOT_YET: dict[str, set[str]] = {
         "protocol/sequencer/replicator.py -> protocol/sequencer/machine.py",
     },
     "shared_names": {
-        "Dismiss",
-        "Drain",
-        "Drained",
-        "Forget",
-        "Gone",
         "Looked",
-        "Refused",
-        "Start",
     },
 }
 # The same for what is too long: the lines it may have until it is cut.
