@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +25,8 @@ class Story:
     def __init__(self) -> None:
         self.ray = RayInMemory()
 
-    async def begin(self) -> None:
-        await self.supervisor("start_cluster", Plan(3, bind="127.0.0.1", spares=2, rebalance=False))
+    async def begin(self, **options: Any) -> None:
+        await self.supervisor("start_cluster", Plan(3, bind="127.0.0.1", spares=2, rebalance=False, **options))
         await self.whole()
 
     async def supervisor(self, method: str, *args: Any) -> Any:
@@ -91,6 +92,32 @@ async def test_who_dies_is_replaced(story: Story) -> None:
     }  # fmt: skip
     new = sorted(broker_of(name) for name, handle in ray.named.items() if handle.id not in before)
     assert new == ["b1", "b2", "b2", "b2", "ownership2", "sequencer3"]
+
+
+async def test_one_that_stands_still_is_ended_and_replaced(story: Story) -> None:
+    ray = story.ray
+    still = ray.named["sequencer2"]
+    still.stands_still = True
+    await still.actor.shell.stop()
+    await story.whole("sequencer3")
+    assert "sequencer2" not in ray.named and still.dead.is_set()
+
+
+async def test_the_tap_is_replaced_too(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    with nodes_in_memory():
+        story = Story()
+        await story.begin(events=str(tmp_path))
+        first = story.ray.named["events"]
+        first.kill()
+        async with asyncio.timeout(LIMIT_S):
+            while story.ray.named.get("events", first) is first:
+                await asyncio.sleep(0.05)
+        said = "events are not captured now: the tap does not answer and is being replaced"
+        await story.until(lambda status: status["healthy"] and said not in status["warnings"], "whole, with a tap")
+        started = [args for name, _, args in story.ray.calls if name == "events" and args[1:2] == ("start",)]
+        assert len(started) == 2 and started[0][4:6] == started[1][4:6], "it goes on in the same folder"
+        await story.ray.gone()
 
 
 async def test_the_standby_leads_when_the_first_sequencer_dies(story: Story) -> None:
