@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from ..log.outbox import FollowerOutbox
 from ..wire.events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
 from ..wire.log_frames import Heartbeat
 from ..wiring.wiring import Outcome, QueueDefinition
-
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
+from .cluster_state import ClusterState
+from .consumers import Consumers
+from .requests import Requests
+from .transfers import Transfers
 
 Answer = Callable[..., Any]
 Asked = Callable[[dict[str, Any]], None]
@@ -29,14 +31,30 @@ WAY_OUT = "the queue stays: ask again, or delete it without if_unused and if_emp
 
 
 class Deletions:
-    """Of one broker.
+    """The deletions on a condition that one broker's clients have asked for.
+
+    Args:
+        transfers, consumers: held while a queue is condemned, and told when that is decided.
+        look: asks a queue how much is in it.
 
     Attributes:
-        since_ms: id of a queue that is condemned, by whomever -> when this broker heard of it.
+        since_ms: id of a queue that any broker has condemned -> when this broker heard of it.
     """
 
-    def __init__(self, broker: BrokerMachine, look: Look) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        requests: Requests,
+        transfers: Transfers,
+        consumers: Consumers,
+        look: Look,
+    ) -> None:
+        self._outbox = outbox
+        self._cluster = cluster
+        self._requests = requests
+        self._transfers = transfers
+        self._consumers = consumers
         self._look = look
         self._numbers = count(1)
         self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> what waits for another's deletion of it
@@ -44,13 +62,13 @@ class Deletions:
         self.since_ms: dict[str, int] = {}
 
     def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
-        broker = self._broker
+        cluster, requests = self._cluster, self._requests
         number = next(self._numbers)
         if self._older:
             answer(None, UNAVAILABLE, self._upgrade(queue))
             return
-        if not broker.wiring.uses.whole:
-            broker.wiring_request(
+        if not cluster.wiring.uses.whole:
+            requests.order(
                 Recount(),
                 lambda outcome: (
                     answer(None, outcome.code, outcome.text)
@@ -76,7 +94,7 @@ class Deletions:
                     keep(error.code, error.text)
 
         def looked(report: dict[str, Any]) -> None:
-            if broker.wiring.by_id(queue.id) is None:
+            if cluster.wiring.by_id(queue.id) is None:
                 answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
             elif "error" in report:
                 keep(report.get("code", UNAVAILABLE), f"{report['error']}; {WAY_OUT}")
@@ -91,17 +109,15 @@ class Deletions:
             if self._older:  # one has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
-            event = DeleteQueue(queue.name, broker.broker, broker.inc, number)
-            broker.wiring_request(
-                event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text)
-            )
+            event = DeleteQueue(queue.name, cluster.broker, cluster.inc, number)
+            requests.order(event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text))
 
         def keep(code: str, text: str) -> None:
             """Also where it is not condemned: another program may see that otherwise."""
-            lift = Lift(queue.id, broker.broker, broker.inc, number)
-            broker.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
+            lift = Lift(queue.id, cluster.broker, cluster.inc, number)
+            requests.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
 
-        broker.wiring_request(Condemn(queue.id, broker.broker, broker.inc, number, if_unused, if_empty), condemned)
+        requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, if_unused, if_empty), condemned)
 
     # ---- members of an older version
 
@@ -127,7 +143,7 @@ class Deletions:
     def condemned(self) -> None:
         """Something is."""
         self._note()
-        self._broker.transfers.hold()
+        self._transfers.hold()
 
     def restored(self) -> None:
         """The wiring is another, in which other queues may be condemned."""
@@ -137,22 +153,22 @@ class Deletions:
     def resolved(self) -> None:
         """What was condemned may not be any more; who waits for what comes of it may go on."""
         self._note()
-        self._broker.transfers.resolved()
-        self._broker.consumers.resumed()
+        self._transfers.resolved()
+        self._consumers.resumed()
         self._go_on()
 
     def _note(self) -> None:
-        ids, now_ms = self._broker.wiring.uses.condemned, self._broker.now_ms
+        ids, now_ms = self._cluster.wiring.uses.condemned, self._outbox.now_ms
         self.since_ms = {id: self.since_ms.get(id, now_ms) for id in ids}
 
     def _go_on(self) -> None:
-        for id in [id for id in self._later if id not in self._broker.wiring.uses.condemned]:
+        for id in [id for id in self._later if id not in self._cluster.wiring.uses.condemned]:
             for ask in self._later.pop(id):
                 ask()
 
     def report(self) -> dict[str, Any]:
         """`condemned`: what waits for a decision, by whom it is asked for, on which conditions, and for how long."""
-        found = self._broker.wiring.uses.condemned
+        found = self._cluster.wiring.uses.condemned
         return {
             "condemned": [
                 {
@@ -160,7 +176,7 @@ class Deletions:
                     "by": stands.broker,
                     "if_unused": stands.if_unused,
                     "if_empty": stands.if_empty,
-                    "for_ms": self._broker.now_ms - self.since_ms.get(id, self._broker.now_ms),
+                    "for_ms": self._outbox.now_ms - self.since_ms.get(id, self._outbox.now_ms),
                 }
                 for id, stands in found.items()
             ]

@@ -1,155 +1,199 @@
-"""A broker's own standing in the cluster: blank, a voter, leaving, or out (`design.md` 8, `sequencer.md` K4)."""
+"""A broker's life in the cluster: blank, a voter, leaving, out (`design.md` 8, `sequencer.md` K4).
+
+It is decided elsewhere: by what is committed in the cluster stream, by the leader's word, or by whoever runs the
+cluster. Here it is noted, and what follows is asked for.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import enum
+from collections.abc import Callable, Collection
 
-from ..log.quorum import change
+from ..log.outbox import FollowerOutbox
 from ..wire.events import CLUSTER, AnyEvent, Evict, Member, Rejoin
-from ..wire.log_frames import Append, Evicted, Leave, Left, Update, UpdateStart
+from ..wire.log_frames import Evicted, Leave, Left, Update, UpdateStart
 from ..wire.queue_frames import GiveUp
-from ..wiring.wiring import Wiring
-
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
+from .cluster_state import ClusterState
+from .lease import Lease
 
 LEFT = "this broker has left the cluster"
 LEAVING = "this broker leaves the cluster: connect to another member"
+JOINING = "this broker is joining the cluster: connect to another member"
+EVICTED = "this broker was evicted: it was silent for too long"
+CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
+
+
+class State(enum.Enum):
+    """Where a broker is in its life. It moves as `MOVES` says, and never back."""
+
+    BLANK = "blank"
+    """An earlier incarnation may have kept the wiring, or the broker is new to the cluster. It has no vote in the
+    cluster stream and lets no client in; an update brings it the wiring. It becomes a voter by the committed `Rejoin`
+    or `Member` that names its incarnation, or by an update taken behind that."""
+
+    VOTER = "voter"
+    """Its log of the cluster stream counts, and it serves clients while its lease runs."""
+
+    LEAVING = "leaving"
+    """It was asked to leave. Its clients are sent away and none is let in; its replicas give up what they hold; when
+    all have, it asks the sequencer to be taken out of all voters, and again after each takeover. Its vote, if it has
+    one, counts until it is out."""
+
+    OUT = "out"
+    """It has left, was evicted, or has no incarnation left for its queues. The machine has asked for the end of its
+    process; if that asks another question meanwhile, it is answered as before."""
+
+
+MOVES: dict[State, frozenset[State]] = {
+    State.BLANK: frozenset({State.VOTER, State.LEAVING, State.OUT}),
+    State.VOTER: frozenset({State.LEAVING, State.OUT}),
+    State.LEAVING: frozenset({State.OUT}),
+    State.OUT: frozenset(),
+}
+"""From each state, the states that may come next."""
 
 
 class Lifecycle:
-    """Of one broker.
+    """Args:
+        replicas: names of the connected replicas.
+        voting: this process does not begin blank.
 
     Attributes:
         returned: this incarnation votes, by what is applied; queues declared before may be kept by an earlier one.
-        leaving: it has been asked to leave, and serves no clients any more.
-        left: brokers it was asked to have taken out, and that are.
+        leaving: the broker was asked to leave, and serves no clients any more.
+        left: brokers that this one was asked to have taken out, and that are.
     """
 
-    def __init__(self, machine: BrokerMachine, returned: bool) -> None:
-        self.machine = machine
-        self.returned = returned
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        lease: Lease,
+        replicas: Collection[str],
+        voting: bool,
+    ) -> None:
+        self.returned = voting
         self.leaving = False
         self.left: set[str] = set()
-        self._yielded: set[str] = set()  # replicas that hold nothing any more
+        self._outbox = outbox
+        self._cluster = cluster
+        self._lease = lease
+        self._replicas = replicas
+        self._out = False
+        self._given_up: set[str] = set()  # replicas that hold nothing any more
 
-    def refusal(self) -> str:
-        """Why no client is let in now; "" if it may be."""
+    @property
+    def state(self) -> State:
+        """The keeper alone knows whether the broker votes: no state of that is kept here."""
+        if self._out:
+            return State.OUT
+        if self.leaving:
+            return State.LEAVING
+        return State.BLANK if self._cluster.keeper.blank else State.VOTER
+
+    def refusal(self, rescue: bool) -> str:
+        """Why no client is let in now; "" if it may be. `rescue`: it only looks, which takes no majority."""
         if self.leaving:
             return LEAVING
-        return "this broker is joining the cluster: connect to another member" if self.machine.keeper.blank else ""
+        if self._cluster.keeper.blank:
+            return JOINING
+        return CUT_OFF if self._lease.expired(self._outbox.now_ms) and not rescue else ""
 
     def needed(self, now_ms: int) -> str:
         """Why this broker may not end, whatever somebody who was cut off believes of it; "" if it may."""
-        machine = self.machine
-        lease = machine.lease
-        serves = machine.view.attached and lease.until_ms and not lease.expired(now_ms)
+        lease = self._lease
+        serves = self._outbox.view.attached and lease.until_ms and not lease.expired(now_ms)
         return "it serves, and the sequencer that leads has heard of it a moment ago" if serves else ""
+
+    def retire(self, reason: str, left: bool = False) -> None:
+        """The broker is out."""
+        self._out = True
+        self._outbox.retire(reason, left)
 
     # ---- the wiring's snapshot
 
     def update(self, peer: str, frame: Update) -> None:
         """Tell a blank broker the wiring; the sequencer passes it on."""
-        machine = self.machine
-        if frame.stream == CLUSTER and not machine.keeper.blank:
-            machine.send(peer, machine.keeper.update(machine.broker, frame.updatee, machine.wiring.snapshot()))
+        cluster = self._cluster
+        if frame.stream == CLUSTER and not cluster.keeper.blank:
+            snapshot = cluster.wiring.snapshot()
+            self._outbox.send(peer, cluster.keeper.update(cluster.broker, frame.updatee, snapshot))
 
-    def restore(self, frame: UpdateStart) -> None:
-        machine = self.machine
-        keeper = machine.keeper
+    def restore(self, frame: UpdateStart) -> bool:
+        """An update has brought the wiring; whether it was taken."""
+        cluster, keeper = self._cluster, self._cluster.keeper
         if frame.stream != CLUSTER or not keeper.blank or frame.index <= keeper.end:
-            return
-        keeper.restore(frame)
-        if keeper.incs.get(machine.broker) == machine.inc:  # we are back, and had not heard
+            return False
+        cluster.restore(frame)
+        if keeper.incs.get(cluster.broker) == cluster.inc:  # it votes again, and had not heard
             keeper.blank, self.returned = False, True
-        machine.wiring = Wiring.restore(frame.state)
-        machine.management.deleting.restored()
-        machine.investiture.ordered()
-        machine.members = list(frame.voters)
-        machine.wiring_version += 1
-        machine.placement.restored()
-        machine.needs_ack = True
-        machine.send(machine.view.leader, keeper.log_report())
+        return True
 
-    # ---- the cluster stream
-
-    def begin(self, frame: Append) -> None:
-        """A blank broker that is told the stream from its beginning: who voted then."""
-        keeper = self.machine.keeper
-        if keeper.blank and not frame.previous and frame.voters and not keeper.end:
-            self.machine.members = list(frame.voters)
+    # ---- what is committed, and what the leader says
 
     def note(self, event: AnyEvent) -> None:
-        """A committed event may speak of this broker, or of who votes."""
-        machine = self.machine
-        us, inc = machine.broker, machine.inc
-        if type(event) is Evict and event.broker == us and event.inc >= inc:
-            machine.retire("this broker was evicted: it was silent for too long")
+        """A committed event may speak of this broker, or of another that it has had taken out."""
+        broker, inc = self._cluster.broker, self._cluster.inc
+        if type(event) is Evict and event.broker == broker and event.inc >= inc:
+            self.retire(EVICTED)
         elif type(event) is Rejoin:
-            self.returned = self.returned or (event.voter, event.inc) == (us, inc)
+            self.returned = self.returned or (event.voter, event.inc) == (broker, inc)
         elif type(event) is Member:
-            change(machine.members, event)
             if event.present:
                 self.left.discard(event.broker)
-            self.returned = self.returned or (event.present and (event.broker, event.inc) == (us, inc))
-            if not event.present and event.broker == us and event.inc >= inc:
-                machine.retire(LEFT, left=True)
+            self.returned = self.returned or (event.present and (event.broker, event.inc) == (broker, inc))
+            if not event.present and event.broker == broker and event.inc >= inc:
+                self.retire(LEFT, left=True)
 
     def evicted(self, peer: str, frame: Evicted) -> None:
-        """We are out: by the leader's word, or by that of a replica of ours which has found it in a queue."""
-        machine = self.machine
-        if peer in machine.placement.replicas:
-            machine.retire(frame.reason)
-        else:
-            machine.evicted(peer, frame)
+        """Out by the leader's word, or by that of a replica of this broker which has found the eviction in a queue."""
+        if peer in self._replicas or peer == self._outbox.view.leader:
+            self.retire(frame.reason)
 
     def has_left(self, peer: str, frame: Left) -> None:
-        machine = self.machine
-        if peer != machine.view.leader:
+        if peer != self._outbox.view.leader:
             return
-        if frame.broker == machine.broker:
-            machine.retire(LEFT, left=True)
+        if frame.broker == self._cluster.broker:
+            self.retire(LEFT, left=True)
         else:
             self.left.add(frame.broker)
 
     # ---- leaving
 
-    def drain(self) -> None:
-        """Send the clients away, then have the replicas give up what they hold, then ask to be taken out."""
-        machine = self.machine
-        if machine.members == [machine.broker]:
+    def drain(self, send_away: Callable[[str], None]) -> None:
+        """Send the clients away, then have the replicas give up what they hold, then ask to be taken out.
+
+        Args:
+            send_away: ends all clients' connections for this reason; they are told the other members first.
+        """
+        if self._cluster.voters == [self._cluster.broker]:
             return  # nobody is left to keep anything
-        if not self.leaving:
+        if State.LEAVING in MOVES[self.state]:
             self.leaving = True
-            self._yielded.clear()
-            machine.moved({broker: at for broker, at in machine.addresses.items() if broker != machine.broker})
-            machine.close_all(LEAVING)
-            for replica in machine.placement.replicas:
-                machine.send(replica, GiveUp())
+            self._given_up.clear()
+            send_away(LEAVING)
+            for replica in self._replicas:
+                self._outbox.send(replica, GiveUp())
         self.ask()
 
     def replica_up(self, replica: str) -> None:
         if self.leaving:
-            self.machine.send(replica, GiveUp())
+            self._outbox.send(replica, GiveUp())
 
-    def yielded(self, replica: str) -> None:
-        self._yielded.add(replica)
-        self.ask()
-
-    def attached(self) -> None:
+    def given_up(self, replica: str) -> None:
+        self._given_up.add(replica)
         self.ask()
 
     def ask(self) -> None:
         """Ask to be taken out of all voters, once nothing is held here; again whenever the sequencer may not know."""
-        machine = self.machine
-        if self.leaving and self._yielded.issuperset(machine.placement.replicas):
-            machine.lead(self._leave(machine.broker, machine.inc))
+        if self.leaving and self._given_up.issuperset(self._replicas):
+            self._outbox.lead(self._leave(self._cluster.broker, self._cluster.inc))
 
     def dismiss(self, broker: str) -> None:
-        machine = self.machine
-        if broker != machine.broker:
-            machine.lead(self._leave(broker, 0))
+        """Have another broker, which is dead for good, taken out."""
+        if broker != self._cluster.broker:
+            self._outbox.lead(self._leave(broker, 0))
 
     def _leave(self, broker: str, inc: int) -> Leave:
-        machine = self.machine
-        return Leave(broker, inc, [queue.id for queue in machine.wiring.queues()], machine.keeper.commit)
+        queues = [queue.id for queue in self._cluster.wiring.queues()]
+        return Leave(broker, inc, queues, self._cluster.keeper.commit)

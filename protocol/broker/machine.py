@@ -1,18 +1,17 @@
-"""A broker node: client sessions, routing, and the cluster stream.
+"""The broker's door: its links, which frame goes to which part, and what follows from the cluster stream.
 
-It routes transfers through the wiring into requests for the sequencer, hands deliveries from its queue replicas to its
-clients, and carries settlements back. It is a keeper of the cluster stream, so it knows the wiring as every other
-broker does. A client's command is complete when the sequencer says so, never before (`sequencer.md` B2); management
-commands are in `management.py`.
+A broker routes its clients' transfers through the wiring into requests for the sequencer, hands deliveries from its
+queue replicas to its clients, and carries settlements back. It is a keeper of the cluster stream, so it knows the
+wiring as every other broker does. A client's command is complete when the sequencer says so, never before
+(`sequencer.md` B2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from hmac import compare_digest
 from typing import Any
 
-from ..errors import DELETED, IN_USE, INVALID, LOST, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED, UNAVAILABLE, PeerError
+from ..errors import NOT_ALLOWED, PeerError
 from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
@@ -24,7 +23,6 @@ from ..machine import (
     Effect,
     Flush,
     Input,
-    KeepAlive,
     Members,
     PeerDown,
     PeerGone,
@@ -33,42 +31,12 @@ from ..machine import (
     SetTimer,
     Supervises,
     Tick,
-    WantSpare,
 )
 from ..sequencer.failure_detector import BEAT_MS, BROKEN_MS
 from ..sequencer.majorities import WaitsHeard
 from ..supervisor.office import Office
-from ..wire.client_frames import (
-    Attached,
-    AttachReceiver,
-    AttachSender,
-    Command,
-    Delivery,
-    Detach,
-    Detached,
-    Dispose,
-    Disposed,
-    Flow,
-    FlowDrained,
-    MembersChanged,
-    Open,
-    Opened,
-    Transfer,
-)
-from ..wire.events import (
-    CLUSTER,
-    AnyEvent,
-    Condemn,
-    DeleteExchange,
-    DeleteQueue,
-    Entry,
-    Evict,
-    InUse,
-    Lost,
-    Recount,
-    decode_event,
-    encode_event,
-)
+from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
+from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, InUse, Recount, decode_event
 from ..wire.frame import Frame
 from ..wire.log_frames import (
     Append,
@@ -85,33 +53,26 @@ from ..wire.log_frames import (
     UpdateStart,
 )
 from ..wire.majority_frames import ResetDone, Waits
-from ..wire.queue_frames import (
-    Cancel,
-    Cancelled,
-    Credit,
-    DeadLetter,
-    Deliver,
-    Drained,
-    GivenUp,
-    Hosted,
-    QueueReply,
-    Settle,
-    Settled,
-)
+from ..wire.queue_frames import Cancelled, DeadLetter, Deliver, Drained, GivenUp, Hosted, QueueReply, Settled
 from ..wire.version import MINOR
-from ..wiring.wiring import Outcome, QueueDefinition, Wiring
-from .consumers import RESCUE, Consumers
+from ..wiring.wiring import Outcome, Wiring
+from .cluster_state import ClusterState
+from .connections import Connections
+from .consumers import Consumers
+from .deletion import Deletions
 from .investiture import Investiture
 from .lease import Lease
-from .lifecycle import Lifecycle
+from .lifecycle import CUT_OFF, Lifecycle
 from .management import Management
+from .questions import Questions
+from .queue_changes import QueueChanges
 from .queue_placement import QueuePlacement
+from .receivers import Receivers
+from .requests import Requests
 from .resets import Resets
-from .session import ReceiverLink, Session, not_attached
-from .transfers import Transfers, lost_text
-
-Done = Callable[[], None]
-CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
+from .senders import Senders
+from .session import Session
+from .transfers import Transfers
 
 
 class BrokerMachine(Acceptor):
@@ -124,7 +85,7 @@ class BrokerMachine(Acceptor):
         token: what clients must present; "" admits everybody.
         limits: bounds of a client connection.
         blank: an earlier incarnation may have kept the wiring: no vote and no clients until it has rejoined (K4).
-        replicas_max: so many of its replicas keep queues, while any others are spares; 0: all.
+        replicas_max: at most this many of its replicas keep queues, while any others are spares; 0: all.
     """
 
     def __init__(
@@ -140,31 +101,46 @@ class BrokerMachine(Acceptor):
         super().__init__()
         self.broker = broker
         self.inc = inc
-        self.members = list(members)
-        self.addresses: dict[str, str] = {}
-        self.limits = limits
-        self.wiring = Wiring()
-        self.wiring_version = 0
-        self.sessions: dict[str, Session] = {}
-        self._clients: dict[str, Session] = {}
-        self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=members)
-        self.lease = Lease()
-        self.placement = QueuePlacement(self, replicas_max)
-        self.lifecycle = Lifecycle(self, not blank)
-        self.office = Office()
-        self.investiture = Investiture(self)
-        self.transfers = Transfers(self)
-        self.consumers = Consumers(self)
-        self.waits_heard = WaitsHeard()
-        self.resets = Resets(self)
-        self._token = token.encode()
-        self.management = Management(self)
-        self.submitter = Submitter(broker, inc)
-        self._waiting: dict[int, Done] = {}  # request number -> what its answer completes
-        self._outcomes: dict[int, Outcome] = {}  # my wiring requests that have applied here
-        self.subs: dict[int, tuple[Session, ReceiverLink]] = {}
-        self._timer = 0
         self.needs_ack = False
+        self._timer = 0
+        self.waits_heard = WaitsHeard()
+        self.lease = Lease()
+        self.cluster = cluster = ClusterState(broker, inc, blank, members)
+        self.keeper = cluster.keeper
+        self.submitter = Submitter(broker, inc)
+        self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
+        self.placement = placement = QueuePlacement(self, cluster, replicas_max)
+        self.investiture = Investiture(self, cluster, requests, placement.replicas)
+        self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, not blank)
+        self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end)
+        self.sessions = sessions = self.connections.sessions
+        self.transfers = Transfers(self, cluster, requests, sessions, limits.uncommitted_bytes)
+        self.senders = Senders(self, cluster, self.transfers, sessions)
+        self.consumers = Consumers(self, cluster, requests)
+        self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
+        self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits)
+        self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
+        self.resets = Resets(self, cluster)
+        self.management = Management(
+            self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report
+        )
+        self.queue_changes = QueueChanges(
+            self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers
+        )
+        self._cluster_rules = _cluster_rules(self)
+        self._client_rules = _client_rules(self)
+
+    @property
+    def wiring(self) -> Wiring:
+        return self.cluster.wiring
+
+    @property
+    def office(self) -> Office:
+        return self.investiture.office
+
+    @office.setter
+    def office(self, office: Office) -> None:
+        self.investiture.office = office
 
     # ---- the door
 
@@ -185,13 +161,13 @@ class BrokerMachine(Acceptor):
         elif kind is PeerGone and self.view.gone(input.peer, self.now_ms):  # type: ignore[union-attr]
             self._watch()
         elif kind is Drain:
-            self.lifecycle.drain()
+            self.lifecycle.drain(self.connections.send_away)
         elif kind is Dismiss:
             self.lifecycle.dismiss(input.broker)  # type: ignore[union-attr]
         elif kind is Supervises:
             self.investiture.asked(input)  # type: ignore[arg-type]
         elif kind is Members:
-            self.moved(dict(input.addresses))  # type: ignore[union-attr]
+            self.connections.moved(dict(input.addresses))  # type: ignore[union-attr]
         effects = self.effects
         if not effects:
             return []
@@ -199,18 +175,18 @@ class BrokerMachine(Acceptor):
         return effects
 
     def _receive(self, peer: str, frame: Frame) -> None:
-        rule = _CLUSTER_RULES.get(type(frame))
+        rule = self._cluster_rules.get(type(frame))
         if rule is not None:
-            rule(self, peer, frame)
+            rule(peer, frame)
             return
         session = self.sessions.get(peer)
         if session is None:
             return  # closed a moment ago; what was still on its way is void
         try:
-            client_rule = _CLIENT_RULES.get(type(frame))
+            client_rule = self._client_rules.get(type(frame))
             if client_rule is None or (not session.client and type(frame) is not Open):
                 raise PeerError(NOT_ALLOWED, f"a {type(frame).__name__} frame is not allowed now: open comes first")
-            client_rule(self, session, frame)
+            client_rule(session, frame)
         except PeerError as error:
             self._end(session, error.code, error.text)
 
@@ -224,8 +200,10 @@ class BrokerMachine(Acceptor):
         elif peer.startswith(self.broker + "."):
             self.investiture.tell([peer])
             self.placement.up(peer)
+            self.lifecycle.replica_up(peer)
+            self.placement.settle()
         else:
-            self.sessions[peer] = Session(peer, self.limits)
+            self.connections.up(peer)
 
     def _peer_down(self, peer: str) -> None:
         if self.view.down(peer, self.now_ms):
@@ -233,22 +211,25 @@ class BrokerMachine(Acceptor):
         if (session := self.sessions.get(peer)) is not None:
             self._end(session)
         elif peer in self.placement.replicas:
-            self._lost(peer)
+            self.queue_changes.replica_lost(peer)
 
-    def _lost(self, replica: str) -> None:
-        """A replica has died: what its consumers held goes back, and others keep its queues from now on."""
-        self.management.lost(replica)
-        lost = self.placement.lost(replica)
-        text = "the broker's replica of this queue has stopped: attach again, or use another broker"
-        for id, _ in lost:
-            self.consumers.detach_all(id, UNAVAILABLE, text)
-        if lost:
-            self.request([(id, encode_event(Evict(self.broker, inc))) for id, inc in lost], lambda: None)
-        for id, _ in lost:
-            definition = self.wiring.by_id(id)
-            if definition is not None:
-                self.placement.assign(definition, True)
-        self.effects.append(WantSpare())
+    def _hosted(self, peer: str, frame: Hosted) -> None:
+        if self.placement.started(frame.queue):
+            self.needs_ack = True  # the wiring is shown further than before
+
+    # ---- clients
+
+    def _detach(self, session: Session, frame: Detach) -> None:
+        if not self.senders.detach(session, frame.handle):
+            self.receivers.detach(session, frame.handle)
+
+    def _end(self, session: Session, code: str = "", text: str = "") -> None:
+        """The connection is over: what its consumers held goes back to its place."""
+        if code:
+            self.effects.append(Close(session.peer, code, text))
+        self.connections.forget(session)
+        self.transfers.ended(session)
+        self.receivers.ended(session)
 
     # ---- the sequencer
 
@@ -267,92 +248,35 @@ class BrokerMachine(Acceptor):
     def attached(self) -> None:
         self.lease.renew()
         self.needs_ack = True  # how far it is applied may have been lost with the link
-        for request in self.submitter.unanswered.values():
-            self.lead(request)
-        self.lifecycle.attached()
+        self.requests.attached()
+        self.lifecycle.ask()
         self.resets.attached()
 
     def heartbeat(self, peer: str, frame: Heartbeat) -> None:
         super().heartbeat(peer, frame)
         if peer == self.view.leader and frame.ballot == self.view.promised:
             self.lease.heard(frame.number, frame.sure, self.now_ms)
-            self.management.deleting.heard(peer, frame)
+            self.deletions.heard(peer, frame)
             self.send(peer, HeartbeatReply(frame.ballot, frame.number, self.broker, self.inc, MINOR))
 
     def _watch(self) -> None:
-        """Every beat: is the leader there, and may we serve?"""
+        """Every beat: is the leader there, and may this broker serve?"""
         view, now_ms = self.view, self.now_ms
         again_ms = view.parted_ms + BROKEN_MS + 1  # a broken link is looked at then; no watch is put off for it
         self._timer = again_ms if now_ms < again_ms < now_ms + BEAT_MS else now_ms + BEAT_MS
         self.effects.append(SetTimer(self._timer))
         for peer in view.others() if view.suspicious(now_ms) else ():
-            self.send(peer, Suspect(view.promised, self.broker, list(self.members)))
-        self.management.overdue(now_ms)
+            self.send(peer, Suspect(view.promised, self.broker, list(self.cluster.voters)))
+        self.questions.overdue(now_ms)
         if self.lease.expired(now_ms):
-            self.close_all(CUT_OFF, rescue=False)
-
-    def _end(self, session: Session, code: str = "", text: str = "") -> None:
-        """The connection is over: what its consumers held goes back to its place."""
-        if code:
-            self.effects.append(Close(session.peer, code, text))
-        del self.sessions[session.peer]
-        self._clients.pop(session.client, None)
-        self.transfers.ended(session)
-        for link in session.receivers.values():
-            del self.subs[link.sub]
-            self.send(link.replica, Cancel(link.queue, link.sub, True))
-            self.consumers.end(link)
-        session.receivers.clear()
-
-    def close_all(self, text: str, rescue: bool = True) -> None:
-        """`rescue`: those that only look, too."""
-        for session in list(self.sessions.values()):
-            if rescue or not session.rescue:
-                self._end(session, UNAVAILABLE, text)
-
-    def moved(self, addresses: dict[str, str]) -> None:
-        """The members are told to every client: it may need them when this broker is gone."""
-        if addresses != self.addresses:
-            self.addresses = addresses
-            for session in self.sessions.values():
-                if session.client:
-                    self.send(session.peer, MembersChanged(addresses))
-
-    # ---- requests
-
-    def request(self, parts: list[tuple[str, bytes]], done: Done) -> int:
-        """Ask the sequencer to order events; `done` is called when they are committed. Returns the number."""
-        request = self.submitter.request(parts)
-        self._waiting[request.number] = done
-        self.lead(request)
-        return request.number
-
-    @property
-    def idle(self) -> bool:
-        """Nothing that was asked for waits for an answer, nor for what its answer completes."""
-        return not self._waiting
-
-    def wiring_request(self, event: AnyEvent, done: Callable[[Outcome], None]) -> None:
-        """Order a wiring event; `done` gets its outcome once every connected broker shows it."""
-
-        def answered() -> None:
-            lagging = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
-            done(self._outcomes.pop(number, lagging))
-            self.transfers.settled()
-
-        number = self.request([(CLUSTER, encode_event(event))], answered)
-
-    def _results(self, peer: str, frame: Results) -> None:
-        for request in self.submitter.answered(frame):
-            self._waiting.pop(request.number)()
+            self.connections.close_all(CUT_OFF, rescue=False)
 
     # ---- the cluster stream
 
     def _append(self, peer: str, frame: Append) -> None:
         if not self.follow(peer, frame.ballot):
             return
-        self.lifecycle.begin(frame)
-        committed, refusal = self.keeper.append(frame)
+        committed, refusal = self.cluster.append(frame)
         if refusal is not None:
             self.send(peer, refusal)
             return
@@ -363,12 +287,12 @@ class BrokerMachine(Acceptor):
             if event is None:
                 continue
             self.lifecycle.note(event)
-            outcome = self.wiring.apply(event, index)
+            outcome = self.cluster.apply(event, index)
             self.investiture.ordered()
             if outcome.changed:
-                self.wiring_version += 1
-                self._rewired(event, outcome, index)
+                self.queue_changes.rewired(event, outcome, index)
             self._applied(index, entry, event, outcome)
+        self.cluster.applied()
         if frame.entries or committed:
             self.needs_ack = True
         if committed:
@@ -381,146 +305,19 @@ class BrokerMachine(Acceptor):
         elif type(event) is Recount:
             self.consumers.recount()
         elif type(event) is Condemn and not outcome.code:
-            self.management.deleting.condemned()
-        elif self.management.deleting.since_ms:
-            self.management.deleting.resolved()
-        if entry.origin == self.broker and entry.inc == self.inc:
-            self._outcomes[entry.number] = outcome
+            self.deletions.condemned()
+        elif self.deletions.since_ms:
+            self.deletions.resolved()
+        self.requests.applied(entry, outcome)
 
-    def _rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
-        if type(event) is DeleteExchange:
-            text = f"exchange {event.name!r} was deleted: declare it and open another sender"
-            self._end_senders(event.name, None, NOT_FOUND, text)
-        definition = outcome.queue
-        if definition is None:
-            return
-        if type(event) is DeleteQueue:
-            self.transfers.deleted(definition.id)
-            self._undeclared(definition, DELETED, f"queue {definition.name!r} was deleted")
-        elif type(event) is Lost:
-            self.transfers.lost.add(definition.id)
-            self.management.undeclared(definition.id, LOST, lost_text(definition.name))
-            self._undeclared(definition, LOST, lost_text(definition.name))
-        else:
-            self.placement.starting[definition.id] = index
-            # An earlier incarnation may have kept it (K4).
-            self.placement.assign(definition, not self.lifecycle.returned)
-
-    def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
-        id = definition.id
-        self.consumers.undeclared(id)
-        self.consumers.detach_all(id, code, text)
-        self._end_senders("", definition.name, code, text)
-        self.placement.forget(id)
-
-    def _end_senders(self, exchange: str, key: str | None, code: str, text: str) -> None:
-        """What they send to is gone; key None: whatever their keys. What they have sent and was not routed before is
-        dropped with them, and completes nowhere."""
-        for session in self.sessions.values():
-            for handle, sender in list(session.senders.items()):
-                if sender.exchange == exchange and (key is None or sender.key == key):
-                    session.remove_sender(handle)
-                    session.end(handle)
-                    self.transfers.told(session)
-                    self.send(session.peer, Detached(handle, code, text))
-
-    # ---- clients: opening and attaching
-
-    def _open(self, session: Session, frame: Open) -> None:
-        if session.client:
-            raise PeerError(NOT_ALLOWED, "a connection is opened once")
-        if not compare_digest(self._token, frame.token.encode()):
-            raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
-        if len(frame.client) > self.limits.name_chars:
-            raise PeerError(INVALID, f"a client id has at most {self.limits.name_chars} characters")
-        cut_off = self.lease.expired(self.now_ms) and not frame.rescue
-        refusal = self.lifecycle.refusal() or (CUT_OFF if cut_off else "")
-        if refusal:
-            raise PeerError(UNAVAILABLE, refusal)
-        older = self._clients.get(frame.client)
-        if older is not None:
-            text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
-            self._end(older, IN_USE, text)
-        session.rescue = frame.rescue
-        session.client = frame.client or f"{self.broker}.{self.inc}.{session.peer}"
-        self._clients[session.client] = session
-        heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
-        if heartbeat_ms:
-            self.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
-        bounds = self.limits.message_bytes, self.limits.transfer_messages, self.limits.credit_messages
-        self.send(session.peer, Opened(self.broker, self.addresses, *bounds, heartbeat_ms, MINOR))
-
-    def _attach_sender(self, session: Session, frame: AttachSender) -> None:
-        session.check_handle(frame.handle)
-        if session.rescue:
-            self.refuse(session, frame.handle, NOT_ALLOWED, RESCUE)
-            return
-        if frame.exchange == "":
-            if frame.key is not None and self.wiring.queue(frame.key) is None:
-                text = f"there is no queue {frame.key!r}: declare it first"
-                self.refuse(session, frame.handle, NOT_FOUND, text)
-                return
-        elif self.wiring.exchange(frame.exchange) is None:
-            text = f"there is no exchange {frame.exchange!r}: declare it first"
-            self.refuse(session, frame.handle, NOT_FOUND, text)
-            return
-        link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
-        self.send(session.peer, Attached(frame.handle, self.wiring.needs_headers(frame.exchange), link.next))
-
-    def refuse(self, session: Session, handle: int, code: str, text: str) -> None:
-        """An attach fails. Who attached anew behind another broker may detach before it hears."""
-        session.end(handle)
-        self.send(session.peer, Detached(handle, code, text))
-
-    def _detach(self, session: Session, frame: Detach) -> None:
-        if session.remove_sender(frame.handle) is not None:
-            self.transfers.detached(session, frame.handle)
-            return
-        link = session.receivers.get(frame.handle)
-        if link is None:
-            if session.crossed(frame.handle):
-                return
-            raise not_attached(frame.handle)
-        # The answer is Cancelled: the client hears `Detached` when what it held is back in its place, once.
-        if not link.closing:
-            link.closing = True
-            self.send(link.replica, Cancel(link.queue, link.sub, True))
-
-    # ---- clients: receiving
-
-    def _flow(self, session: Session, frame: Flow) -> None:
-        link = session.flow(frame)
-        if link is not None:
-            sure = frame.sure and not session.rescue  # without a majority nobody could ever be sure
-            credit = Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, sure)
-            if link.waits is None:
-                self.send(link.replica, credit)
-            else:
-                link.waits.append(credit)
-
-    def _dispose(self, session: Session, frame: Dispose) -> None:
-        link = session.dispose(frame)
-        if link is not None:
-            self.send(link.replica, Settle(link.queue, link.sub, frame.number, frame.kind, frame.runs))
-
-    def _deliver(self, peer: str, frame: Deliver) -> None:
-        found = self.subs.get(frame.sub)
-        if found is None:
-            return  # it went away meanwhile; its cancel returns the messages
-        session, link = found
-        session.delivered(link, frame.ranges)
-        self.send(session.peer, Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered))
-
-    def _settled(self, peer: str, frame: Settled) -> None:
-        found = self.subs.get(frame.sub)
-        if found is not None:
-            self.send(found[0].peer, Disposed(found[1].handle, frame.number, frame.lost))
-
-    def _drained(self, peer: str, frame: Drained) -> None:
-        found = self.subs.get(frame.sub)
-        if found is not None:
-            found[1].credit = 0
-            self.send(found[0].peer, FlowDrained(found[1].handle))
+    def _restore(self, peer: str, frame: UpdateStart) -> None:
+        """An update brings the wiring to this broker, which is blank."""
+        if self.lifecycle.restore(frame):
+            self.deletions.restored()
+            self.investiture.ordered()
+            self.placement.restored()
+            self.needs_ack = True
+            self.send(self.view.leader, self.keeper.log_report())
 
     # ---- saying it
 
@@ -535,12 +332,12 @@ class BrokerMachine(Acceptor):
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = {
             "broker": self.broker,
-            "members": self.addresses,
+            "members": self.connections.addresses,
             "connections": len(self.sessions),
             "queues": len(self.wiring.queues()),
             "inc": self.inc,
             "blank": self.keeper.blank,
-            "voters": list(self.members),
+            "voters": list(self.cluster.voters),
             "leaving": self.lifecycle.leaving,
             "left": sorted(self.lifecycle.left),
             "cut_off": self.lease.expired(self.now_ms),
@@ -550,39 +347,43 @@ class BrokerMachine(Acceptor):
             "unconfirmed_ms": self.lease.over_ms(self.now_ms),
         }
         found |= self.waits_heard.report(self.now_ms) | self.view.silence(self.now_ms)
-        found |= self.office.report() | self.wiring.flow.report() | self.management.deleting.report()
+        found |= self.office.report() | self.wiring.flow.report() | self.deletions.report()
         return found | self.view.report() | self.placement.report()
 
 
-_CLUSTER_RULES: dict[type[Frame], Callable[[BrokerMachine, str, Any], None]] = {
-    Append: BrokerMachine._append,
-    Results: BrokerMachine._results,
-    Hosted: lambda machine, peer, frame: machine.placement.started(frame.queue),
-    Cancelled: lambda machine, peer, frame: machine.consumers.cancelled(frame),
-    Deliver: BrokerMachine._deliver,
-    Settled: BrokerMachine._settled,
-    Drained: BrokerMachine._drained,
-    QueueReply: lambda machine, peer, frame: machine.management.replied(frame),
-    DeadLetter: lambda machine, peer, frame: machine.transfers.bury(peer, frame),
-    Prepare: BrokerMachine.prepare,
-    Heartbeat: BrokerMachine.heartbeat,
-    Fetch: BrokerMachine.fetch,
-    Evicted: lambda machine, peer, frame: machine.lifecycle.evicted(peer, frame),
-    Update: lambda machine, peer, frame: machine.lifecycle.update(peer, frame),
-    UpdateStart: lambda machine, peer, frame: machine.lifecycle.restore(frame),
-    GivenUp: lambda machine, peer, frame: machine.lifecycle.yielded(peer),
-    Left: lambda machine, peer, frame: machine.lifecycle.has_left(peer, frame),
-    ResetDone: lambda machine, peer, frame: machine.resets.done(frame),
-    Waits: lambda machine, peer, frame: machine.waits_heard.hear(peer, frame, machine.now_ms),
-}
+def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, Any], None]]:
+    """Frames from sequencers and from the broker's own replicas."""
+    return {
+        Append: machine._append,
+        Results: machine.requests.answered,
+        Hosted: machine._hosted,
+        Cancelled: machine.receivers.cancelled,
+        Deliver: machine.receivers.deliver,
+        Settled: machine.receivers.settled,
+        Drained: machine.receivers.drained,
+        QueueReply: lambda peer, frame: machine.questions.replied(frame),
+        DeadLetter: machine.transfers.bury,
+        Prepare: machine.prepare,
+        Heartbeat: machine.heartbeat,
+        Fetch: machine.fetch,
+        Evicted: machine.lifecycle.evicted,
+        Update: machine.lifecycle.update,
+        UpdateStart: machine._restore,
+        GivenUp: lambda peer, frame: machine.lifecycle.given_up(peer),
+        Left: machine.lifecycle.has_left,
+        ResetDone: lambda peer, frame: machine.resets.done(frame),
+        Waits: lambda peer, frame: machine.waits_heard.hear(peer, frame, machine.now_ms),
+    }
 
-_CLIENT_RULES: dict[type[Frame], Callable[[BrokerMachine, Session, Any], None]] = {
-    Open: BrokerMachine._open,
-    AttachSender: BrokerMachine._attach_sender,
-    AttachReceiver: lambda machine, session, frame: machine.consumers.attach(session, frame),
-    Detach: BrokerMachine._detach,
-    Transfer: lambda machine, session, frame: machine.transfers.transfer(session, frame),
-    Flow: BrokerMachine._flow,
-    Dispose: BrokerMachine._dispose,
-    Command: lambda machine, session, frame: machine.management.run(session, frame),
-}
+
+def _client_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[Session, Any], None]]:
+    return {
+        Open: machine.connections.open,
+        AttachSender: machine.senders.attach,
+        AttachReceiver: machine.receivers.attach,
+        Detach: machine._detach,
+        Transfer: machine.transfers.transfer,
+        Flow: machine.receivers.flow,
+        Dispose: machine.receivers.dispose,
+        Command: machine.management.run,
+    }

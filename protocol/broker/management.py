@@ -7,50 +7,25 @@ the connection is disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
-from ..wire.queue_frames import QueueCommand, QueueReply
 from ..wiring.arguments import check_names
 from ..wiring.wiring import Outcome, QueueDefinition
+from .cluster_state import ClusterState
 from .deletion import Deletions
+from .questions import PURGE, STAT, Questions
+from .requests import Requests
+from .resets import Resets
 from .session import Session
 
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
-
 Answer = Callable[..., None]
-Asked = Callable[[dict[str, Any]], None]
-
-WAITED_MS = 2000
-"""Whoever asks about a queue waits so long, where it is known that the queue has no majority."""
-LISTED_MS = 5000
-"""A list waits so long for one of its queues, and a deletion on a condition for its queue, whatever the reason."""
-STAT = "stat"
-
-
-class Question(NamedTuple):
-    """To a queue's replica.
-
-    Attributes:
-        replica, queue: who is asked about which queue's id.
-        what: `STAT`, which changes nothing, or "purge".
-        since_ms: when it was asked. limit_ms: how long it may take; 0 for any time.
-        then: told the answer, or an "error" with its "code".
-    """
-
-    replica: str
-    queue: str
-    what: str
-    since_ms: int
-    limit_ms: int
-    then: Asked
 
 
 class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,19 +78,37 @@ class NoArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Management:
-    """Runs the commands of one broker's clients."""
+    """Runs the commands of one broker's clients.
 
-    def __init__(self, broker: BrokerMachine) -> None:
-        self._broker = broker
-        self.deleting = Deletions(broker, lambda queue, asked: self._ask(queue, STAT, 0, asked, LISTED_MS))
-        self._numbers = count(1)
-        self._asked: dict[int, Question] = {}
+    Args:
+        report: this broker's status.
+    """
+
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        requests: Requests,
+        questions: Questions,
+        deletions: Deletions,
+        resets: Resets,
+        replica_of: Mapping[str, str],
+        report: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._outbox = outbox
+        self._cluster = cluster
+        self._requests = requests
+        self._questions = questions
+        self._deletions = deletions
+        self._resets = resets
+        self._replica_of = replica_of
+        self._report = report
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete."""
 
         def answer(value: Any = None, code: str = "", text: str = "") -> None:
-            self._broker.send(session.peer, Reply(frame.number, value, code, text))
+            self._outbox.send(session.peer, Reply(frame.number, value, code, text))
 
         try:
             rule, shape = _COMMANDS[frame.name]
@@ -137,51 +130,13 @@ class Management:
         except PeerError as error:
             answer(code=error.code, text=error.text)
 
-    def replied(self, frame: QueueReply) -> None:
-        """A queue replica has answered."""
-        question = self._asked.pop(frame.number, None)
-        if question is not None:
-            question.then(frame.value)
-
-    def undeclared(self, queue: str, code: str, text: str) -> None:
-        """A queue is gone: what was asked of it is not answered any more."""
-        for number in [n for n, question in self._asked.items() if question.queue == queue]:
-            self._asked.pop(number).then({"error": text, "code": code})
-
-    def lost(self, replica: str) -> None:
-        """A replica has died: what it was asked is not answered any more."""
-        numbers = [n for n, question in self._asked.items() if question.replica == replica]
-        self._fail(numbers, "the replica of queue {!r} has stopped: ask again")
-
-    def overdue(self, now_ms: int) -> None:
-        """A queue answers in order, so without a majority it does not: who only asks about it is not kept waiting."""
-        waits, slow = [], []
-        for number, question in self._asked.items():
-            for_ms = now_ms - question.since_ms
-            if question.what != STAT or for_ms < WAITED_MS:
-                continue
-            if self._broker.waits_heard.waits(question.queue, now_ms):
-                waits.append(number)
-            elif 0 < question.limit_ms <= for_ms:
-                slow.append(number)
-        self._fail(waits, "queue {!r} has no majority of its replicas and answers nothing: see `mantamq status`")
-        self._fail(slow, f"queue {{!r}} has not answered for {LISTED_MS // 1000} s: ask again, or see `mantamq status`")
-
-    def _fail(self, numbers: list[int], text: str) -> None:
-        """`text`: with the queue's name to be put in."""
-        for number in numbers:
-            question = self._asked.pop(number)
-            definition = self._broker.wiring.by_id(question.queue)
-            name = definition.name if definition is not None else question.queue
-            question.then({"error": text.format(name), "code": UNAVAILABLE})
-
     # ---- wiring
 
     def _order(self, answer: Answer, event: AnyEvent) -> None:
         def done(outcome: Outcome) -> None:
             answer({"changed": outcome.changed}, outcome.code, outcome.text)
 
-        self._broker.wiring_request(event, done)
+        self._requests.order(event, done)
 
     def _declare_queue(self, answer: Answer, a: DeclareQueueArguments) -> None:
         if a.passive:
@@ -193,13 +148,13 @@ class Management:
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
-            self.deleting.ask(self._queue_named(a.name), a.if_unused, a.if_empty, answer)
+            self._deletions.ask(self._queue_named(a.name), a.if_unused, a.if_empty, answer)
         else:
             self._order(answer, DeleteQueue(a.name))
 
     def _declare_exchange(self, answer: Answer, a: DeclareExchangeArguments) -> None:
         if a.passive:
-            found = self._broker.wiring.exchange(a.name)
+            found = self._cluster.wiring.exchange(a.name)
             if found is None:
                 raise PeerError(NOT_FOUND, f"there is no exchange {a.name!r}: declare it without passive")
             if found.type != a.type:
@@ -222,34 +177,26 @@ class Management:
     # ---- queues
 
     def _queue_named(self, name: str) -> QueueDefinition:
-        found = self._broker.wiring.queue(name)
+        found = self._cluster.wiring.queue(name)
         if found is None:
             raise PeerError(NOT_FOUND, f"there is no queue {name!r}: declare it first")
         return found
 
-    def _ask(self, queue: QueueDefinition, name: str, argument: int, asked: Asked, limit_ms: int = 0) -> None:
-        host = self._broker.placement.of.get(queue.id)
-        if host is None:
-            raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
-        number = next(self._numbers)
-        self._asked[number] = Question(host, queue.id, name, self._broker.now_ms, limit_ms, asked)
-        self._broker.send(host, QueueCommand(queue.id, number, name, argument))
-
     def _purge(self, answer: Answer, a: PurgeArguments) -> None:
         if a.count < 0:
             raise PeerError(INVALID, "purge takes a count of messages, or 0 for all")
-        self._ask(self._queue_named(a.name), "purge", a.count, lambda report: _tell(answer, report, report))
+        self._questions.ask(self._queue_named(a.name), PURGE, a.count, lambda report: _tell(answer, report, report))
 
     def _reset_queue(self, answer: Answer, a: NameArguments) -> None:
-        self._broker.resets.ask(self._queue_named(a.name), answer)
+        self._resets.ask(self._queue_named(a.name), answer)
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
-        self._ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, report)))
+        self._questions.ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, report)))
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
         """Each as `_queue` describes it; one that does not answer has an "error" in place of its numbers."""
-        queues = [q for q in self._broker.wiring.queues() if q.id in self._broker.placement.of]
+        queues = [q for q in self._cluster.wiring.queues() if q.id in self._replica_of]
         reports: dict[str, dict[str, Any]] = {}
         if not queues:
             answer([])
@@ -260,34 +207,34 @@ class Management:
                 answer([reports[name] for name in sorted(reports)])
 
         for queue in queues:
-            self._ask(queue, STAT, 0, lambda report, queue=queue: asked(queue, report), LISTED_MS)
+            self._questions.look(queue, lambda report, queue=queue: asked(queue, report))
 
     def _defined(self, answer: Answer, a: NameArguments) -> None:
         """A queue as it is declared: how much is in it takes a majority to say."""
         answer(_described(self._queue_named(a.name), {}))
 
     def _all_defined(self, answer: Answer, a: NoArguments) -> None:
-        answer([_described(queue, {}) for queue in self._broker.wiring.queues()])
+        answer([_described(queue, {}) for queue in self._cluster.wiring.queues()])
 
     # ---- questions about the wiring
 
     def _exchanges(self, answer: Answer, a: NoArguments) -> None:
         answer([msgspec.structs.asdict(e) if isinstance(e, msgspec.Struct) else vars_of(e)
-                for e in self._broker.wiring.exchanges()])  # fmt: skip
+                for e in self._cluster.wiring.exchanges()])  # fmt: skip
 
     def _bindings(self, answer: Answer, a: NoArguments) -> None:
-        answer([vars_of(binding) for binding in self._broker.wiring.bindings()])
+        answer([vars_of(binding) for binding in self._cluster.wiring.bindings()])
 
     def _resolve(self, answer: Answer, a: NameArguments) -> None:
-        if self._broker.wiring.queue(a.name) is not None:
+        if self._cluster.wiring.queue(a.name) is not None:
             answer({"kind": "queue"})
-        elif self._broker.wiring.exchange(a.name) is not None:
+        elif self._cluster.wiring.exchange(a.name) is not None:
             answer({"kind": "exchange"})
         else:
             raise PeerError(NOT_FOUND, f"there is no queue and no exchange {a.name!r}: declare it first")
 
     def _status(self, answer: Answer, a: NoArguments) -> None:
-        answer(self._broker.report())
+        answer(self._report())
 
 
 def vars_of(value: Any) -> dict[str, Any]:

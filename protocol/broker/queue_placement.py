@@ -1,78 +1,87 @@
 """Which of a broker's queue replicas keeps which queue.
 
-A new queue goes to a warm spare replica, or, when as many keep queues as the machine makes use of, is hashed onto those
-(`design.md` section 12). What a dead replica kept goes to others, blank and under a new incarnation: they may not vote
-with a log they do not have (K4).
+A new queue goes to a warm spare replica, or, when as many replicas keep queues as the broker makes use of, is hashed
+onto those (`design.md` section 12). What a dead replica kept goes to others, blank and under a new incarnation: a
+replica may not vote with a log it does not have (K4).
 """
 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
 
+from ..log.outbox import FollowerOutbox
 from ..machine import KeepAlive, WantSpare
 from ..wire.queue_frames import Host, Unhost
 from ..wiring.wiring import QueueDefinition
+from .cluster_state import ClusterState
 
 INCARNATIONS_PER_BROKER = 1000
-"""So many incarnations a broker has for its queues, from its own on: a replica that dies takes one. The broker's next
-one is further away."""
-
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
-
+"""Incarnations reserved for a broker's queues, from the broker's own on: each replica that dies takes one. The next
+incarnation of the broker is further away."""
 
 BEAT_MS = 1000
 PATIENCE_MS = 3000
-"""A replica that says nothing for so long is taken for dead: it may hold consume locks, and stand still."""
+"""A replica that is silent for so long is taken for dead: it may hold consume locks, and stand still."""
 
 
 class QueuePlacement:
-    """Attributes:
-    replicas: connected queue replicas, and the queue ids each keeps.
-    of: queue id -> the replica that keeps it.
-    starting: queue id -> index of its declaration, until its replica keeps it.
-    homeless: queue id -> whether blank: declared, and no replica is connected.
-    incs: queue id -> incarnation under which it is kept.
-    voters: queue id -> the members when it was declared.
+    """Args:
+        most: at most this many replicas keep queues, while any others are spares; 0: all.
+
+    Attributes:
+        replicas: connected queue replicas, and the queue ids each keeps.
+        of: queue id -> the replica that keeps it.
+        starting: queue id -> index of its declaration, until its replica keeps it.
+        homeless: queue id -> whether blank: declared, and no replica is connected.
+        incs: queue id -> incarnation under which it is kept.
+        voters: queue id -> the voters when it was declared.
     """
 
-    def __init__(self, broker: BrokerMachine, most: int = 0) -> None:
+    def __init__(self, outbox: FollowerOutbox, cluster: ClusterState, most: int = 0) -> None:
         self.replicas: dict[str, set[str]] = {}
         self.of: dict[str, str] = {}
         self.starting: dict[str, int] = {}
         self.homeless: dict[str, bool] = {}
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
-        self._broker = broker
+        self._outbox = outbox
+        self._cluster = cluster
         self._most = most
         self._losses = 0
 
+    # ---- replicas come and go
+
     def up(self, replica: str) -> None:
-        """A replica has connected."""
+        """A replica has connected. `settle` must follow."""
         self.replicas.setdefault(replica, set())
-        self._broker.effects.append(KeepAlive(replica, BEAT_MS, PATIENCE_MS))
-        self._broker.lifecycle.replica_up(replica)
+        self._outbox.effects.append(KeepAlive(replica, BEAT_MS, PATIENCE_MS))
+
+    def settle(self) -> None:
+        """Give the queues that no replica keeps to those that are connected."""
         homeless, self.homeless = self.homeless, {}
         for id, blank in homeless.items():
-            definition = self._broker.wiring.by_id(id)
+            definition = self._cluster.wiring.by_id(id)
             if definition is not None:
                 self.assign(definition, blank)
 
     def lost(self, replica: str) -> list[tuple[str, int]]:
         """A replica has died; returns what it kept, as (queue id, incarnation). `assign` must follow."""
         self._losses += 1
-        if self._losses >= INCARNATIONS_PER_BROKER:
-            self._broker.retire(f"{INCARNATIONS_PER_BROKER} replicas have died under it: it begins anew")
         ids = sorted(self.replicas.pop(replica))
         for id in ids:
             self.of.pop(id, None)
-        return [(id, self.incs.get(id, self._broker.inc)) for id in ids]
+        return [(id, self.incs.get(id, self._cluster.inc)) for id in ids]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether so many replicas have died that no incarnation is left for the queues."""
+        return self._losses >= INCARNATIONS_PER_BROKER
+
+    # ---- queues
 
     def assign(self, definition: QueueDefinition, blank: bool) -> None:
         """Give a queue to a replica."""
-        broker = self._broker
-        voters = self.voters.setdefault(definition.id, list(broker.members))
+        voters = self.voters.setdefault(definition.id, list(self._cluster.voters))
         if not self.replicas:
             self.homeless[definition.id] = blank
             return
@@ -80,20 +89,24 @@ class QueuePlacement:
         keeping = sorted(name for name, queues in self.replicas.items() if queues)
         if spares and (not self._most or len(keeping) < self._most):
             name = spares[0]
-            broker.effects.append(WantSpare())
+            self._outbox.effects.append(WantSpare())
         else:
             name = keeping[zlib.crc32(definition.name.encode()) % len(keeping)]
         self.replicas[name].add(definition.id)
         self.of[definition.id] = name
-        inc = self.incs[definition.id] = broker.inc + self._losses
-        promised = broker.view.promised
+        inc = self.incs[definition.id] = self._cluster.inc + self._losses
+        promised = self._outbox.view.promised
         host = Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters)
-        broker.send(name, host)
+        self._outbox.send(name, host)
 
-    def started(self, id: str) -> None:
-        """A replica keeps the queue now; somebody may have waited for it."""
-        if self.starting.pop(id, None) is not None:
-            self._broker.needs_ack = True
+    def declared(self, definition: QueueDefinition, index: int, blank: bool) -> None:
+        """A queue is declared by the entry at `index` of the cluster stream."""
+        self.starting[definition.id] = index
+        self.assign(definition, blank)
+
+    def started(self, id: str) -> bool:
+        """A replica keeps the queue now; whether that was waited for."""
+        return self.starting.pop(id, None) is not None
 
     def forget(self, id: str) -> None:
         """The queue is deleted."""
@@ -104,11 +117,11 @@ class QueuePlacement:
         replica = self.of.pop(id, None)
         if replica is not None:
             self.replicas[replica].discard(id)
-            self._broker.send(replica, Unhost(id))
+            self._outbox.send(replica, Unhost(id))
 
     def restored(self) -> None:
         """The wiring is another broker's snapshot: keep what it says, blank."""
-        definitions = self._broker.wiring.queues()
+        definitions = self._cluster.wiring.queues()
         known = {definition.id for definition in definitions}
         for id in [id for id in [*self.of, *self.homeless] if id not in known]:
             self.forget(id)

@@ -1,40 +1,40 @@
-"""A broker's part in giving up queues that are lost: it asks the leader for its clients, and asks again a new one."""
+"""A broker's part in giving up queues that are lost: it asks the leader for its clients, and every later leader."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..log.outbox import FollowerOutbox
 from ..wire.majority_frames import Reset, ResetDone
 from ..wiring.wiring import QueueDefinition
-
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
+from .cluster_state import ClusterState
 
 Answer = Callable[..., Any]
 
 
 class Resets:
-    """Of one broker."""
+    """The resets that one broker's clients have asked for."""
 
-    def __init__(self, broker: BrokerMachine) -> None:
-        self._broker = broker
+    def __init__(self, outbox: FollowerOutbox, cluster: ClusterState) -> None:
+        self._outbox = outbox
+        self._cluster = cluster
         self._numbers = count(1)
-        self._asked: dict[int, tuple[str, Answer]] = {}  # number -> queue id, and whom to answer
+        self._asked: dict[int, tuple[str, Answer]] = {}  # number -> queue id, and the client's answer
 
     def ask(self, queue: QueueDefinition, answer: Answer) -> None:
         number = next(self._numbers)
         self._asked[number] = queue.id, answer
-        self._broker.lead(Reset(queue.id, number))
+        self._outbox.lead(Reset(queue.id, number))
 
     def attached(self) -> None:
         """Another sequencer leads, or the same on a new link: what it was told may be lost."""
         for number, (queue, _) in list(self._asked.items()):
-            if self._broker.wiring.by_id(queue) is None:
+            if self._cluster.wiring.by_id(queue) is None:
                 self.done(ResetDone(number))
             else:
-                self._broker.lead(Reset(queue, number))
+                self._outbox.lead(Reset(queue, number))
 
     def done(self, frame: ResetDone) -> None:
         _, answer = self._asked.pop(frame.number, ("", None))

@@ -7,21 +7,20 @@ more than this broker may hold is not read until then, and others are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..errors import LOST, NOT_FOUND, UNROUTABLE
+from ..log.outbox import FollowerOutbox
 from ..machine import PauseClient, PauseClients
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
 from ..wire.events import Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter, DeadLettered
+from .cluster_state import ClusterState
+from .requests import Requests
 from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
 from .session import SenderLink, Session
-
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
 
 
 def lost_text(queue: str) -> str:
@@ -32,7 +31,9 @@ def lost_text(queue: str) -> str:
 
 
 class Transfers:
-    """Of one broker.
+    """Args:
+        sessions: peer -> its session, of all connections.
+        limit_bytes: with more than this on its way the broker reads its clients no further.
 
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
@@ -43,13 +44,24 @@ class Transfers:
         paused: clients are not read: too much is on its way.
     """
 
-    def __init__(self, broker: BrokerMachine) -> None:
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        requests: Requests,
+        sessions: Mapping[str, Session],
+        limit_bytes: int,
+    ) -> None:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
         self.lost: set[str] = set()
         self.held: dict[str, list[Callable[[], None]]] = {}
         self.gone: set[str] = set()
-        self._broker = broker
+        self._outbox = outbox
+        self._cluster = cluster
+        self._requests = requests
+        self._sessions = sessions
+        self._limit_bytes = limit_bytes
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
         self.paused = False
@@ -57,24 +69,24 @@ class Transfers:
 
     @property
     def stopped(self) -> bool:
-        return self._broker.wiring.flow.stopped
+        return self._cluster.wiring.flow.stopped
 
     def transfer(self, session: Session, frame: Transfer) -> None:
         link = session.transfer(frame)
         if link is None:
             return
-        broker = self._broker
+        outbox, cluster = self._outbox, self._cluster
         first, last = frame.first, frame.first + len(frame.blobs) - 1
         too_large = session.oversized(frame)
         if too_large is not None:
-            broker.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
+            outbox.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
             return
-        expiry = session.expiry(frame, broker.now_ms) if frame.ttl else []
+        expiry = session.expiry(frame, outbox.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
-            parts = route_together(broker.wiring, broker.wiring_version, link, frame, expiry)
+            parts = route_together(cluster.wiring, cluster.version, link, frame, expiry)
             missing = () if parts else range(len(frame.blobs))
         else:
-            parts, missing = route_each(broker.wiring, link, frame, expiry)
+            parts, missing = route_each(cluster.wiring, link, frame, expiry)
         if missing:
             self._partly(session, link, frame, parts, compress([first + index for index in missing]))
             return
@@ -92,11 +104,11 @@ class Transfers:
                 self.withheld_bytes += size
             if self.lost or self.held or self.gone:
                 self._done(session, frame.handle, [first, last], parts, [])
-            elif session.peer in broker.sessions:
+            elif session.peer in self._sessions:
                 session.complete(frame.handle, first, last)
                 self._telling[session.peer] = session
 
-        broker.request(parts, done)
+        self._requests.request(parts, done)
 
     def _partly(self, session: Session, link: SenderLink, frame: Transfer, parts: Parts, nowhere: list[int]) -> None:
         """Some numbers of a transfer, or all, go to no queue."""
@@ -119,7 +131,7 @@ class Transfers:
         else:
             code, address = UNROUTABLE, link.exchange if link.key is None else f"{link.exchange}/{link.key}"
             text = f"no queue is bound to {address!r} for these: bind one, or send without mandatory"
-        self._broker.send(session.peer, Failed(frame.handle, gone, code, text))
+        self._outbox.send(session.peer, Failed(frame.handle, gone, code, text))
         rest = RangeSet([frame.first, frame.first + len(frame.blobs) - 1])
         for first, last in pairs(gone):
             rest.remove(first, last)
@@ -142,7 +154,7 @@ class Transfers:
 
         for request in requests:
             size = sum(len(event) for _, event in request)
-            self._broker.request(request, partial(done, size))
+            self._requests.request(request, partial(done, size))
 
     def _done(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
@@ -161,8 +173,8 @@ class Transfers:
                 code, text = LOST, lost_text(name)
                 if queue in self.gone:
                     code, text = NOT_FOUND, f"queue {name!r} was deleted, since it was empty: declare it first"
-                if session.peer in self._broker.sessions:
-                    self._broker.send(session.peer, Failed(handle, numbers, code, text))
+                if session.peer in self._sessions:
+                    self._outbox.send(session.peer, Failed(handle, numbers, code, text))
                 self.settled()
                 return True
         return False
@@ -179,7 +191,7 @@ class Transfers:
 
     def hold(self) -> None:
         """From here on nothing completes that goes to what is condemned, until that is decided."""
-        for id, condemned in self._broker.wiring.uses.condemned.items():
+        for id, condemned in self._cluster.wiring.uses.condemned.items():
             if condemned.if_empty:
                 self.held.setdefault(id, [])
 
@@ -189,7 +201,7 @@ class Transfers:
 
     def resolved(self) -> None:
         """Something is not condemned any more: it is deleted, and what was held for it fails, or it stays."""
-        condemned = self._broker.wiring.uses.condemned
+        condemned = self._cluster.wiring.uses.condemned
         for id in [id for id in self.held if id not in condemned]:
             for again in self.held.pop(id):
                 again()
@@ -197,21 +209,20 @@ class Transfers:
 
     def settled(self) -> None:
         """Nothing is under way from before a deletion."""
-        if self.gone and self._broker.idle:
+        if self.gone and self._requests.idle:
             self.gone.clear()
 
     def bury(self, peer: str, frame: DeadLetter) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
-        broker = self._broker
         name = frame.queue.rpartition("#")[0]
         answer = DeadLettered(frame.queue, frame.id)
         event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
         encoded = encode_event(event)
-        parts = [(queue, encoded) for queue in broker.wiring.route(frame.exchange, name)]
+        parts = [(queue, encoded) for queue in self._cluster.wiring.route(frame.exchange, name)]
         if parts:
-            broker.request(parts, lambda: self._buried(peer, frame, parts, answer))
+            self._requests.request(parts, lambda: self._buried(peer, frame, parts, answer))
         else:
-            broker.send(peer, answer)
+            self._outbox.send(peer, answer)
 
     def _buried(self, peer: str, frame: DeadLetter, parts: Parts, answer: DeadLettered) -> None:
         if self.held and self._holds(parts, lambda: self._buried(peer, frame, parts, answer)):
@@ -219,12 +230,12 @@ class Transfers:
         if self.gone and any(queue in self.gone for queue, _ in parts):
             self.bury(peer, frame)  # it did not count; those who got it know that they have
         else:
-            self._broker.send(peer, answer)
+            self._outbox.send(peer, answer)
         self.settled()
 
     def _complete(self, session: Session, handle: int, numbers: list[int], nowhere: list[int]) -> None:
         """Those numbers are complete; of them, those in `nowhere` went to no queue."""
-        if numbers and session.peer in self._broker.sessions:
+        if numbers and session.peer in self._sessions:
             for first, last in pairs(numbers):
                 session.complete(handle, first, last)
             if nowhere:
@@ -242,7 +253,7 @@ class Transfers:
             self._detached.append((session, handle))
         else:
             self._tell(session)
-            self._broker.send(session.peer, Detached(handle))
+            self._outbox.send(session.peer, Detached(handle))
 
     def ended(self, session: Session) -> None:
         """The connection is over."""
@@ -261,9 +272,9 @@ class Transfers:
             if self._detached:
                 detached, self._detached = self._detached, []
                 for session, handle in detached:
-                    self._broker.send(session.peer, Detached(handle))
-        limit = self._broker.limits.uncommitted_bytes
-        effects = self._broker.effects
+                    self._outbox.send(session.peer, Detached(handle))
+        limit = self._limit_bytes
+        effects = self._outbox.effects
         if (self.uncommitted_bytes > limit // (1 + self.paused)) != self.paused:
             self.paused = not self.paused
             effects.append(PauseClients(self.paused))
@@ -277,7 +288,7 @@ class Transfers:
 
     def _tell(self, session: Session) -> None:
         completed, session.completed = session.completed, {}
-        send, peer = self._broker.send, session.peer
+        send, peer = self._outbox.send, session.peer
         if not session.unroutable:
             for handle, ranges in completed.items():
                 send(peer, Completed(handle, ranges))

@@ -8,26 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..machine import Effect, Retire, Send
 from ..wire.events import Ballot
-from ..wire.frame import Frame
 from ..wire.log_frames import Evicted, Fetch, Heartbeat, Nack, Prepare
 from .keeper import Keeper
-from .leader import LeaderView
+from .outbox import FollowerOutbox
 
 
-class Acceptor:
-    """Base of the machines that keep logs.
-
-    Attributes:
-        view: the leader that is followed, and the promised ballot.
-        effects: the effects of this step so far.
-    """
-
-    def __init__(self) -> None:
-        self.view = LeaderView()
-        self.effects: list[Effect] = []
-        self.now_ms = 0
+class Acceptor(FollowerOutbox):
+    """Base of the machines that keep logs. Each is the outbox of its own parts."""
 
     def keepers(self) -> Iterable[Keeper]:
         raise NotImplementedError
@@ -42,22 +30,6 @@ class Acceptor:
     def attached(self) -> None:
         """A sequencer leads and has the log reports: send it the requests that have no answer yet."""
         raise NotImplementedError
-
-    def send(self, peer: str, frame: Frame) -> None:
-        self.effects.append(Send(peer, frame))
-
-    def retire(self, reason: str, left: bool = False) -> None:
-        self.effects.append(Retire(reason, left))
-
-    def take(self) -> list[Effect]:
-        """The effects gathered since the last call."""
-        effects, self.effects = self.effects, []
-        return effects
-
-    def lead(self, frame: Frame) -> None:
-        """Send a frame to the leader, if it is attached; otherwise `pledge` and `attached` tell it later."""
-        if self.view.attached:
-            self.effects.append(Send(self.view.leader, frame))
 
     def follow(self, peer: str, ballot: Ballot) -> bool:
         """Whether `peer` may speak under `ballot`; promises it for all logs (K1)."""

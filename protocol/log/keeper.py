@@ -131,6 +131,11 @@ class Keeper:
 
     # ---- the log
 
+    def begin(self, frame: Append) -> None:
+        """A blank log that is told the stream from its beginning: who voted then."""
+        if self.blank and not frame.previous and not self.end and frame.voters:
+            self.voters = list(frame.voters)
+
     def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:
         """Take an `Append`.
 
@@ -143,8 +148,7 @@ class Keeper:
         if frame.ballot > self.promised:
             self.promise(frame.ballot)
         previous = frame.previous
-        if self.blank and not previous and not self.end and frame.voters:
-            self.voters = list(frame.voters)
+        self.begin(frame)
         if previous > self.end:
             return [], Gap(frame.ballot, self.stream, self.voter, self.end)
         if previous > self.base and previous > self.commit and self._ballot_at(previous) != frame.previous_ballot:

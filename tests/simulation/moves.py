@@ -63,7 +63,7 @@ class Moves:
         everybody = set(world.brokers)
         for broker in world.brokers:
             machine = world.machines.get(broker)
-            if machine is None or machine.keeper.blank or set(machine.members) != everybody:
+            if machine is None or machine.keeper.blank or set(machine.cluster.voters) != everybody:
                 return False
             for id in (queue.id for queue in machine.wiring.queues()):
                 replica = world.machines.get(machine.placement.of.get(id, ""))

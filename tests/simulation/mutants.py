@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol.broker import machine as broker_machine
 from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.broker.requests import Requests
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.log.keeper import Keeper
@@ -22,7 +22,6 @@ from mantamq.protocol.replica.dead_letters import DeadLetters
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer import machine as sequencer_machine
 from mantamq.protocol.sequencer.machine import SequencerMachine
-from mantamq.protocol.wire.client_frames import Detach
 from mantamq.protocol.wire.events import Own, encode_event
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Request
@@ -160,7 +159,7 @@ def two_grants(patch: Patch) -> None:
 
 
 def complete_before_commit(patch: Patch) -> None:
-    request = BrokerMachine.request
+    request = Requests.request
 
     def hasty(self: Any, parts: Any, done: Any) -> int:
         number = request(self, parts, lambda: None)
@@ -170,7 +169,7 @@ def complete_before_commit(patch: Patch) -> None:
             self._waiting[number] = done
         return number
 
-    patch.setattr(BrokerMachine, "request", hasty)
+    patch.setattr(Requests, "request", hasty)
 
 
 def settled_before_commit(patch: Patch) -> None:
@@ -235,7 +234,7 @@ def vanished_client_keeps(patch: Patch) -> None:
 
     def end(self: Any, session: Session, code: str = "", text: str = "") -> None:
         for link in session.receivers.values():
-            del self.subs[link.sub]
+            del self.receivers.subs[link.sub]
             self.consumers.end(link)
         session.receivers.clear()
         ended(self, session, code, text)
@@ -283,13 +282,13 @@ def starved_consumer_keeps_the_lock(patch: Patch) -> None:
 
 def crossing_detach_closes(patch: Patch) -> None:
     """A `Detach` that crosses the broker's own `Detached` is taken for a broken rule."""
-    detach = broker_machine._CLIENT_RULES[Detach]
+    detach = BrokerMachine._detach
 
     def strict(self: Any, session: Session, frame: Any) -> None:
         session.ended.clear()
         detach(self, session, frame)
 
-    patch.setitem(broker_machine._CLIENT_RULES, Detach, strict)
+    patch.setattr(BrokerMachine, "_detach", strict)
 
 
 def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker.consumers import Consumers
 from mantamq.protocol.broker.deletion import Deletions
-from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.broker.senders import Senders
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.queue.dispatch import Dispatcher, Subscription
@@ -44,7 +44,7 @@ def empty_while_the_lock_is_elsewhere(patch: Patch) -> None:
 
 def senders_outlive_their_exchange(patch: Patch) -> None:
     """Who sends to an exchange that is deleted is not told, and what it sends completes."""
-    patch.setattr(BrokerMachine, "_end_senders", lambda self, exchange, key, code, text: None)
+    patch.setattr(Senders, "end_all", lambda self, exchange, key, code, text: None)
 
 
 def what_is_held_elsewhere_is_not_waited_for(patch: Patch) -> None:
@@ -102,8 +102,8 @@ def empty_without_a_look(patch: Patch) -> None:
     """Nobody asks the queue."""
     look = Deletions.__init__
 
-    def init(self: Any, broker: Any, asked: Any) -> None:
-        look(self, broker, asked)
+    def init(self: Any, *parts: Any) -> None:
+        look(self, *parts)
         self._look = lambda queue, then: then({"messages": 0, "dying": 0})
 
     patch.setattr(Deletions, "__init__", init)

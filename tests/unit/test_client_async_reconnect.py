@@ -9,7 +9,6 @@ import pytest
 from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Full, connect_async
 from mantamq.client.message import decode
-from mantamq.protocol.broker.machine import _CLIENT_RULES
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.wire.client_frames import AttachReceiver, Command, Completed, Disposed, Open, Reply, Transfer
 from mantamq.protocol.wire.link_frames import Refused
@@ -90,7 +89,7 @@ async def test_settlements_on_their_way_are_told_as_lost_and_the_rest_comes_agai
     one, two = await receiver.fetch(5), await receiver.fetch(5)
     cluster.hold(Disposed)
     await session.acknowledge(one)
-    await wait_until(lambda: cluster.call(lambda: cluster.cluster.machines["b1"].subs))
+    await wait_until(lambda: cluster.call(lambda: cluster.cluster.machines["b1"].receivers.subs))
     cluster.shut("b1")
     await there(connection)
     cluster.let_go()
@@ -170,16 +169,13 @@ async def test_closing_while_a_broker_is_looked_for(cluster, connection):
 async def test_a_broker_that_breaks_off_while_it_takes_over_is_left_for_the_next(cluster, connection, monkeypatch):
     session = connection.session()
     receiver = await session.receiver("q")
-    attach = _CLIENT_RULES[AttachReceiver]
     refused = []
 
-    def refuse(machine, session, frame):
-        if machine.broker == "b2":
-            refused.append(frame)
-            raise PeerError("unavailable", "not now")
-        attach(machine, session, frame)
+    def refuse(session, frame):
+        refused.append(frame)
+        raise PeerError("unavailable", "not now")
 
-    monkeypatch.setitem(_CLIENT_RULES, AttachReceiver, refuse)
+    monkeypatch.setitem(cluster.cluster.machines["b2"]._client_rules, AttachReceiver, refuse)
     cluster.inject(Refused("unavailable", "it shuts down"))
     await there(connection)
     assert refused and connection.broker == "b1"

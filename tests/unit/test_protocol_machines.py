@@ -791,7 +791,7 @@ def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
 def test_an_answer_to_another_incarnation_completes_nothing(inc):
     done: list[int] = []
     broker = BrokerMachine("b1", 5, ["b1"])
-    broker.request([("q#1", b"")], lambda: done.append(1))
+    broker.requests.request([("q#1", b"")], lambda: done.append(1))
     broker.step(Received("sequencer", Results(inc, [1])))
     assert not done
     broker.step(Received("sequencer", Results(5, [1])))

@@ -185,7 +185,7 @@ def test_members_of_another_minor_work_with_the_others(minor: int, caplog: pytes
 
             talk = asyncio.create_task(chatter())
             ordered = asyncio.Event()
-            actors["b3"].shell.machine.request([(CLUSTER, UNKNOWN_EVENT)], ordered.set)
+            actors["b3"].shell.machine.requests.request([(CLUSTER, UNKNOWN_EVENT)], ordered.set)
             async with connection(actors["b1"].addresses["clients"]) as far:
                 far.say(lengthened(Open("c", minor=minor), "later"), UNKNOWN)
                 assert (await far.hear(Opened)).minor == MINOR

@@ -1,0 +1,69 @@
+"""The cluster stream as one broker keeps it: the log, the wiring that its committed entries make, and who votes.
+
+The keeper hands out a batch of committed entries and knows at once who votes behind all of them. An entry is applied
+under the voters of its own place in the stream, so `voters` follows entry by entry while a batch is applied: all
+brokers must give a new queue's stream the same first voters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..log.keeper import Keeper
+from ..log.quorum import change
+from ..wire.events import CLUSTER, AnyEvent, Entry, Member
+from ..wire.log_frames import Append, Gap, Nack, UpdateStart
+from ..wiring.wiring import Outcome, Wiring
+
+
+class ClusterState:
+    """Args: as those of `BrokerMachine`.
+
+    Attributes:
+        broker, inc: this broker, and its incarnation.
+        keeper: its log of the stream.
+        wiring: what the applied entries have made; another object after an update.
+        version: rises with each change of the wiring, for what was looked up in it.
+    """
+
+    def __init__(self, broker: str, inc: int, blank: bool, voters: Sequence[str]) -> None:
+        self.broker = broker
+        self.inc = inc
+        self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=voters)
+        self.wiring = Wiring()
+        self.version = 0
+        self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
+
+    @property
+    def voters(self) -> list[str]:
+        """Who votes in the stream, by what is applied."""
+        return self.keeper.voters if self._voters is None else self._voters
+
+    def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:
+        """Take an `Append`, as `Keeper.append` does. `applied` must follow when each committed entry has been."""
+        keeper = self.keeper
+        keeper.begin(frame)
+        voters = list(keeper.voters)
+        committed, refusal = keeper.append(frame)
+        if committed:
+            self._voters = voters
+        return committed, refusal
+
+    def apply(self, event: AnyEvent, index: int) -> Outcome:
+        """Apply the next committed entry."""
+        if type(event) is Member and self._voters is not None:
+            change(self._voters, event)
+        outcome = self.wiring.apply(event, index)
+        if outcome.changed:
+            self.version += 1
+        return outcome
+
+    def applied(self) -> None:
+        """The batch has been applied."""
+        self._voters = None
+
+    def restore(self, frame: UpdateStart) -> None:
+        """Begin at the sync point of an update: the wiring is another broker's."""
+        self.keeper.restore(frame)
+        self.wiring = Wiring.restore(frame.state)
+        self.version += 1

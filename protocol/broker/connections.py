@@ -1,0 +1,111 @@
+"""The connections of a broker's clients: which of them may open, under which client id, and where else they can go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hmac import compare_digest
+
+from ..errors import IN_USE, INVALID, NOT_ALLOWED, UNAUTHORIZED, UNAVAILABLE, PeerError
+from ..limits import Limits
+from ..log.outbox import FollowerOutbox
+from ..machine import KeepAlive
+from ..wire.client_frames import Detached, MembersChanged, Open, Opened
+from ..wire.version import MINOR
+from .session import Session
+
+RESCUE = "a connection opened for rescue only looks: browse a queue, or connect without rescue"
+
+
+class Connections:
+    """Args:
+        broker, inc: this broker, and its incarnation.
+        token: what clients must present; "" admits everybody.
+        refusal: why no client may open now, "" if it may; told whether it opens for rescue.
+        end: ends a session, with a code and a text for its client.
+
+    Attributes:
+        sessions: peer -> its session, opened or not.
+        addresses: broker -> "host:port" for clients, of the members.
+    """
+
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        broker: str,
+        inc: int,
+        limits: Limits,
+        token: str,
+        refusal: Callable[[bool], str],
+        end: Callable[[Session, str, str], None],
+    ) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.addresses: dict[str, str] = {}
+        self._clients: dict[str, Session] = {}  # client id -> its session
+        self._outbox = outbox
+        self._broker = broker
+        self._inc = inc
+        self._limits = limits
+        self._token = token.encode()
+        self._refusal = refusal
+        self._end = end
+
+    def up(self, peer: str) -> None:
+        self.sessions[peer] = Session(peer, self._limits)
+
+    def forget(self, session: Session) -> None:
+        """The connection is over."""
+        del self.sessions[session.peer]
+        self._clients.pop(session.client, None)
+
+    def open(self, session: Session, frame: Open) -> None:
+        """Let a client in.
+
+        Raises:
+            PeerError: fatal, it may not come in, or not now.
+        """
+        if session.client:
+            raise PeerError(NOT_ALLOWED, "a connection is opened once")
+        if not compare_digest(self._token, frame.token.encode()):
+            raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
+        if len(frame.client) > self._limits.name_chars:
+            raise PeerError(INVALID, f"a client id has at most {self._limits.name_chars} characters")
+        refusal = self._refusal(frame.rescue)
+        if refusal:
+            raise PeerError(UNAVAILABLE, refusal)
+        older = self._clients.get(frame.client)
+        if older is not None:
+            text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
+            self._end(older, IN_USE, text)
+        session.rescue = frame.rescue
+        session.client = frame.client or f"{self._broker}.{self._inc}.{session.peer}"
+        self._clients[session.client] = session
+        heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
+        if heartbeat_ms:
+            self._outbox.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
+        bounds = self._limits.message_bytes, self._limits.transfer_messages, self._limits.credit_messages
+        self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, heartbeat_ms, MINOR))
+
+    def moved(self, addresses: dict[str, str]) -> None:
+        """The members are told to every client: it may need them when this broker is gone."""
+        if addresses != self.addresses:
+            self.addresses = addresses
+            for session in self.sessions.values():
+                if session.client:
+                    self._outbox.send(session.peer, MembersChanged(addresses))
+
+    def send_away(self, text: str) -> None:
+        """This broker goes: its clients hear of the other members, and are let go."""
+        self.moved({name: at for name, at in self.addresses.items() if name != self._broker})
+        self.close_all(text)
+
+    def close_all(self, text: str, rescue: bool = True) -> None:
+        """`rescue`: those that only look, too."""
+        for session in list(self.sessions.values()):
+            if rescue or not session.rescue:
+                self._end(session, UNAVAILABLE, text)
+
+
+def refuse(outbox: FollowerOutbox, session: Session, handle: int, code: str, text: str) -> None:
+    """An attach fails. A client that attached anew behind another broker may detach before it hears that."""
+    session.end(handle)
+    outbox.send(session.peer, Detached(handle, code, text))

@@ -1,0 +1,120 @@
+"""Questions of a broker to its queue replicas, each kept until it is answered or can be no more.
+
+A queue answers in the order of its stream, so one without a majority answers nothing: a question that changes nothing
+is then given up, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..errors import UNAVAILABLE, PeerError
+from ..log.outbox import FollowerOutbox
+from ..wire.queue_frames import QueueCommand, QueueReply
+from ..wiring.wiring import QueueDefinition
+from .cluster_state import ClusterState
+
+Asked = Callable[[dict[str, Any]], None]
+
+WAITED_MS = 2000
+"""How long a question to a queue waits where it is known that the queue has no majority."""
+LISTED_MS = 5000
+"""How long a list waits for one of its queues, and a deletion on a condition for its queue, whatever the reason."""
+STAT = "stat"
+PURGE = "purge"
+
+
+class Question(NamedTuple):
+    """To a queue's replica.
+
+    Attributes:
+        replica, queue: the replica that is asked, and the id of the queue it is asked about.
+        what: `STAT`, which changes nothing, or `PURGE`.
+        since_ms: when it was asked. limit_ms: how long it may take; 0 for any time.
+        then: told the answer, or an "error" with its "code".
+    """
+
+    replica: str
+    queue: str
+    what: str
+    since_ms: int
+    limit_ms: int
+    then: Asked
+
+
+class Questions:
+    """Args:
+    replica_of: queue id -> the replica that keeps it.
+    stands_still: whether a queue, by its id, is known to have no majority at this time.
+    """
+
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        replica_of: Mapping[str, str],
+        stands_still: Callable[[str, int], bool],
+    ) -> None:
+        self._outbox = outbox
+        self._cluster = cluster
+        self._replica_of = replica_of
+        self._stands_still = stands_still
+        self._numbers = count(1)
+        self._asked: dict[int, Question] = {}
+
+    def ask(self, queue: QueueDefinition, what: str, argument: int, then: Asked, limit_ms: int = 0) -> None:
+        """Ask a queue's replica.
+
+        Raises:
+            PeerError: no replica keeps it here.
+        """
+        replica = self._replica_of.get(queue.id)
+        if replica is None:
+            raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
+        number = next(self._numbers)
+        self._asked[number] = Question(replica, queue.id, what, self._outbox.now_ms, limit_ms, then)
+        self._outbox.send(replica, QueueCommand(queue.id, number, what, argument))
+
+    def look(self, queue: QueueDefinition, then: Asked) -> None:
+        """Ask for a queue's report, for at most `LISTED_MS`."""
+        self.ask(queue, STAT, 0, then, LISTED_MS)
+
+    def replied(self, frame: QueueReply) -> None:
+        """A queue replica has answered."""
+        question = self._asked.pop(frame.number, None)
+        if question is not None:
+            question.then(frame.value)
+
+    def undeclared(self, queue: str, code: str, text: str) -> None:
+        """A queue is gone: what was asked of it is not answered any more."""
+        for number in [n for n, question in self._asked.items() if question.queue == queue]:
+            self._asked.pop(number).then({"error": text, "code": code})
+
+    def lost(self, replica: str) -> None:
+        """A replica has died: what it was asked is not answered any more."""
+        numbers = [n for n, question in self._asked.items() if question.replica == replica]
+        self._fail(numbers, "the replica of queue {!r} has stopped: ask again")
+
+    def overdue(self, now_ms: int) -> None:
+        """Give up the questions that have waited for too long."""
+        waits, slow = [], []
+        for number, question in self._asked.items():
+            for_ms = now_ms - question.since_ms
+            if question.what != STAT or for_ms < WAITED_MS:
+                continue
+            if self._stands_still(question.queue, now_ms):
+                waits.append(number)
+            elif 0 < question.limit_ms <= for_ms:
+                slow.append(number)
+        self._fail(waits, "queue {!r} has no majority of its replicas and answers nothing: see `mantamq status`")
+        self._fail(slow, f"queue {{!r}} has not answered for {LISTED_MS // 1000} s: ask again, or see `mantamq status`")
+
+    def _fail(self, numbers: list[int], text: str) -> None:
+        """`text`: with the queue's name to be put in."""
+        for number in numbers:
+            question = self._asked.pop(number)
+            definition = self._cluster.wiring.by_id(question.queue)
+            name = definition.name if definition is not None else question.queue
+            question.then({"error": text.format(name), "code": UNAVAILABLE})

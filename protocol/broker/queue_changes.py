@@ -1,0 +1,89 @@
+"""What follows at a broker when a queue is declared, deleted or lost, or when the replica that keeps it dies.
+
+Transfers, senders, receivers, questions and placements hang on a queue. Each has its own rule for that queue's end;
+here is the order in which they are told.
+"""
+
+from __future__ import annotations
+
+from ..errors import DELETED, LOST, NOT_FOUND, UNAVAILABLE
+from ..log.outbox import FollowerOutbox
+from ..machine import WantSpare
+from ..wire.events import AnyEvent, DeleteExchange, DeleteQueue, Evict, Lost, encode_event
+from ..wiring.wiring import Outcome, QueueDefinition
+from .cluster_state import ClusterState
+from .lifecycle import Lifecycle
+from .questions import Questions
+from .queue_placement import INCARNATIONS_PER_BROKER, QueuePlacement
+from .receivers import Receivers
+from .requests import Requests
+from .senders import Senders
+from .transfers import Transfers, lost_text
+
+
+class QueueChanges:
+    """The parts of one broker that hang on its queues."""
+
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        requests: Requests,
+        lifecycle: Lifecycle,
+        placement: QueuePlacement,
+        questions: Questions,
+        transfers: Transfers,
+        senders: Senders,
+        receivers: Receivers,
+    ) -> None:
+        self._outbox = outbox
+        self._cluster = cluster
+        self._requests = requests
+        self._lifecycle = lifecycle
+        self._placement = placement
+        self._questions = questions
+        self._transfers = transfers
+        self._senders = senders
+        self._receivers = receivers
+
+    def rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
+        """The event at `index` of the cluster stream has changed the wiring."""
+        if type(event) is DeleteExchange:
+            text = f"exchange {event.name!r} was deleted: declare it and open another sender"
+            self._senders.end_all(event.name, None, NOT_FOUND, text)
+        definition = outcome.queue
+        if definition is None:
+            return
+        if type(event) is DeleteQueue:
+            self._transfers.deleted(definition.id)
+            self._undeclared(definition, DELETED, f"queue {definition.name!r} was deleted")
+        elif type(event) is Lost:
+            self._transfers.lost.add(definition.id)
+            self._questions.undeclared(definition.id, LOST, lost_text(definition.name))
+            self._undeclared(definition, LOST, lost_text(definition.name))
+        else:
+            # An earlier incarnation may have kept it (K4).
+            self._placement.declared(definition, index, not self._lifecycle.returned)
+
+    def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
+        self._receivers.undeclared(definition.id, code, text)
+        self._senders.end_all("", definition.name, code, text)
+        self._placement.forget(definition.id)
+
+    def replica_lost(self, replica: str) -> None:
+        """A replica has died: what its consumers held goes back, and others keep its queues from now on."""
+        self._questions.lost(replica)
+        lost = self._placement.lost(replica)
+        if self._placement.exhausted:
+            self._lifecycle.retire(f"{INCARNATIONS_PER_BROKER} replicas have died under it: it begins anew")
+        text = "the broker's replica of this queue has stopped: attach again, or use another broker"
+        for id, _ in lost:
+            self._receivers.detach_all(id, UNAVAILABLE, text)
+        if lost:
+            parts = [(id, encode_event(Evict(self._cluster.broker, inc))) for id, inc in lost]
+            self._requests.request(parts, lambda: None)
+        for id, _ in lost:
+            definition = self._cluster.wiring.by_id(id)
+            if definition is not None:
+                self._placement.assign(definition, True)
+        self._outbox.effects.append(WantSpare())

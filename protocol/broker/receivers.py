@@ -1,0 +1,170 @@
+"""A broker's receivers: between a client's handle and a subscription at the replica that keeps the queue.
+
+Credit and settlements pass to the replica, deliveries and their answers to the client. A receiver ends when its client
+detaches it, when its queue or the replica is gone, or with its connection; what it held goes back to its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from ..errors import INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE
+from ..log.outbox import FollowerOutbox
+from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
+from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Settle, Settled
+from .cluster_state import ClusterState
+from .connections import RESCUE, refuse
+from .consumers import Consumers
+from .session import ReceiverLink, Session, not_attached
+
+
+class Receivers:
+    """Args:
+        sessions: peer -> its session, of all connections.
+        replica_of: queue id -> the replica that keeps it.
+
+    Attributes:
+        subs: the broker's number for a subscription -> its session and receiver.
+    """
+
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        consumers: Consumers,
+        sessions: Mapping[str, Session],
+        replica_of: Mapping[str, str],
+    ) -> None:
+        self.subs: dict[int, tuple[Session, ReceiverLink]] = {}
+        self._outbox = outbox
+        self._cluster = cluster
+        self._consumers = consumers
+        self._sessions = sessions
+        self._replica_of = replica_of
+        self._numbers = count(1)
+
+    # ---- they come
+
+    def attach(self, session: Session, frame: AttachReceiver) -> None:
+        session.check_handle(frame.handle)
+        send = self._outbox.send
+        definition = self._cluster.wiring.queue(frame.queue)
+        if definition is None:
+            text = f"there is no queue {frame.queue!r}: declare it first"
+            refuse(self._outbox, session, frame.handle, NOT_FOUND, text)
+            return
+        if frame.mode not in ("consume", "browse"):
+            text = f"a receiver's mode is consume or browse, not {frame.mode!r}"
+            refuse(self._outbox, session, frame.handle, INVALID, text)
+            return
+        if session.rescue and frame.mode != "browse":
+            refuse(self._outbox, session, frame.handle, NOT_ALLOWED, RESCUE)
+            return
+        host = self._replica_of.get(definition.id)
+        if host is None:
+            text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
+            refuse(self._outbox, session, frame.handle, UNAVAILABLE, text)
+            return
+        sub = next(self._numbers)
+        link = session.add_receiver(frame.handle, definition.id, host, sub)
+        self.subs[sub] = (session, link)
+        mode = "rescue" if session.rescue else frame.mode
+        consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame))
+        if frame.mode == "consume":
+            self._consumers.begin(session, link, consume)
+        else:
+            send(host, consume)
+            send(session.peer, Attached(frame.handle, queue=definition.id))
+
+    # ---- credit, deliveries, settlements
+
+    def flow(self, session: Session, frame: Flow) -> None:
+        link = session.flow(frame)
+        if link is not None:
+            sure = frame.sure and not session.rescue  # without a majority nobody could ever be sure
+            credit = Credit(link.queue, link.sub, frame.messages, frame.bytes, frame.drain, sure)
+            if link.waits is None:
+                self._outbox.send(link.replica, credit)
+            else:
+                link.waits.append(credit)
+
+    def deliver(self, peer: str, frame: Deliver) -> None:
+        found = self.subs.get(frame.sub)
+        if found is None:
+            return  # it went away meanwhile; its cancel returns the messages
+        session, link = found
+        session.delivered(link, frame.ranges)
+        delivery = Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
+        self._outbox.send(session.peer, delivery)
+
+    def dispose(self, session: Session, frame: Dispose) -> None:
+        link = session.dispose(frame)
+        if link is not None:
+            self._outbox.send(link.replica, Settle(link.queue, link.sub, frame.number, frame.kind, frame.runs))
+
+    def settled(self, peer: str, frame: Settled) -> None:
+        found = self.subs.get(frame.sub)
+        if found is not None:
+            self._outbox.send(found[0].peer, Disposed(found[1].handle, frame.number, frame.lost))
+
+    def drained(self, peer: str, frame: Drained) -> None:
+        found = self.subs.get(frame.sub)
+        if found is not None:
+            found[1].credit = 0
+            self._outbox.send(found[0].peer, FlowDrained(found[1].handle))
+
+    # ---- they go
+
+    def detach(self, session: Session, handle: int) -> None:
+        """The client detaches a receiver.
+
+        Raises:
+            PeerError: fatal, there is none of that handle.
+        """
+        link = session.receivers.get(handle)
+        if link is None:
+            if session.crossed(handle):
+                return
+            raise not_attached(handle)
+        # The answer is Cancelled: the client hears `Detached` when what it held is back in its place, once.
+        if not link.closing:
+            link.closing = True
+            self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
+
+    def cancelled(self, peer: str, frame: Cancelled) -> None:
+        session, link = self.subs.pop(frame.sub, (None, None))
+        if session is not None and link is not None:
+            del session.receivers[link.handle]
+            self._consumers.end(link, lambda: self._detached(session, link))
+
+    def _detached(self, session: Session, link: ReceiverLink) -> None:
+        if self._sessions.get(session.peer) is session:
+            self._outbox.send(session.peer, Detached(link.handle))
+
+    def undeclared(self, id: str, code: str, text: str) -> None:
+        """A queue is gone: its receivers end."""
+        for session, link, _ in self._consumers.undeclared(id):
+            self._end(session, link, NOT_FOUND, f"there is no queue {id.rpartition('#')[0]!r}: declare it first")
+        self.detach_all(id, code, text)
+
+    def detach_all(self, id: str, code: str, text: str) -> None:
+        """Nothing comes from a queue any more: its receivers end."""
+        for session, link in list(self.subs.values()):
+            if link.queue == id:
+                self._end(session, link, code, text)
+
+    def _end(self, session: Session, link: ReceiverLink, code: str, text: str) -> None:
+        del self.subs[link.sub]
+        del session.receivers[link.handle]
+        session.end(link.handle)
+        self._consumers.end(link)
+        self._outbox.send(session.peer, Detached(link.handle, code, text))
+
+    def ended(self, session: Session) -> None:
+        """The connection is over: what its consumers held goes back to its place."""
+        for link in session.receivers.values():
+            del self.subs[link.sub]
+            self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
+            self._consumers.end(link)
+        session.receivers.clear()
