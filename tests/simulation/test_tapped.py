@@ -124,7 +124,7 @@ def bytes_forgotten(patch: Any) -> None:
 def effect_forgotten(patch: Any) -> None:
     """What was void is told as if it had been done."""
     did = capture.EventFact
-    patch.setattr(capture, "Did", lambda seq, term, us, event, *_, **more: did(seq, term, us, event))
+    patch.setattr(capture, "EventFact", lambda seq, term, us, event, *_, **more: did(seq, term, us, event))
 
 
 def window_forgotten(patch: Any) -> None:

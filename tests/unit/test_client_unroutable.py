@@ -9,7 +9,7 @@ import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Message, NotAllowed, Unroutable, connect, connect_async
 from mantamq.client.message import decode
-from mantamq.protocol.broker import machine as broker_module
+from mantamq.protocol.broker import connections
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.wire.client_frames import Completed, Transfer
 
@@ -94,16 +94,16 @@ def test_what_was_refused_is_not_sent_again_to_another_broker(cluster, connectio
 def test_an_older_broker_is_not_asked_for_what_it_does_not_know(cluster, connection, monkeypatch):
     session = connection.session()
     sender = session.sender("amq.topic", mandatory=True)
-    monkeypatch.setattr(broker_module, "MINOR", 1)
+    monkeypatch.setattr(connections, "MINOR", 1)
     cluster.kick()
     time.sleep(0.1)
     assert not connection._conversation.online, "a broker that would drop what is mandatory in silence"
-    monkeypatch.setattr(broker_module, "MINOR", 2)
+    monkeypatch.setattr(connections, "MINOR", 2)
     wait_until(lambda: connection.reconnects == 1)
     sender.send(Message("x", subject="b"))
     with pytest.raises(Unroutable):
         sender.sync(5)
-    monkeypatch.setattr(broker_module, "MINOR", 1)
+    monkeypatch.setattr(connections, "MINOR", 1)
     with connect(cluster.address) as old, pytest.raises(NotAllowed, match=r"1\.1.*1\.2"):
         old.session().sender("amq.topic", mandatory=True)
 
