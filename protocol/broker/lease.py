@@ -6,7 +6,7 @@ which a cut-off broker still serves; what keeps the cluster's state right is the
 
 from __future__ import annotations
 
-from ..sequencer.failure_detector import LEASE_MS
+from ..timing import LEASE_MS
 
 KEPT = 64
 """Beats remembered until they are known to be answered."""

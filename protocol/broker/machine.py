@@ -32,9 +32,8 @@ from ..machine import (
     Supervises,
     Tick,
 )
-from ..sequencer.failure_detector import BEAT_MS, BROKEN_MS
-from ..sequencer.majorities import WaitsHeard
 from ..supervisor.office import Office
+from ..timing import BEAT_MS, BROKEN_MS
 from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
 from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, InUse, Recount, decode_event
 from ..wire.frame import Frame
@@ -73,6 +72,7 @@ from .resets import Resets
 from .senders import Senders
 from .session import Session
 from .transfers import Transfers
+from .waits_heard import WaitsHeard
 
 
 class BrokerMachine(Acceptor):

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import zlib
 
+from ..limits import INCARNATIONS_PER_BROKER
 from ..log.outbox import FollowerOutbox
 from ..machine import KeepAlive, WantSpare
 from ..wire.queue_frames import Host, Unhost
 from ..wiring.wiring import QueueDefinition
 from .cluster_state import ClusterState
-
-INCARNATIONS_PER_BROKER = 1000
-"""Incarnations reserved for a broker's queues, from the broker's own on: each replica that dies takes one. The next
-incarnation of the broker is further away."""
 
 BEAT_MS = 1000
 PATIENCE_MS = 3000

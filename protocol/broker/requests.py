@@ -22,7 +22,7 @@ class Requests:
     """Args:
         outbox: where requests are said.
         submitter: numbers them, and keeps them until they are answered.
-        completed: called behind each wiring request that is complete.
+        completed: called when all that one frame answers has been dealt with.
 
     Attributes:
         submitter: as given.
@@ -48,7 +48,6 @@ class Requests:
         def answered() -> None:
             lagging = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
             done(self._outcomes.pop(number, lagging))
-            self._completed()
 
         number = self.request([(CLUSTER, encode_event(event))], answered)
 
@@ -60,6 +59,7 @@ class Requests:
     def answered(self, peer: str, frame: Results) -> None:
         for request in self.submitter.answered(frame):
             self._waiting.pop(request.number)()
+        self._completed()
 
     def applied(self, entry: Entry, outcome: Outcome) -> None:
         """An event of the cluster stream has applied here; if this broker asked for it, its answer may complete."""

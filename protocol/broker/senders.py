@@ -59,3 +59,4 @@ class Senders:
                     session.end(handle)
                     self._transfers.told(session)
                     self._outbox.send(session.peer, Detached(handle, code, text))
+                    sender.ended = True

@@ -14,14 +14,8 @@ and turn, and a replica takes none that is older than it has heard.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..machine import OWNERSHIP, is_broker, is_ownership
-from ..sequencer.failure_detector import BROKEN_MS, SUSPECT_MS
-from ..wire.log_frames import Heartbeat
-
-if TYPE_CHECKING:
-    from ..sequencer.machine import SequencerMachine
+from ..timing import BROKEN_MS, SUSPECT_MS
 
 FIRST_MS = 10_000
 """So long the first is waited for when the cluster begins, before the other is taken."""
@@ -68,12 +62,6 @@ class Duty:
         self._began_ms = self._began_ms or now_ms
         self._heard_ms[peer] = now_ms
         return True
-
-    def beat(self, machine: SequencerMachine) -> Heartbeat:
-        """What its sequencer says to all now, with who is on duty."""
-        self.look(machine.now_ms)
-        pulse = machine.detector
-        return Heartbeat(machine.ballot, pulse.number, pulse.sure, machine.lost_queues.older(), self.name, self.turn)
 
     def look(self, now_ms: int) -> None:
         """Name the other if that must be, and it is there."""

@@ -7,7 +7,7 @@ its ballot, and sends it requests (`attached`) once a `Heartbeat` says that it l
 from __future__ import annotations
 
 from ..machine import is_sequencer
-from ..sequencer.failure_detector import BROKEN_MS, SUSPECT_MS
+from ..timing import BROKEN_MS, SUSPECT_MS
 from ..wire.events import ZERO, Ballot
 
 

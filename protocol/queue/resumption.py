@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..ranges import RangeSet, runs
-from ..sequencer.failure_detector import EVICT_MS, SUSPECT_MS
+from ..timing import EVICT_MS, SUSPECT_MS
 from .state import Holder
 
 HELD_MS = EVICT_MS + SUSPECT_MS + 2000

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from ..queue.dispatch import Looked
 from ..queue.state import QueueState
+from ..timing import UPDATE_RETRY_MS
 from ..wire.events import ZERO
 from ..wire.log_frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
 from ..wire.queue_frames import Cancel, Cancelled, QueueCommand, QueueReply
 from .hosted_queue import HostedQueue, Settling
-from .update import PROCESS_BYTES_S, RETRY_MS, Pace, Updatee, Updater
+from .update import PROCESS_BYTES_S, Pace, Updatee, Updater
 
 if TYPE_CHECKING:
     from .machine import ReplicaMachine
@@ -33,7 +34,7 @@ class CatchUp:
         hosted.keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
         hosted.state.restore(QueueState(id).outline())
         hosted.applied = 0
-        hosted.retry_at = self.machine.now_ms + RETRY_MS
+        hosted.retry_at = self.machine.now_ms + UPDATE_RETRY_MS
         self.machine.set_timer(id, hosted.retry_at)
         if self.machine.view.leader:
             self.machine.send(self.machine.view.leader, hosted.keeper.log_report())

@@ -19,6 +19,7 @@ from ..queue.dispatch import Delivered, Looked
 from ..queue.state import Applied
 from ..ranges import pairs, runs
 from ..supervisor.office import Commission, Office
+from ..timing import UPDATE_RETRY_MS
 from ..wire.events import (
     Accept,
     Acquire,
@@ -78,7 +79,6 @@ from .dead_letters import DeadLetters
 from .expiry import expired, note_expiry
 from .grants import EXPELS, Grants
 from .hosted_queue import ACK_MS, HostedQueue, Settling, claim
-from .update import RETRY_MS
 
 UNHOSTED_KEPT = 1000  # deleted queues, told again to a sequencer or Ownership that may not have heard
 
@@ -209,7 +209,7 @@ class ReplicaMachine(Acceptor):
             if view.leader:
                 self.send(view.leader, keeper.log_report())
             if frame.blank:
-                hosted.retry_at = self.now_ms + RETRY_MS
+                hosted.retry_at = self.now_ms + UPDATE_RETRY_MS
                 self.set_timer(frame.queue, hosted.retry_at)
         self.send(self.broker, Hosted(frame.queue))
 

@@ -18,8 +18,6 @@ IN_FLIGHT = 2
 QUEUE_BYTES_S = 16 * 1024 * 1024
 PROCESS_BYTES_S = 32 * 1024 * 1024
 """How fast one queue is updated, and how fast all of a process together."""
-RETRY_MS = 2000
-"""How long a blank replica waits for a sign of its update before it asks again."""
 
 
 class Updater:

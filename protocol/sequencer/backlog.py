@@ -12,16 +12,14 @@ when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if send
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ..log.quorum import majority
+from ..outbox import Outbox
 from ..wire.events import CLUSTER, FlowControl, encode_event
 from ..wire.log_frames import Evicted
-from .election import LEADING
-from .streams import Stream
-
-if TYPE_CHECKING:
-    from .machine import SequencerMachine
+from .evictions import Evictions
+from .order import Order
+from .stream import Stream
 
 LIMIT_BYTES = 64 * 1024 * 1024
 LIMIT_ENTRIES = 100_000
@@ -52,7 +50,7 @@ class Lag(NamedTuple):
 
 
 class Backlog:
-    """Of one sequencer.
+    """What is kept in one term for members that are behind, and whether flow control is on.
 
     Attributes:
         on: member that flow control is on for -> since when.
@@ -61,8 +59,10 @@ class Backlog:
         due_ms: when to look again.
     """
 
-    def __init__(self, machine: SequencerMachine) -> None:
-        self.machine = machine
+    def __init__(self, order: Order, outbox: Outbox, evictions: Evictions) -> None:
+        self._order = order
+        self._outbox = outbox
+        self._evictions = evictions
         self.on: dict[str, int] = {}
         self.passed: set[tuple[str, str]] = set()
         self.count = 0
@@ -74,58 +74,58 @@ class Backlog:
     def lag_in(self, stream: Stream, member: str) -> Lag:
         keeper = stream.keepers.get(member)
         match = max(keeper.match, stream.base) if keeper is not None else stream.base
-        if match >= stream.commit or not stream.ready or member in stream.gone or member in self.machine.absent:
+        if match >= stream.commit or not stream.ready or member in stream.gone or member in self._evictions.absent:
             return Lag()
         if keeper is None and ((stream.name, member) in self.passed or member not in stream.voters + stream.changed):
             return Lag()
         return Lag(stream.size[stream.commit] - stream.size[match], stream.commit - match)
 
     def lag(self, member: str) -> Lag:
-        lags = [self.lag_in(stream, member) for stream in self.machine.streams.values()]
+        lags = [self.lag_in(stream, member) for stream in self._order.streams.values()]
         return Lag(sum(lag.bytes for lag in lags), sum(lag.entries for lag in lags))
 
     def _kept(self) -> Lag:
         """All that the logs hold: nobody is behind by more."""
-        streams = self.machine.streams.values()
+        streams = self._order.streams.values()
         return Lag(sum(s.total - s.size[s.base] for s in streams), sum(s.end - s.base for s in streams))
 
     # ---- on and off
 
     def look(self) -> None:
         """Whether somebody is too far behind, or has caught up."""
-        machine = self.machine
-        self.due_ms = machine.now_ms + LOOK_MS
-        cluster = machine.streams.get(CLUSTER)
-        if machine.election.role != LEADING or cluster is None or not cluster.ready:
+        order, now_ms = self._order, self._outbox.now_ms
+        self.due_ms = now_ms + LOOK_MS
+        cluster = order.streams.get(CLUSTER)
+        if cluster is None or not cluster.ready:
             return
         if not self.on and not self._kept().above(STOP):
             return
-        for stream in machine.streams.values():
+        for stream in order.streams.values():
             self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
-        for member in dict.fromkeys([*machine.members, *self.on]):
-            lag = self.lag(member) if member in machine.members else Lag()  # none as well when it is evicted
+        for member in dict.fromkeys([*order.members, *self.on]):
+            lag = self.lag(member) if member in order.members else Lag()  # none as well when it is evicted
             since_ms = self.on.get(member)
             if since_ms is None:
                 if lag.above(STOP):
-                    self._order(cluster, member, True, self._reason(member, lag))
+                    self._switch(cluster, member, True, self._reason(member, lag))
                 continue
-            if lag.above(GIVE_UP) or (not lag.below(RESUME) and machine.now_ms - since_ms >= PATIENCE_MS):
+            if lag.above(GIVE_UP) or (not lag.below(RESUME) and now_ms - since_ms >= PATIENCE_MS):
                 self._give_up(member, lag)
                 lag = self.lag(member)
             if lag.below(RESUME):
-                self._order(cluster, member, False, "")
+                self._switch(cluster, member, False, "")
 
-    def _order(self, cluster: Stream, member: str, on: bool, reason: str) -> None:
+    def _switch(self, cluster: Stream, member: str, on: bool, reason: str) -> None:
         if on:
             self.count += not self.on
-            self.on[member] = self.machine.now_ms
+            self.on[member] = self._outbox.now_ms
             self._reasons[member] = reason
         else:
             del self.on[member], self._reasons[member]
-        self.machine.append(cluster, encode_event(FlowControl(member, on, reason)))
+        self._order.append(cluster, encode_event(FlowControl(member, on, reason)))
 
     def _reason(self, member: str, lag: Lag) -> str:
-        streams = self.machine.streams.values()
+        streams = self._order.streams.values()
         worst = max(streams, key=lambda stream: (self.lag_in(stream, member), stream.name))
         where = "the wiring" if worst.name == CLUSTER else f"queue {worst.name.rpartition('#')[0]}"
         return f"{member} is {lag.entries:,} events, {lag.bytes / 2**20:.1f} MiB behind, the most in {where}"
@@ -134,7 +134,7 @@ class Backlog:
 
     def trim(self, stream: Stream) -> None:
         """Forget what every member holds that is waited for."""
-        keepers, absent, passed, gone = stream.keepers, self.machine.absent, self.passed, stream.gone
+        keepers, absent, passed, gone = stream.keepers, self._evictions.absent, self.passed, stream.gone
         if stream.commit <= stream.base or not stream.ready:
             return
         upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
@@ -149,7 +149,7 @@ class Backlog:
         so its whole broker, only when that alone is too much."""
         if not self._can_spare(member):
             return
-        behind = [(self.lag_in(stream, member), stream) for stream in self.machine.streams.values()]
+        behind = [(self.lag_in(stream, member), stream) for stream in self._order.streams.values()]
         behind.sort(key=lambda item: item[0], reverse=True)
         for part, stream in behind:
             if lag.below(RESUME) or not part.entries:
@@ -162,14 +162,7 @@ class Backlog:
         """Whether the others are a majority without it, in every stream: its processes keep other queues as well, and
         another member may have just been given up in one of them. Without a majority nothing is committed, so nothing
         gathers either."""
-        return all(self._stands_without(member, s) for s in self.machine.streams.values() if not s.gone)
-
-    @staticmethod
-    def _stands_without(member: str, stream: Stream) -> bool:
-        if stream.change:
-            return False  # two sets of voters count until it is committed
-        others = (voter for voter, keeper in stream.keepers.items() if keeper.voting and voter != member)
-        return sum(voter in stream.voters for voter in others) >= majority(stream.voters)
+        return all(s.stands_without(member) for s in self._order.streams.values() if not s.gone)
 
     def _pass_over(self, stream: Stream, member: str) -> None:
         keeper = stream.keepers.pop(member, None)
@@ -177,18 +170,9 @@ class Backlog:
         self.passed.add((stream.name, member))
         if keeper is not None:
             reason = f"{member} is too far behind in {stream.name}: come back through an update (S8)"
-            self.machine.send(keeper.peer, Evicted(reason))
-            self.ends(keeper.peer)
+            self._outbox.send(keeper.peer, Evicted(reason))
+            self._order.part_with(keeper.peer)
         self.trim(stream)
-
-    def ends(self, peer: str) -> None:
-        """A process has been told to end, and a broker takes its replicas with it. What else they keep does not count
-        from now on, not only from when their links break: another member may be given up before that."""
-        for stream in self.machine.streams.values():
-            for voter, keeper in list(stream.keepers.items()):
-                if keeper.peer == peer or keeper.peer.startswith(f"{peer}."):
-                    del stream.keepers[voter]
-                    stream.away.add(voter)
 
     def enrolled(self, stream: Stream, voter: str) -> None:
         self.passed.discard((stream.name, voter))
@@ -198,7 +182,7 @@ class Backlog:
         self.passed = {item for item in self.passed if item[0] != stream.name}
 
     def report(self) -> dict[str, object]:
-        now_ms = self.machine.now_ms
+        now_ms = self._outbox.now_ms
         members = {
             member: {"reason": self._reasons.get(member, ""), "for_ms": now_ms - since_ms}
             for member, since_ms in self.on.items()

@@ -10,12 +10,38 @@ those the longest (S2).
 
 from __future__ import annotations
 
+from enum import StrEnum
+
+from ..errors import LocalError
 from ..log.quorum import majority, recovery_quorum
 from ..wire.events import CLUSTER, ZERO, Ballot, Member, Rejoin, decode_event
 from ..wire.log_frames import Fetch, Fetched, LogReport, Promise, Suspect
-from .streams import Stream
+from .stream import Stream
 
-STANDBY, PREPARING, LEADING = "standby", "preparing", "leading"
+
+class Role(StrEnum):
+    """What a sequencer is."""
+
+    STANDBY = "standby"
+    """It waits until a majority of the brokers suspects the leader. RequestBook are not taken."""
+
+    PREPARING = "preparing"
+    """It has asked for promises under a ballot of its own, and adopts the cluster stream when it has a recovery quorum.
+    A higher ballot of another sequencer makes it stand by again."""
+
+    LEADING = "leading"
+    """It has adopted the cluster stream (or the cluster began with it) and orders events. It stays so until it ends: a
+    higher ballot of another sequencer deposes it for good (S7)."""
+
+
+STANDBY, PREPARING, LEADING = Role
+MOVES: dict[Role, set[Role]] = {
+    STANDBY: {STANDBY, PREPARING},
+    PREPARING: {STANDBY, LEADING},
+    LEADING: set(),
+}
+"""The legal moves of one sequencer."""
+
 SUSPICION_MS = 1000
 """A suspicion counts for so long: brokers repeat it every beat."""
 PREPARE_MS = 500
@@ -29,20 +55,22 @@ MARGIN = 256
 
 
 class Election:
-    """The way to the throne of one sequencer.
+    """The way of one sequencer from standing by to leading.
 
     Args:
-        members: the brokers.
+        members: the voters of the cluster stream.
 
     Attributes:
         role: STANDBY, PREPARING or LEADING.
+        deposed: a higher ballot that was seen: this sequencer has stopped for good (S7).
         highest: the highest ballot heard of.
         promises: broker -> its promise.
     """
 
-    def __init__(self, members: list[str], role: str) -> None:
+    def __init__(self, members: list[str], role: Role) -> None:
         self.members = members
         self.role = role
+        self.deposed: Ballot | None = None
         self.highest: Ballot = ZERO
         self.promises: dict[str, Promise] = {}
         self.asked_ms = 0
@@ -59,10 +87,26 @@ class Election:
         count = sum(now_ms - at <= SUSPICION_MS for broker, at in self._suspicions.items() if broker in members)
         return self.role == STANDBY and count > len(members) // 2
 
+    def become(self, role: Role) -> None:
+        """Move on.
+
+        Raises:
+            LocalError: `MOVES` has no such move.
+        """
+        if role not in MOVES[self.role]:
+            raise LocalError(f"a sequencer that is {self.role} does not become {role}: see MOVES")
+        self.role = role
+
+    def prepare(self, uid: int) -> Ballot:
+        """Prepare to lead; returns the ballot to ask for promises under."""
+        self.promises.clear()  # a promise is of one ballot
+        self.become(PREPARING)
+        return self.highest[0] + 1, uid
+
     def give_up(self, higher: Ballot) -> None:
-        """Somebody else has a higher ballot: wait to be asked again."""
+        """Another sequencer has a higher ballot: wait to be asked again."""
         self.highest = max(self.highest, higher)
-        self.role = STANDBY
+        self.become(STANDBY)
         self.promises.clear()
         self._suspicions.clear()
         self._quorum_ms.clear()
@@ -214,8 +258,9 @@ def adopt(stream: Stream, best: LogReport | None, fetched: Fetched | None) -> No
             stream.returned[event.voter] = event.inc, index
         elif type(event) is Member and event.present:
             stream.returned[event.broker] = event.inc, index
-    stream.voters = list(best.voters) or stream.voters
+    if best.voters:
+        stream.voters[:] = best.voters
     if best.change > stream.commit:
         stream.change, stream.changed = best.change, list(best.changed)
     elif best.change:
-        stream.voters = list(best.changed)
+        stream.voters[:] = best.changed

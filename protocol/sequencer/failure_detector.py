@@ -8,15 +8,7 @@ does answer. Otherwise it is this sequencer that is cut off, and it can order no
 from __future__ import annotations
 
 from ..log.quorum import held_by_majority, majority
-
-BEAT_MS = 250
-BROKEN_MS = 250
-"""Without a link for so long: enough to dial again a few times when only the link broke."""
-EVICT_MS = 3000
-SUSPECT_MS = 2000
-"""A leader silent for so long is suspected; one without a link for `BROKEN_MS`."""
-LEASE_MS = 2000
-"""How long a broker may serve clients after a beat that a majority has answered; less than `EVICT_MS`."""
+from ..timing import BEAT_MS, BROKEN_MS, EVICT_MS, SUSPECT_MS
 
 
 class FailureDetector:
@@ -35,6 +27,11 @@ class FailureDetector:
 
     def __init__(self, members: list[str], since_ms: int | None) -> None:
         self.members = members
+        self.begin(since_ms)
+
+    def begin(self, since_ms: int | None) -> None:
+        """A term begins: nothing is known of the brokers yet."""
+        members = self.members
         self.number = 0
         self.sure = 0
         self.due_ms = 0

@@ -2,25 +2,23 @@
 
 A queue is lost for good when a majority of its voters has come back without its log (S12): fewer logs are left than
 any sequencer must know to adopt it, for ever. If nobody who is here has anything of it, and whoever is missing has been
-so for `waiting.LOST_MS`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear why.
+so for `majorities.LOST_MS`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear
+why.
 If somebody has, nothing is thrown away unasked: it stands still, to be browsed, until `Reset`. What is decided here is
 found again by any other sequencer, since it follows from what the voters say.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..errors import NOT_ALLOWED, UNAVAILABLE
 from ..log.quorum import majority
+from ..outbox import Outbox
 from ..wire.events import CLUSTER, Lost, encode_event
 from ..wire.majority_frames import LOST, Reset, ResetDone
-from .election import LEADING
-from .majorities import NOTED_MS, Roll, roll
-from .streams import Stream
-
-if TYPE_CHECKING:
-    from .machine import SequencerMachine
+from .election import LEADING, Election
+from .majorities import NOTED_MS, MajorityWatch, Roll, roll
+from .order import Order
+from .stream import Stream
 
 KNOWN_SINCE = 2
 """Minor version of the protocol from which on brokers know the event."""
@@ -45,7 +43,7 @@ def refusal(found: Roll, queue: str) -> str:
 
 
 class LostQueues:
-    """Of one sequencer.
+    """The queues that one sequencer has given up, or is asked to.
 
     Attributes:
         ordered: queue -> index of its `Lost` in the cluster stream, of this term.
@@ -54,8 +52,11 @@ class LostQueues:
         minors: broker -> minor version of the protocol it speaks.
     """
 
-    def __init__(self, machine: SequencerMachine) -> None:
-        self.machine = machine
+    def __init__(self, order: Order, outbox: Outbox, election: Election, watch: MajorityWatch) -> None:
+        self._order = order
+        self._outbox = outbox
+        self._election = election
+        self._watch = watch
         self.ordered: dict[str, int] = {}
         self.asked: dict[tuple[str, int], int] = {}
         self.waiting: dict[tuple[str, int], tuple[Reset, int]] = {}
@@ -63,12 +64,12 @@ class LostQueues:
 
     def look(self) -> None:
         """Every beat."""
-        machine = self.machine
-        for name in list(machine.watch.rolls) if self._leads() else ():
-            if name in self.ordered or name not in machine.streams or machine.watch.short_ms(name) < NOTED_MS:
+        watch, streams = self._watch, self._order.streams
+        for name in list(watch.rolls) if self._leads() else ():
+            if name in self.ordered or name not in streams or watch.short_ms(name) < NOTED_MS:
                 continue
             # As of now, not as of the last look.
-            if machine.watch.fate(name) == LOST and self._lost(roll(machine, machine.streams[name])):
+            if watch.fate(name) == LOST and self._lost(roll(self._order, self._election, streams[name])):
                 self.order(name, False)
         for (peer, _), (frame, since_ms) in list(self.waiting.items()):
             self._judge(peer, frame, since_ms)
@@ -77,7 +78,7 @@ class LostQueues:
             for (peer, number), index in list(self.asked.items()):
                 if index <= shown:
                     del self.asked[peer, number]
-                    machine.send(peer, ResetDone(number))
+                    self._outbox.send(peer, ResetDone(number))
 
     @staticmethod
     def _lost(found: Roll) -> bool:
@@ -87,21 +88,21 @@ class LostQueues:
         """The queue is lost."""
         cluster = self._leads()
         if cluster is not None and not self.older():
-            self.machine.append(cluster, encode_event(Lost(name, asked)))
+            self._order.append(cluster, encode_event(Lost(name, asked)))
             self.ordered[name] = cluster.end
 
     def reset(self, peer: str, frame: Reset) -> None:
         """An operator gives a queue up."""
-        if self.machine.election.role == LEADING:  # else it is asked again
-            self.waiting[peer, frame.number] = frame, self.machine.now_ms
-            self._judge(peer, frame, self.machine.now_ms)
+        if self._election.role == LEADING:  # else it is asked again
+            self.waiting[peer, frame.number] = frame, self._outbox.now_ms
+            self._judge(peer, frame, self._outbox.now_ms)
 
     def _judge(self, peer: str, frame: Reset, since_ms: int) -> None:
         """Order it, or say why not; of what may change at once, a little later."""
-        machine, name = self.machine, frame.queue
-        stream, older = machine.streams.get(name), self.older()
+        order, name, now_ms = self._order, frame.queue, self._outbox.now_ms
+        stream, older = order.streams.get(name), self.older()
         code, text = UNAVAILABLE, ""
-        if name in machine.dropped:
+        if name in order.dropped:
             code = ""
         elif name not in self.ordered:
             if older:
@@ -111,11 +112,11 @@ class LostQueues:
             elif stream is None or name == CLUSTER:
                 text = "no replica of this queue has spoken yet: ask again in a moment"
             else:
-                found = roll(machine, stream)
+                found = roll(order, self._election, stream)
                 code, text = NOT_ALLOWED, refusal(found, name)
-                if text and found.short() and machine.now_ms - since_ms < RESET_MS:
+                if text and found.short() and now_ms - since_ms < RESET_MS:
                     return
-            if text and code == UNAVAILABLE and machine.now_ms - since_ms < RESET_MS:
+            if text and code == UNAVAILABLE and now_ms - since_ms < RESET_MS:
                 return
             if not text:
                 self.order(name, True)
@@ -123,12 +124,12 @@ class LostQueues:
         if name in self.ordered and not text:
             self.asked[peer, frame.number] = self.ordered[name]
         else:
-            machine.send(peer, ResetDone(frame.number, code, text))
+            self._outbox.send(peer, ResetDone(frame.number, code, text))
 
     def _leads(self) -> Stream | None:
         """The cluster stream, if this sequencer can order anything in it now."""
-        cluster = self.machine.streams.get(CLUSTER)
-        leads = self.machine.election.role == LEADING and cluster is not None and cluster.ready
+        cluster = self._order.streams.get(CLUSTER)
+        leads = self._election.role == LEADING and cluster is not None and cluster.ready
         if not leads or cluster is None or cluster.commit < cluster.start:
             return None
         voting = sum(keeper.voting and v in cluster.voters for v, keeper in cluster.keepers.items())
@@ -136,10 +137,7 @@ class LostQueues:
 
     def older(self) -> list[str]:
         """Members whose program skips events that the others apply: `Lost`, and a queue would be kept."""
-        return [m for m in self.machine.members if self.minors.get(m, KNOWN_SINCE) < KNOWN_SINCE]
+        return [m for m in self._order.members if self.minors.get(m, KNOWN_SINCE) < KNOWN_SINCE]
 
     def _shown(self) -> int:
-        cluster = self.machine.streams[CLUSTER]
-        keepers = cluster.keepers
-        here = [m for m in self.machine.members if m not in cluster.away]
-        return min([cluster.commit, *(keepers[m].applied if m in keepers else 0 for m in here)])
+        return self._order.streams[CLUSTER].shown(self._order.members)

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 from ..machine import is_ownership
-from ..supervisor.office import Commission
-from ..wire.frame import Frame
+from ..outbox import Outbox
+from ..supervisor.office import Commission, Office
 from ..wire.log_frames import Supervised
-from .election import LEADING
-
-if TYPE_CHECKING:
-    from .machine import SequencerMachine
+from .election import LEADING, Election
+from .failure_detector import FailureDetector
 
 
 class Mandate:
-    """Of one sequencer."""
+    """What one sequencer knows of the supervisor's office."""
 
-    def __init__(self, machine: SequencerMachine) -> None:
-        self.machine = machine
+    def __init__(
+        self, outbox: Outbox, election: Election, detector: FailureDetector, office: Office, linked: dict[str, None]
+    ) -> None:
+        self._outbox = outbox
+        self._election = election
+        self._detector = detector
+        self._office = office
+        self._linked = linked
 
     def needed(self, now_ms: int) -> str:
         """Why this sequencer may not end, whatever somebody who was cut off believes of it; "" if it may."""
-        machine = self.machine
-        leads = machine.deposed is None and machine.election.role == LEADING and machine.detector.followed(now_ms)
+        election = self._election
+        leads = election.deposed is None and election.role == LEADING and self._detector.followed(now_ms)
         return "it leads, and a majority of the brokers follows it" if leads else ""
 
     def supervised(self, frame: Supervised) -> None:
         """A broker says who supervises; Ownership hears it from here."""
-        machine = self.machine
-        if machine.office.learns(Commission(frame.number, frame.id, frame.name), machine.now_ms):
-            for peer in machine.linked:
+        if self._office.learns(Commission(frame.number, frame.id, frame.name), self._outbox.now_ms):
+            for peer in self._linked:
                 if is_ownership(peer):
-                    machine.send(peer, frame)
-
-
-CHARGES: dict[type[Frame], Callable[[SequencerMachine, str, Any], None]] = {
-    Supervised: lambda machine, peer, frame: machine.mandate.supervised(frame),
-}
+                    self._outbox.send(peer, frame)

@@ -7,20 +7,23 @@ committed, and never before the term has committed something of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ..log.quorum import change, majority
-from ..wire.events import CLUSTER, Member, encode_event
+from ..outbox import Outbox
+from ..wire.events import CLUSTER, Member, Rejoin, encode_event
 from ..wire.log_frames import Leave, Left, LogReport
-from .election import LEADING
-from .streams import Progress, Stream
-
-if TYPE_CHECKING:
-    from .machine import SequencerMachine
+from .evictions import Evictions
+from .order import Order
+from .progress import Progress
+from .stream import Stream
 
 
 class Membership:
-    """Of one sequencer.
+    """The changes of the voters that one sequencer orders.
+
+    Args:
+        stream: finds a stream by its name, or begins it.
 
     Attributes:
         leaving: brokers that are to leave -> their incarnations, 0 for one that is out and is not to come back.
@@ -29,8 +32,11 @@ class Membership:
         _hosting: such a broker -> the queues there are, by the cluster stream up to that index.
     """
 
-    def __init__(self, machine: SequencerMachine) -> None:
-        self.machine = machine
+    def __init__(self, order: Order, outbox: Outbox, evictions: Evictions, stream: Callable[[str], Stream]) -> None:
+        self._order = order
+        self._outbox = outbox
+        self._evictions = evictions
+        self._stream = stream
         self.leaving: dict[str, int] = {}
         self.untold: set[str] = set()
         self._parted: set[tuple[str, str]] = set()
@@ -38,20 +44,31 @@ class Membership:
 
     # ---- changes of one stream's voters
 
+    def propose(self, stream: Stream, voter: str, keeper: Progress) -> None:
+        """A blank keeper that has acknowledged what was committed when it first did: order that it votes (again)."""
+        if not keeper.caught_up():
+            return
+        if voter in stream.voters or voter in stream.changed:
+            self._order.append(stream, encode_event(Rejoin(voter, keeper.inc)))
+            keeper.rejoins_by(stream.end)
+            stream.returned[voter] = keeper.inc, stream.end
+        else:
+            self.admit(stream, voter, keeper)
+
     def admit(self, stream: Stream, voter: str, keeper: Progress) -> None:
         """A blank keeper that is no voter of the stream holds what it needs: order that it becomes one, if that can be
         done now. Otherwise it is tried again when the change before it is committed. A queue's waits for the cluster's
         as well: another sequencer might not find that, and would see off a stranger who joins the cluster later."""
         known = stream.name == CLUSTER or self._stays(voter)
         if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
-            keeper.rejoin = stream.end
+            keeper.rejoins_by(stream.end)
             stream.returned[voter] = keeper.inc, stream.end
             stream.incs[voter] = max(keeper.inc, stream.incs.get(voter, 0))
 
     def _begin(self, stream: Stream, event: Member) -> bool:
         if not stream.ready or not stream.voters or stream.change or stream.commit < stream.start:
             return False
-        self.machine.append(stream, encode_event(event))
+        self._order.append(stream, encode_event(event))
         stream.change = stream.end
         stream.changed = list(stream.voters)
         change(stream.changed, event)
@@ -61,31 +78,29 @@ class Membership:
         """A change of the voters is committed."""
         left = [voter for voter in stream.voters if voter not in stream.changed]
         stream.settled = stream.change
-        stream.voters, stream.changed, stream.change = stream.changed, [], 0
+        stream.voters[:], stream.changed, stream.change = stream.changed, [], 0
         if left:
             self.untold.add(stream.name)
         for voter in left:
             keeper = stream.keepers.pop(voter, None)
             stream.away.discard(voter)
             if stream.name == CLUSTER:
-                self.machine.absent.discard(voter)
+                self._evictions.absent.discard(voter)
                 if keeper is not None:
                     self.tell_left(keeper.peer, voter)
         if stream.name == CLUSTER:
-            machine = self.machine
-            machine.members = machine.detector.members = machine.election.members = stream.voters
-            for other in list(self.machine.streams.values()):
+            for other in list(self._order.streams.values()):
                 self.resume(other)
         else:
             self.resume(stream)
-            if left and CLUSTER in self.machine.streams:
-                self._see_off(self.machine.streams[CLUSTER])
+            if left and CLUSTER in self._order.streams:
+                self._see_off(self._order.streams[CLUSTER])
 
     def tell_left(self, peer: str, broker: str) -> None:
         """The broker has left the cluster, and may end once that is known."""
         self._parted.add((peer, broker))
         self.untold.add(CLUSTER)
-        self.heard(self.machine.streams[CLUSTER])
+        self.heard(self._order.streams[CLUSTER])
 
     def heard(self, stream: Stream) -> None:
         """A voter has applied more of a stream that somebody has left."""
@@ -93,12 +108,12 @@ class Membership:
             return
         self.untold.discard(stream.name)
         if stream.name != CLUSTER:
-            self._see_off(self.machine.streams[CLUSTER])
+            self._see_off(self._order.streams[CLUSTER])
             return
         members = self._members()
         for peer, broker in sorted(self._parted):
             if broker not in members:
-                self.machine.send(peer, Left(broker))
+                self._outbox.send(peer, Left(broker))
         self._parted = {item for item in self._parted if item[1] in members}
 
     @staticmethod
@@ -115,7 +130,7 @@ class Membership:
         """What waited for the change before, or for the term's first commit."""
         if stream.ready:
             for voter, keeper in list(stream.keepers.items()):
-                self.machine.rejoins.propose(stream, voter, keeper)
+                self.propose(stream, voter, keeper)
             self._see_off(stream)
 
     def turns_away(self, stream: Stream, frame: LogReport, newest: int) -> bool:
@@ -130,14 +145,14 @@ class Membership:
 
     def remind(self) -> None:
         """Every beat: what could not be done before, because a stream was not ready, say."""
-        for stream in list(self.machine.streams.values()) if self.leaving else ():
+        for stream in list(self._order.streams.values()) if self.leaving else ():
             self._see_off(stream)
 
     def leave(self, peer: str, frame: Leave) -> None:
-        machine, broker = self.machine, frame.broker
-        cluster, alive = machine.streams.get(CLUSTER), broker not in machine.absent and broker in self._members()
-        if machine.election.role != LEADING or (not frame.inc and alive):
-            return  # whoever asks does so again
+        order, broker = self._order, frame.broker
+        cluster, alive = order.streams.get(CLUSTER), broker not in self._evictions.absent and broker in self._members()
+        if not frame.inc and alive:
+            return  # it is asked again
         self.leaving[broker] = frame.inc
         self._hosting[broker] = frame.index, frame.hosting
         if broker not in self._members():
@@ -145,9 +160,9 @@ class Membership:
                 self.tell_left(peer, broker)
             return
         for name in frame.hosting:
-            if name not in machine.dropped:
-                machine.stream(name)
-        for stream in list(machine.streams.values()):
+            if name not in order.dropped:
+                self._stream(name)
+        for stream in list(order.streams.values()):
             self._see_off(stream)
 
     def back(self, broker: str, inc: int) -> None:
@@ -157,19 +172,19 @@ class Membership:
 
     def _members(self) -> set[str]:
         """Voters of the cluster stream, and who is about to join them."""
-        cluster = self.machine.streams.get(CLUSTER)
-        return {*self.machine.members, *cluster.changed} if cluster is not None else set(self.machine.members)
+        cluster = self._order.streams.get(CLUSTER)
+        return {*self._order.members, *cluster.changed} if cluster is not None else set(self._order.members)
 
     def _stays(self, voter: str) -> bool:
         """Whether it is a member for certain: who gets into a queue has left it before it leaves the cluster."""
-        cluster = self.machine.streams.get(CLUSTER)
+        cluster = self._order.streams.get(CLUSTER)
         leaves = cluster is not None and cluster.change and voter not in cluster.changed
-        return voter in self.machine.members and not leaves
+        return voter in self._order.members and not leaves
 
     def _see_off(self, stream: Stream) -> None:
         """Take out of the voters who is to leave, or is no member of the cluster any more: a queue that was declared
         while it left may have it among its voters."""
-        cluster = self.machine.streams.get(CLUSTER)
+        cluster = self._order.streams.get(CLUSTER)
         if cluster is None or not cluster.ready or cluster.commit < cluster.start or len(stream.voters) == 1:
             return
         members = self._members()
@@ -179,7 +194,7 @@ class Membership:
             else:
                 goes = broker in self.leaving or broker not in members
             if goes and self._can_spare(stream, broker):
-                self._begin(stream, Member(broker, self.machine.beyond(broker), False))
+                self._begin(stream, Member(broker, self._evictions.beyond(broker), False))
                 return
 
     def _can_spare(self, stream: Stream, broker: str) -> bool:
@@ -190,7 +205,7 @@ class Membership:
     def _kept(self, broker: str) -> bool:
         """Whether it is still a voter of a queue's stream, or may be of one that is being declared."""
         index, hosting = self._hosting[broker]
-        streams = self.machine.streams
+        streams = self._order.streams
         if index < streams[CLUSTER].end:
             return True  # it is said anew when the rest has been applied
         for name in hosting:

@@ -1,71 +1,98 @@
-"""What a sequencer does to come to lead, and to leave: asks, collects promises, adopts streams, retires.
+"""How a sequencer comes to lead: it collects promises, fetches the log that is to be adopted, and makes it its own.
 
-What is decided by it is in `election.py`; this carries it out on the sequencer's streams.
+Whether a stream can be adopted, and by whose log, is decided in `election.py`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ..machine import Retire, is_broker
-from ..wire.events import CLUSTER, Ballot, Evict, Start, encode_event
-from ..wire.log_frames import Fetched, LogReport, Nack, Prepare, Promise, Suspect
-from .election import GRACE_MS, LEADING, PREPARING, STANDBY, adopt
-from .failure_detector import FailureDetector
-from .streams import Stream
-
-if TYPE_CHECKING:
-    from .machine import SequencerMachine
+from ..outbox import Outbox
+from ..wire.events import CLUSTER, Evict, encode_event
+from ..wire.log_frames import Fetched, LogReport, Prepare, Promise, Suspect
+from .election import GRACE_MS, LEADING, STANDBY, Election, adopt
+from .evictions import Evictions
+from .keepers import Keepers
+from .order import Order
+from .requests import RequestBook
+from .stream import Stream
 
 
 class Recovery:
-    """Of one sequencer."""
+    """The recovery of one sequencer's streams.
 
-    def __init__(self, machine: SequencerMachine) -> None:
-        self.machine = machine
+    Args:
+        linked: peers there is a link to.
+        uid: of this sequencer: with a counter it makes the ballot.
+        led: what follows when the cluster stream has been adopted: this sequencer leads.
+    """
 
-    def suspect(self, peer: str, frame: Suspect) -> None:
-        if self.machine.election.suspected(frame, self.machine.now_ms):
-            self.machine.election.promises.clear()  # a promise is of one ballot
-            self.machine.ballot = (self.machine.election.highest[0] + 1, self.machine.uid)
-            self.machine.election.role = PREPARING
-            self.ask(list(self.machine.linked))
-            self.machine.wake(self.machine.now_ms + GRACE_MS)
-        else:
-            self.machine.watch.suspected(peer, frame.members or self.machine.members)
+    def __init__(
+        self,
+        order: Order,
+        outbox: Outbox,
+        election: Election,
+        evictions: Evictions,
+        requests: RequestBook,
+        keepers: Keepers,
+        linked: dict[str, None],
+        uid: int,
+        led: Callable[[], None],
+    ) -> None:
+        self._order = order
+        self._outbox = outbox
+        self._election = election
+        self._evictions = evictions
+        self._requests = requests
+        self._keepers = keepers
+        self._linked = linked
+        self._uid = uid
+        self._led = led
+
+    # ---- promises
+
+    def suspect(self, peer: str, frame: Suspect) -> bool:
+        """A broker suspects the leader; whether this sequencer prepares to lead because of it."""
+        outbox = self._outbox
+        if not self._election.suspected(frame, outbox.now_ms):
+            return False
+        self._order.ballot = self._election.prepare(self._uid)
+        self.ask(list(self._linked))
+        outbox.wake(outbox.now_ms + GRACE_MS)
+        return True
 
     def ask(self, peers: list[str]) -> None:
-        self.machine.election.asked_ms = self.machine.now_ms
+        self._election.asked_ms = self._outbox.now_ms
         for peer in peers:
-            self.machine.send(peer, Prepare(self.machine.ballot))
+            self._outbox.send(peer, Prepare(self._order.ballot))
 
     def promised(self, peer: str, frame: Promise) -> None:
-        preparing = self.machine.election.role != STANDBY  # else it was said before we gave that ballot up
-        if preparing and frame.ballot == self.machine.ballot and not self.machine.born:
-            self.machine.election.promises[frame.broker] = frame
+        preparing = self._election.role != STANDBY  # else it was said before that ballot was given up
+        if preparing and frame.ballot == self._order.ballot and not self._order.born:
+            self._election.promises[frame.broker] = frame
             self.recover_all()
 
+    # ---- adopting
+
     def recover_all(self) -> None:
-        if self.machine.election.role == STANDBY or self.machine.born:
+        order = self._order
+        if self._election.role == STANDBY or order.born:
             return
-        for promise in list(self.machine.election.promises.values()):
+        for promise in list(self._election.promises.values()):
             for name in promise.hosting:
-                if name not in self.machine.dropped and name not in self.machine.streams:
-                    self.machine.streams[name] = Stream(name)
-        for stream in [s for s in self.machine.streams.values() if not s.ready]:
+                if name not in order.dropped and name not in order.streams:
+                    order.open(name)
+        for stream in [s for s in order.streams.values() if not s.ready]:
             self.recover(stream)
 
     def recover(self, stream: Stream) -> None:
         """Adopt a stream if that can be done now (S1, S2)."""
-        cluster = self.machine.streams.get(CLUSTER)
+        cluster = self._order.streams.get(CLUSTER)
         if stream.asked or (stream.name != CLUSTER and (cluster is None or not cluster.ready)):
             return
-        floor = self.machine.election.floor(cluster) if cluster is not None else {}
-        machine = self.machine
-        linked = set(machine.linked)
-        source = machine.election.source(stream, floor, machine.members, linked, machine.now_ms)
+        source = self._source(stream)
         if source is None:
             return
         peer, best, first = source
@@ -73,13 +100,19 @@ class Recovery:
             self.adopted(stream, best, None)
         else:
             stream.asked, stream.asked_for, stream.pieces = peer, best.have, None
-            self.machine.send(peer, self.machine.election.fetch(self.machine.ballot, stream, best.have, first))
+            self._outbox.send(peer, self._election.fetch(self._order.ballot, stream, best.have, first))
+
+    def _source(self, stream: Stream) -> tuple[str, LogReport | None, int] | None:
+        """The log to adopt, as in `Election.source`."""
+        order, election = self._order, self._election
+        floor = election.floor(order.streams[CLUSTER]) if CLUSTER in order.streams else {}
+        return election.source(stream, floor, order.members, set(self._linked), self._outbox.now_ms)
 
     def fetched(self, peer: str, frame: Fetched) -> None:
-        stream = self.machine.streams.get(frame.stream)
-        if stream is None or stream.ready or stream.asked != peer or frame.ballot != self.machine.ballot:
+        order = self._order
+        stream = order.streams.get(frame.stream)
+        if stream is None or stream.ready or stream.asked != peer or frame.ballot != order.ballot:
             return
-        machine = self.machine
         if stream.pieces is not None:
             entries = stream.pieces.entries
             if frame.first != stream.pieces.first + len(entries):
@@ -89,12 +122,11 @@ class Recovery:
         after = frame.first + len(frame.entries)
         if after <= stream.asked_for and frame.entries:
             stream.pieces = stream.pieces or replace(frame, entries=list(frame.entries))
-            machine.send(peer, machine.election.fetch(machine.ballot, stream, stream.asked_for, after))
+            self._outbox.send(peer, self._election.fetch(order.ballot, stream, stream.asked_for, after))
             return
         stream.asked, stream.pieces = "", None
-        floor = machine.election.floor(machine.streams[CLUSTER]) if CLUSTER in machine.streams else {}
         # Others may have spoken meanwhile: what they know may make another log the best, or a promise worthless.
-        source = machine.election.source(stream, floor, machine.members, set(machine.linked), machine.now_ms)
+        source = self._source(stream)
         if source is not None:
             again, best, first = source
             if best is not None and again == peer and first >= frame.first and after - 1 == best.have:
@@ -103,61 +135,39 @@ class Recovery:
         self.recover(stream)
 
     def adopted(self, stream: Stream, best: LogReport | None, fetched: Fetched | None) -> None:
+        """The log is known: begin the term in it, and hear the keepers that have reported."""
+        order, evictions = self._order, self._evictions
         adopt(stream, best, fetched)
-        if stream.name == CLUSTER:
-            stream.voters = stream.voters or list(self.machine.members)
-            self.machine.members = self.machine.election.members = stream.voters
         if best is not None:
-            self.machine.seq = max(self.machine.seq, best.seq)
-        stream.ready = True
-        self.machine.append(stream, encode_event(Start(self.machine.ballot)))
-        stream.start = stream.waiting_from = stream.end
-        for broker in sorted(self.machine.absent):  # who is back says so itself, where an older one of it had a say
-            self.machine.append(stream, encode_event(Evict(broker, self.machine.out[broker])))
+            order.seq = max(order.seq, best.seq)
+        order.begin(stream)
+        stream.waiting_from = stream.end
+        for broker in sorted(evictions.absent):  # one that is back reports itself, where an older one of it had a say
+            order.append(stream, encode_event(Evict(broker, evictions.out[broker])))
         reports, stream.reports = stream.reports, {}
         for peer, frame in reports.values():
-            self.machine.enrol(stream, peer, frame)
+            self._keepers.enrol(stream, peer, frame)
         if stream.name == CLUSTER:
-            stream.away.update(member for member in self.machine.members if member not in stream.keepers)
-            self.machine.election.role = LEADING
-            self.machine.detector = FailureDetector(self.machine.members, self.machine.now_ms)
-            self.machine.duty.begin(self.machine.now_ms)
-            beat = self.machine.duty.beat(self.machine)
-            for peer in self.machine.linked:
-                if is_broker(peer):
-                    self.machine.detector.up(peer, self.machine.now_ms)
-                self.machine.send(peer, beat)
-            self.machine.wake(self.machine.now_ms)
+            stream.away.update(member for member in order.members if member not in stream.keepers)
+            self._election.become(LEADING)
+            self._led()
             self.recover_all()
-        self.machine.drop_if_gone(stream)
-        held, stream.deferred = stream.deferred, []
-        for part in held if self.machine.streams.get(stream.name) is stream else ():
-            self.machine.put(stream, part)
+        self._keepers.drop_if_gone(stream)
+        self._requests.put_deferred(stream)
 
-    def nack(self, peer: str, nack: Nack) -> None:
-        if nack.promised <= self.machine.ballot:
-            return
-        if self.machine.election.role == LEADING:
-            self._abdicate(nack.promised, f"a sequencer with the higher ballot {nack.promised} has taken over (S7)")
-        else:
-            self.machine.election.give_up(nack.promised)
-            self.machine.streams.clear()
 
-    def mistaken(self, stream: Stream, frame: LogReport) -> bool:
-        """Whether a log shows, before anything of this term is committed, that a promise which counted when the stream
-        was adopted was worth nothing: that voter had come back without its log already, under an older ballot, and
-        what was committed then is not in our log. Only if an even number votes, or the voters change, can a quorum of
-        promises and one of those that know of it be different ones. Another ballot must begin anew."""
-        machine = self.machine
-        if machine.born or stream.commit >= stream.start or frame.ballot >= machine.ballot:
-            return False
-        for table in (frame.incs, frame.uncommitted_incs):
-            for voter, inc in table.items():
-                if inc > stream.counted.get(voter, inc):
-                    self._abdicate(machine.ballot, f"{voter} had lost its log of {stream.name} when it promised (K4)")
-                    return True
-        return False
+def mistaken(order: Order, stream: Stream, frame: LogReport) -> str:
+    """Why this term must end, by what a keeper reports; "" if it need not.
 
-    def _abdicate(self, ballot: Ballot, reason: str) -> None:
-        self.machine.deposed = ballot
-        self.machine.effects.append(Retire(reason))
+    Before anything of the term is committed a log may show that a promise which counted when the stream was adopted was
+    worth nothing: that voter had come back without its log already, under an older ballot, and what was committed then
+    is not in this sequencer's log (K4). Only if an even number votes, or the voters change, can a quorum of promises
+    and a quorum of those that know of it be different ones. Another ballot must begin anew.
+    """
+    if order.born or stream.commit >= stream.start or frame.ballot >= order.ballot:
+        return ""
+    for table in (frame.incs, frame.uncommitted_incs):
+        for voter, inc in table.items():
+            if inc > stream.counted.get(voter, inc):
+                return f"{voter} had lost its log of {stream.name} when it promised (K4)"
+    return ""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..machine import Effect, Multicast, Send
+from ..machine import Effect, Multicast
 from ..wire.events import CLUSTER
-from ..wire.log_frames import Append, Results
-from .streams import Progress, Stream
-
-if TYPE_CHECKING:
-    from .machine import SequencerMachine
+from ..wire.log_frames import Append
+from .order import Order
+from .progress import Progress
+from .stream import Stream
 
 APPEND_BYTES = 4 * 1024 * 1024
 """An `Append` carries no more event bytes than this (one event may be larger)."""
@@ -22,12 +19,12 @@ the eager ones and it are more than a majority, entries too. Three replicas that
 keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
 
 
-def replicate(machine: SequencerMachine, stream: Stream, effects: list[Effect]) -> None:
+def replicate(order: Order, stream: Stream, effects: list[Effect]) -> None:
     """Send each keeper what it lacks; keepers at the same place share one frame."""
     if not stream.voters:
         return  # nobody has come who knows them; what a blank keeper is told begins with that
     groups: dict[int, list[Progress]] = {}
-    due = machine.lazy.pop(stream.name, 0) is None and not machine.lazy_at_ms
+    due = order.lazy.pop(stream.name, 0) is None and not order.lazy_at_ms
     # Eager ones first: usually the owner is, and a consumer waits for it.
     eager: list[Progress] = []
     patient: list[Progress] = []
@@ -47,16 +44,16 @@ def replicate(machine: SequencerMachine, stream: Stream, effects: list[Effect]) 
         if told:
             groups.setdefault(keeper.next, []).append(keeper)
         elif behind or uninformed:
-            machine.lazy[stream.name] = None
+            order.lazy[stream.name] = None
     alone = len(eager) == 1 and eager[0].voting and stream.name != CLUSTER and not stream.change
     learner = eager[0].peer if alone else ""
     for start, keepers in groups.items():
         while True:
-            stop, complete = _batch_end(machine, stream, start, keepers)
+            stop, complete = _batch_end(order, stream, start, keepers)
             log = stream.log
             previous = start - 1
             frame = Append(
-                machine.ballot,
+                order.ballot,
                 stream.name,
                 previous,
                 stream.ballot_at(previous),
@@ -77,26 +74,7 @@ def replicate(machine: SequencerMachine, stream: Stream, effects: list[Effect]) 
                 break
 
 
-def answer(
-    machine: SequencerMachine, results: dict[tuple[str, int], list[int]], effects: list[Effect]
-) -> dict[tuple[str, int], list[int]]:
-    """Send the results to their origins, behind what they are told of the streams; returns those that must wait.
-
-    A broker that completes something knows every wiring event that was complete before. Usually order of its link sees
-    to that; one that is too far behind in the cluster stream to be told of it, and cannot be spared, hears no results.
-    """
-    cluster = machine.streams.get(CLUSTER)
-    untold = {peer for peer, _ in cluster.reports.values()} if cluster is not None and cluster.reports else ()
-    waiting: dict[tuple[str, int], list[int]] = {}
-    for (peer, inc), numbers in results.items():
-        if untold and peer in untold:
-            waiting[peer, inc] = numbers
-        else:
-            effects.append(Send(peer, Results(inc, numbers)))
-    return waiting
-
-
-def _batch_end(machine: SequencerMachine, stream: Stream, start: int, keepers: list[Progress]) -> tuple[int, bool]:
+def _batch_end(order: Order, stream: Stream, start: int, keepers: list[Progress]) -> tuple[int, bool]:
     """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
     if start > stream.end:
         return stream.end, True
@@ -106,7 +84,7 @@ def _batch_end(machine: SequencerMachine, stream: Stream, start: int, keepers: l
     before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)
     if size[start] - size.get(slowest, size[start]) > KEEPER_WINDOW_BYTES:
-        machine.dirty[stream.name] = None  # its acknowledgements re-open the window
+        order.dirty[stream.name] = None  # its acknowledgements re-open the window
         return start - 1, True
     if size[stream.end] - before <= APPEND_BYTES:
         return stream.end, False

@@ -203,7 +203,7 @@ class Watcher:
         committed = self.commits.get(frame.stream, 0)
         if any(entry.ballot > frame.ballot for entry in log.values()):
             return
-        adopted = self.world.machines[source].streams[frame.stream].log
+        adopted = self.world.machines[source].order.streams[frame.stream].log
         for index in [index for index in log if index > committed]:
             del log[index]
         for index in sorted(adopted):

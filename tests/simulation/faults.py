@@ -220,7 +220,7 @@ class Faults:
         counts = [(stream, voters) for stream, voters in self.voters.items() if stream not in self.deleted]
         for name, machine in self.world.machines.items():
             if name in self.world.sequencers():
-                counts += [(s.name, s.changed) for s in machine.streams.values() if s.change]
+                counts += [(s.name, s.changed) for s in machine.order.streams.values() if s.change]
                 continue
             keepers = [machine.keeper] if name in self.world.brokers else []
             keepers += [hosted.keeper for hosted in machine.queues.values()] if "." in name else []

@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.machine import is_sequencer
 from mantamq.protocol.sequencer import backlog
-from mantamq.protocol.sequencer.failure_detector import BEAT_MS
+from mantamq.protocol.timing import BEAT_MS
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Completed, Detached
 from mantamq.protocol.wire.log_frames import Append, Heartbeat
@@ -148,17 +148,17 @@ class Flows:
     def _keeps(self, name: str, machine: Any) -> None:
         """What a sequencer keeps for one who is behind is bounded (I18, S8). Of faults that last, there is one at a
         time: so there is one who is behind."""
-        if machine.election.role != "leading" or machine.deposed is not None:
+        if machine.election.role != "leading" or machine.election.deposed is not None:
             return
-        if any(machine.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
+        if any(machine.outbox.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
             return
         kept = entries = 0
-        for id, stream in machine.streams.items():
+        for id, stream in machine.order.streams.items():
             if len(stream.log) > 20 and stream.ready:
                 bytes_, count = self._held(name, id, stream)
                 kept, entries = kept + bytes_, entries + count
         self._raised_in_time(name, machine, kept, entries)
-        brokers = len(machine.members)
+        brokers = len(machine.order.members)
         most_bytes = backlog.GIVE_UP * backlog.LIMIT_BYTES + brokers * SLACK_BYTES
         most_entries = backlog.GIVE_UP * backlog.LIMIT_ENTRIES + brokers * SLACK_ENTRIES
         if kept > most_bytes or entries > most_entries:
@@ -180,15 +180,17 @@ class Flows:
     def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
         """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and
         it must be on."""
-        members = len(machine.members)
+        members = len(machine.order.members)
         much = kept > members * backlog.LIMIT_BYTES or entries > members * backlog.LIMIT_ENTRIES
         if not self.world.standby or not much or machine.backlog.on or self._joining(machine):
             self._much.pop(name, None)
-        elif machine.now_ms - self._much.setdefault(name, machine.now_ms) > RAISED_MS:
+        elif machine.outbox.now_ms - self._much.setdefault(name, machine.outbox.now_ms) > RAISED_MS:
             raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
 
     def _joining(self, machine: Any) -> bool:
-        return any(voter not in machine.members for stream in machine.streams.values() for voter in stream.keepers)
+        return any(
+            voter not in machine.order.members for stream in machine.order.streams.values() for voter in stream.keepers
+        )
 
     def _beaten(self, source: str, frame: Heartbeat) -> None:
         """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.sequencer.failure_detector import BEAT_MS, LEASE_MS
+from mantamq.protocol.timing import BEAT_MS, LEASE_MS
 from mantamq.protocol.wire.client_frames import Completed, Delivery
 from mantamq.protocol.wire.events import Ballot
 from mantamq.protocol.wire.log_frames import Heartbeat

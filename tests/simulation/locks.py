@@ -149,11 +149,11 @@ class Locks:
 
     def _leaders(self) -> list[tuple[str, object]]:
         return [(n, self.world.machines[n]) for n in self.world.sequencers()
-                if self.world.machines[n].election.role == LEADING and self.world.machines[n].deposed is None]  # fmt: skip
+                if self.world.machines[n].election.role == LEADING and self.world.machines[n].election.deposed is None]  # fmt: skip
 
     def duty(self) -> str:
         """Who is on duty, by the highest ballot that leads."""
-        found = [(m.ballot, m.duty.name) for _, m in self._leaders()]  # type: ignore[attr-defined]
+        found = [(m.order.ballot, m.duty.name) for _, m in self._leaders()]  # type: ignore[attr-defined]
         return max(found)[1] if found else OWNERSHIP
 
     # ---- the story
@@ -181,7 +181,7 @@ class Locks:
         """What has ended is started again, as whoever supervises would; returns when all is whole."""
         world = self.world
         for name, machine in list(world.machines.items()):
-            if name in world.sequencers() and machine.deposed is not None:
+            if name in world.sequencers() and machine.election.deposed is not None:
                 world.crash(name)
         while len(world.sequencers()) < 2:
             used = {world.home(name) for name in world.sequencers()}

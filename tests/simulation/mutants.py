@@ -21,7 +21,9 @@ from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.replica.dead_letters import DeadLetters
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer import machine as sequencer_machine
+from mantamq.protocol.sequencer import stream as sequencer_stream
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.requests import RequestBook
 from mantamq.protocol.wire.events import Own, encode_event
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Request
@@ -37,7 +39,7 @@ def patch_rule(patch: Patch, frame: type[Frame], function: Any) -> None:
 
 
 def commit_on_one_ack(patch: Patch) -> None:
-    patch.setattr(sequencer_machine, "held_by_majority", lambda voters, held: max(held.values(), default=0))
+    patch.setattr(sequencer_stream, "held_by_majority", lambda voters, held: max(held.values(), default=0))
 
 
 def learner_commits_alone(patch: Patch) -> None:
@@ -115,7 +117,7 @@ def no_number_table(patch: Patch) -> None:
     def twice(self: Any, peer: str, frame: Any) -> Any:
         result = request(self, peer, frame)
         if frame.number % 7 == 0:
-            origin = self._origins[frame.origin]
+            origin = self.requests._origins[frame.origin]
             origin.last -= 1
             origin.unanswered.discard(frame.number)
             request(self, peer, frame)
@@ -217,14 +219,14 @@ def hand_over_is_forgotten(patch: Patch) -> None:
 
 def wiring_complete_early(patch: Patch) -> None:
     """A declare completes when it is committed, not when every broker shows it."""
-    answer = SequencerMachine._answer
+    answer = RequestBook.answer
 
     def hasty(self: Any, stream: Any) -> None:
-        members, self.members = self.members, []
+        members, self._order.members = self._order.members, []
         answer(self, stream)
-        self.members = members
+        self._order.members = members
 
-    patch.setattr(SequencerMachine, "_answer", hasty)
+    patch.setattr(RequestBook, "answer", hasty)
 
 
 def vanished_client_keeps(patch: Patch) -> None:

@@ -22,11 +22,16 @@ from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.replica.update import Updater
 from mantamq.protocol.sequencer import election, recovery, rejoin
 from mantamq.protocol.sequencer import machine as sequencer_machine
+from mantamq.protocol.sequencer import stream as sequencer_stream
 from mantamq.protocol.sequencer.failure_detector import FailureDetector
+from mantamq.protocol.sequencer.keepers import Keepers
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.membership import Membership
+from mantamq.protocol.sequencer.order import Order
+from mantamq.protocol.sequencer.progress import KeeperState
 from mantamq.protocol.sequencer.recovery import Recovery
 from mantamq.protocol.sequencer.rejoin import Rejoins
-from mantamq.protocol.sequencer.streams import Stream
+from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Ack, Request
@@ -104,7 +109,7 @@ def rejoin_without_quorum(patch: Patch) -> None:
     """A blank keeper votes as soon as it holds the entry which says so."""
 
     def vote(self: Any, stream: Any, voter: str, keeper: Any) -> None:
-        keeper.voting = True
+        keeper.begin(KeeperState.VOTING)
         stream.incs[voter] = keeper.inc
         stream.away.discard(voter)
 
@@ -115,9 +120,9 @@ def rejoin_at_once(patch: Patch) -> None:
     """A blank keeper votes with its next log entry, committed or not."""
 
     def propose(self: Any, stream: Any, voter: str, keeper: Any) -> None:
-        keeper.voting = True
+        keeper.begin(KeeperState.VOTING)
 
-    patch.setattr(Rejoins, "propose", propose)
+    patch.setattr(Membership, "propose", propose)
 
 
 def suffix_of_an_older_sequencer_is_acknowledged(patch: Patch) -> None:
@@ -181,20 +186,20 @@ def longest_log(patch: Patch) -> None:
 
 def count_old_ballot(patch: Patch) -> None:
     """Figure 8: an adopted entry is committed by counting who holds it."""
-    held = SequencerMachine._majority_index
+    held = Stream.majority_index
 
-    def counting(self: Any, stream: Any) -> int:
+    def counting(stream: Any) -> int:
         start, stream.start = stream.start, 0
         try:
-            return held(self, stream)
+            return held(stream)
         finally:
             stream.start = start
 
-    patch.setattr(SequencerMachine, "_majority_index", counting)
+    patch.setattr(Stream, "majority_index", counting)
 
 
 def recover_from_one(patch: Patch) -> None:
-    for module in (election, rejoin):
+    for module in (election, rejoin, sequencer_stream):
         patch.setattr(module, "recovery_quorum", lambda voters: 1)
     patch.setattr(election, "majority", lambda voters: 1)
 
@@ -242,10 +247,10 @@ def repeats_answered_early(patch: Patch) -> None:
 
     def hasty(self: Any, peer: str, frame: Any) -> None:
         request(self, peer, frame)
-        for stream in self.streams.values():
+        for stream in self.order.streams.values():
             repeats, stream.repeats = stream.repeats, []
             for pending in repeats:
-                self._part_done(pending)
+                self.requests.part_done(pending)
 
     patch.setattr(SequencerMachine, "request", hasty)
     patch.setitem(sequencer_machine._RULES, Request, hasty)
@@ -253,13 +258,13 @@ def repeats_answered_early(patch: Patch) -> None:
 
 def no_start(patch: Patch) -> None:
     """A term begins without an entry of its own (S3)."""
-    append = SequencerMachine.append
+    append = Order.append
 
     def mute(self: Any, stream: Any, event: bytes) -> None:
         if type(events.decode_event(event)) is not events.Start:
             append(self, stream, event)
 
-    patch.setattr(SequencerMachine, "append", mute)
+    patch.setattr(Order, "append", mute)
 
 
 def unlisted_queue_is_empty(patch: Patch) -> None:
@@ -281,9 +286,9 @@ def one_asks_for_a_new_sequencer(patch: Patch) -> None:
     """The same ballot for every standby that takes over."""
     suspect = Recovery.suspect
 
-    def same(self: Any, peer: str, frame: Any) -> None:
-        self.machine.uid = 1
-        suspect(self, peer, frame)
+    def same(self: Any, peer: str, frame: Any) -> bool:
+        self._uid = 1
+        return suspect(self, peer, frame)
 
     patch.setattr(Recovery, "suspect", same)
 
@@ -387,12 +392,13 @@ def orphans_stay(patch: Patch) -> None:
 
 def evicted_in_the_cluster_stream_only(patch: Patch) -> None:
     def evict(self: Any, broker_: str) -> None:
-        streams, self.streams = self.streams, {name: s for name, s in self.streams.items() if name == events.CLUSTER}
+        order = self._order
+        streams, order.streams = order.streams, {n: s for n, s in order.streams.items() if n == events.CLUSTER}
         before(self, broker_)
-        self.streams = streams
+        order.streams = streams
 
-    before = SequencerMachine._evict
-    patch.setattr(SequencerMachine, "_evict", evict)
+    before = Keepers.evict
+    patch.setattr(Keepers, "evict", evict)
 
 
 def nobody_is_evicted(patch: Patch) -> None:

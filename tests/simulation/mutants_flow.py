@@ -47,13 +47,13 @@ def flow_control_is_never_raised(patch: Patch) -> None:
 
 
 def flow_control_is_never_lifted(patch: Patch) -> None:
-    order = Backlog._order
+    order = Backlog._switch
 
     def stubborn(self: Any, cluster: Any, member: str, on: bool, reason: str) -> None:
         if on:
             order(self, cluster, member, on, reason)
 
-    patch.setattr(Backlog, "_order", stubborn)
+    patch.setattr(Backlog, "_switch", stubborn)
 
 
 def who_is_behind_is_never_given_up(patch: Patch) -> None:

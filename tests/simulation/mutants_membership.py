@@ -11,10 +11,9 @@ from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.quorum import change, held_by_majority
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.replica.grants import Grants
-from mantamq.protocol.sequencer import machine as sequencer_machine
 from mantamq.protocol.sequencer import membership
-from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.sequencer.membership import Membership
+from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire import events
 
 Patch = pytest.MonkeyPatch
@@ -22,28 +21,28 @@ Patch = pytest.MonkeyPatch
 
 def joiner_counts_before_it_is_up_to_date(patch: Patch) -> None:
     """Who has joined counts as if it held all there is."""
-    held = SequencerMachine._majority_index
+    held = Stream.majority_index
 
-    def rash(self: Any, stream: Any) -> int:
+    def rash(stream: Any) -> int:
         joined = [keeper for keeper in stream.keepers.values() if keeper.rejoin]
         before = [(keeper.match, keeper.voting) for keeper in joined]
         for keeper in joined:
             keeper.match, keeper.voting = stream.end, True
         try:
-            return held(self, stream)
+            return held(stream)
         finally:
             for keeper, (match, voting) in zip(joined, before, strict=True):
                 keeper.match, keeper.voting = match, voting
 
-    patch.setattr(SequencerMachine, "_majority_index", rash)
+    patch.setattr(Stream, "majority_index", rash)
 
 
 def old_voters_commit_what_is_behind_a_change(patch: Patch) -> None:
-    def held(self: Any, stream: Any) -> int:
+    def held(stream: Any) -> int:
         index = held_by_majority(stream.voters, {v: k.match for v, k in stream.keepers.items() if k.voting})
         return index if index >= stream.start else 0
 
-    patch.setattr(SequencerMachine, "_majority_index", held)
+    patch.setattr(Stream, "majority_index", held)
 
 
 def new_voters_commit_the_change(patch: Patch) -> None:
@@ -63,7 +62,7 @@ def two_changes_at_once(patch: Patch) -> None:
     def begin(self: Any, stream: Any, event: Any) -> bool:
         if not stream.ready or not stream.voters or stream.commit < stream.start:
             return False
-        self.machine.append(stream, events.encode_event(event))
+        self._order.append(stream, events.encode_event(event))
         voters = stream.changed if stream.change else stream.voters
         stream.change, stream.changed = stream.end, list(voters)
         change(stream.changed, event)
@@ -107,12 +106,9 @@ def leave_is_told_too_early(patch: Patch) -> None:
 
     def hasty(self: Any, peer: str, frame: Any) -> None:
         leave(self, peer, frame)
-        self.machine.send(peer, membership.Left(frame.broker))
+        self._outbox.send(peer, membership.Left(frame.broker))
 
     patch.setattr(Membership, "leave", hasty)
-    patch.setitem(
-        sequencer_machine._RULES, membership.Leave, lambda machine, peer, frame: machine.membership.leave(peer, frame)
-    )
 
 
 def learner_knows_of_no_change(patch: Patch) -> None:

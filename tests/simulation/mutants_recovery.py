@@ -17,8 +17,8 @@ def first_piece_is_taken_for_all(patch: Patch) -> None:
     fetched = Recovery.fetched
 
     def hasty(self: Any, peer: str, frame: Any) -> None:
-        stream = self.machine.streams.get(frame.stream)
-        if stream is None or stream.ready or stream.asked != peer or frame.ballot != self.machine.ballot:
+        stream = self._order.streams.get(frame.stream)
+        if stream is None or stream.ready or stream.asked != peer or frame.ballot != self._order.ballot:
             return
         after = frame.first + len(frame.entries)
         if after > stream.asked_for:

@@ -114,9 +114,9 @@ class SequencerView:
     __slots__ = ("ballot", "base", "commit", "end", "log", "ready", "role", "stopped", "votes")
 
     def __init__(self, machine: SequencerMachine) -> None:
-        stream = machine.streams.get(CLUSTER)
-        self.ballot, self.role = machine.ballot, machine.election.role
-        self.stopped = machine.deposed is not None
+        stream = machine.order.streams.get(CLUSTER)
+        self.ballot, self.role = machine.order.ballot, machine.election.role
+        self.stopped = machine.election.deposed is not None
         self.ready = stream is not None and stream.ready
         self.log = dict(stream.log) if stream is not None and self.ready else {}
         self.base = stream.base if stream is not None and self.ready else 0

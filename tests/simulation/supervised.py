@@ -272,7 +272,7 @@ class SupervisedWorld(World):
         """The sequencer that leads a majority now, "" for none."""
         for name in self.sequencers():
             machine = self.machines[name]
-            if machine.election.role != LEADING or machine.deposed is not None or name in self._frozen:
+            if machine.election.role != LEADING or machine.election.deposed is not None or name in self._frozen:
                 continue
             follow = [
                 b for b in self.brokers
@@ -292,7 +292,7 @@ class SupervisedWorld(World):
     def check_left(self, broker: str) -> None:
         """A member is forgotten by the cluster's own word only."""
         leading = self.leader()
-        stream = self.machines[leading].streams.get(CLUSTER) if leading else None
+        stream = self.machines[leading].order.streams.get(CLUSTER) if leading else None
         if stream is not None and stream.ready and broker in stream.voters:
             raise Violation(f"{broker} is forgotten, and votes under {leading}")
 
@@ -319,7 +319,7 @@ class SupervisedWorld(World):
             raise Violation(f"{name} leads a majority and is ended ({why})")
         if name in self.brokers and leading and name not in self._frozen:
             leader = self.machines[leading]
-            serves = machine.view.leader == leading and machine.view.attached and name not in leader.absent
+            serves = machine.view.leader == leading and machine.view.attached and name not in leader.evictions.absent
             if serves and not machine.lease.expired(self.now_us // 1000) and not machine.keeper.blank:
                 raise Violation(f"{name} serves under {leading} and is ended ({why})")
 
@@ -437,7 +437,7 @@ def _missing(world: SupervisedWorld) -> str:
         return "nobody leads"
     if len(world.sequencers()) < 2 or not all(name in world.machines for name in world.ownerships):
         return "no standby, or an Ownership is missing"
-    voters = world.machines[leading].streams[CLUSTER].voters
+    voters = world.machines[leading].order.streams[CLUSTER].voters
     if sorted(voters) != sorted(world.brokers):
         return f"{voters} vote, and {world.brokers} are members"
     return ""

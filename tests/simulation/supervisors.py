@@ -710,7 +710,15 @@ class Supervisor:
         found: list[Any] = [Answered(name)]
         if is_sequencer(name) and machine.election.role == LEADING:
             linked = frozenset(machine.linked)
-            found.append(Led(asked, machine.ballot, dict(machine.out), frozenset(machine.absent), linked))
+            found.append(
+                Led(
+                    asked,
+                    machine.order.ballot,
+                    dict(machine.evictions.out),
+                    frozenset(machine.evictions.absent),
+                    linked,
+                )
+            )
         return found
 
     def _tell_end(self, name: str, outside: bool) -> None:

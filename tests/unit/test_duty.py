@@ -9,7 +9,7 @@ from mantamq.protocol.lock.duty import FIRST_MS, Duty
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.machine import OWNERSHIP, OWNERSHIP2, Flush, PeerDown, PeerUp, Received, Send
 from mantamq.protocol.replica.machine import ReplicaMachine
-from mantamq.protocol.sequencer.failure_detector import BROKEN_MS, SUSPECT_MS
+from mantamq.protocol.timing import BROKEN_MS, SUSPECT_MS
 from mantamq.protocol.wire.events import ZERO, Entry, Own, decode_event, encode_event
 from mantamq.protocol.wire.log_frames import Append, Heartbeat, HeartbeatReply, Request
 from mantamq.protocol.wire.queue_frames import Contended, Host, Interest, OwnerIs

@@ -75,7 +75,7 @@ class SlowCluster(MemoryCluster):
         return {self.machines[broker].wiring.flow.stopped for broker in self.members}
 
     def entries_kept(self) -> int:
-        return sum(len(stream.log) for stream in self.sequencer.streams.values())
+        return sum(len(stream.log) for stream in self.sequencer.order.streams.values())
 
 
 def sender(cluster: SlowCluster, broker: str = "b1") -> Client:
@@ -164,7 +164,7 @@ def test_the_death_of_the_member_lifts_it():
         cluster.down(SEQUENCER, name)
     cluster.settle()
     cluster.pass_time(1500)
-    assert "b3" in cluster.sequencer.absent and not cluster.sequencer.backlog.on
+    assert "b3" in cluster.sequencer.evictions.absent and not cluster.sequencer.backlog.on
     assert {cluster.machines[b].wiring.flow.stopped for b in ("b1", "b2")} == {False}
     assert max(complete(client)) == LIMIT
     assert cluster.entries_kept() < 20
@@ -187,7 +187,7 @@ def test_one_that_stays_behind_is_given_up_and_its_log_forgotten():
 
 
 def queue_stream(cluster: SlowCluster) -> Any:
-    return next(stream for name, stream in cluster.sequencer.streams.items() if name.startswith("q#"))
+    return next(stream for name, stream in cluster.sequencer.order.streams.items() if name.startswith("q#"))
 
 
 def test_what_was_kept_for_a_member_that_has_left_is_forgotten_without_more_traffic():
@@ -216,7 +216,7 @@ def test_an_acknowledgement_of_more_than_the_log_commits_no_more_than_that():
     cluster, _ = behind(3)
     stream = queue_stream(cluster)
     keeper = stream.keepers["b2"]
-    ack = Ack(cluster.sequencer.ballot, stream.name, "b2", stream.end + 7, stream.end + 7)
+    ack = Ack(cluster.sequencer.order.ballot, stream.name, "b2", stream.end + 7, stream.end + 7)
     cluster.sequencer.step(Received(keeper.peer, ack))
     assert stream.commit == stream.end
     assert cluster.sequencer.backlog.lag("b3").entries == stream.end - stream.keepers["b3"].match
@@ -252,7 +252,7 @@ def test_what_a_member_that_is_given_up_keeps_besides_does_not_count_any_more():
     cluster = SlowCluster(replicas=1)
     client = sender(cluster)
     assert client.command("declare_queue", name="other").code == ""
-    stream = next(s for s in cluster.sequencer.streams.values() if s.name.startswith("q#"))
+    stream = next(s for s in cluster.sequencer.order.streams.values() if s.name.startswith("q#"))
     stream.voters[:] = ["b1"]
     for joining in ("b2", "b3"):
         stream.keepers[joining].voting = False
@@ -266,8 +266,8 @@ def test_what_a_member_that_is_given_up_keeps_besides_does_not_count_any_more():
 def test_a_broker_that_is_given_up_takes_its_replicas_along():
     cluster = SlowCluster(replicas=1)
     sender(cluster)
-    cluster.sequencer.backlog.ends("b3")
-    assert not any("b3" in stream.keepers for stream in cluster.sequencer.streams.values())
+    cluster.sequencer.order.part_with("b3")
+    assert not any("b3" in stream.keepers for stream in cluster.sequencer.order.streams.values())
 
 
 def test_a_member_that_is_not_there_counts_as_behind():

@@ -28,7 +28,8 @@ from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.sequencer.election import PREPARING, Election
 from mantamq.protocol.sequencer.machine import SequencerMachine
-from mantamq.protocol.sequencer.streams import Stream
+from mantamq.protocol.sequencer.recovery import mistaken
+from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire.client_frames import MembersChanged, Open
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -192,7 +193,7 @@ class Cluster:
                 self.tell(peer, Ack((1, 7), stream, name, index, min(index, self.of(stream).commit)))
 
     def of(self, stream: str = CLUSTER) -> Stream:
-        return self.machine.streams[stream]
+        return self.machine.order.streams[stream]
 
     def events(self, stream: str = CLUSTER) -> list[Any]:
         """The members' comings and goings, and what else the sequencer has ordered behind its start."""
@@ -219,13 +220,13 @@ def test_a_broker_joins_the_cluster_then_its_queues():
     assert cluster.events("q#1") == [], "it may never be one"
     cluster.hold(["b2"], 2, (CLUSTER,))
     assert (cluster.of().commit, cluster.of().voters) == (2, [*THREE, "b4"])
-    assert cluster.machine.members == cluster.machine.detector.members == [*THREE, "b4"]
+    assert cluster.machine.order.members == cluster.machine.detector.members == [*THREE, "b4"]
     assert cluster.events("q#1") == [Member("b4", 5, True)], "what waited for that"
 
 
 def test_what_is_behind_a_change_is_for_the_voters_after_it():
     cluster = Cluster(THREE)
-    cluster.machine.members = [*THREE, "b4"]
+    cluster.machine.order.members[:] = [*THREE, "b4"]
     cluster.subscribe("b4", "q#1", 5, blank=True)
     cluster.hold(["b4"], 1, ("q#1",))
     cluster.tell("o", Request("o", 1, 1, [("q#1", b"x")]))
@@ -294,10 +295,10 @@ def test_a_broker_leaves_its_queues_then_the_cluster():
 def test_all_replicas_say_that_they_know_a_change_as_committed_though_nothing_follows():
     cluster = MemoryCluster(replicas=1)
     assert cluster.client("b1").command("declare_queue", name="q").code == ""
-    (stream,) = [s for s in cluster.machines["sequencer"].streams.values() if s.name != CLUSTER]
+    (stream,) = [s for s in cluster.machines["sequencer"].order.streams.values() if s.name != CLUSTER]
     cluster.pass_time(100)
     assert [keeper.applied for keeper in stream.keepers.values()] == [stream.start] * 3
-    cluster.machines["sequencer"].append(stream, encode_event(Member("b4", 1, False)))
+    cluster.machines["sequencer"].order.append(stream, encode_event(Member("b4", 1, False)))
     cluster.pass_time(300)
     assert [keeper.applied for keeper in stream.keepers.values()] == [stream.start + 1] * 3
 
@@ -318,7 +319,7 @@ def test_who_leaves_names_all_queues_first():
 def test_who_is_leaving_the_cluster_does_not_get_into_a_queue():
     cluster = Cluster(THREE)
     cluster.of("q#1").voters = ["b1", "b2"]
-    cluster.machine.append(cluster.of(), encode_event(Member("b3", 1, False)))
+    cluster.machine.order.append(cluster.of(), encode_event(Member("b3", 1, False)))
     cluster.of().change, cluster.of().changed = 2, ["b1", "b2"]  # an earlier sequencer began it
     cluster.subscribe("b3", "q#1", 2, blank=True)
     cluster.hold(["b3"], 1, ("q#1",))
@@ -342,16 +343,16 @@ def test_only_the_dead_are_dismissed_by_others():
     cluster = Cluster(THREE)
     cluster.tell("b1", Leave("b3", 0, ["q#1"], 1))
     assert not cluster.machine.membership.leaving
-    cluster.machine._evict("b3")
+    cluster.machine.keepers.evict("b3")
     end = cluster.of().end
     cluster.hold(["b1", "b2"], end)
     cluster.tell("b1", Leave("b3", 0, ["q#1"], end))
-    assert cluster.events("q#1")[-1] == Member("b3", cluster.machine.out["b3"], False)
+    assert cluster.events("q#1")[-1] == Member("b3", cluster.machine.evictions.out["b3"], False)
 
 
 def test_a_voter_of_a_queue_that_is_no_member_is_taken_out():
     cluster = Cluster(THREE)
-    cluster.machine.members = ["b1", "b2"]
+    cluster.machine.order.members[:] = ["b1", "b2"]
     cluster.machine.membership.resume(cluster.of("q#1"))
     assert [event.broker for event in cluster.events("q#1")] == ["b3"]
 
@@ -442,15 +443,13 @@ def test_no_log_at_all_takes_a_majority():
 def test_a_promise_that_was_worth_nothing(uncommitted_incs, gives_up):
     """Two vote: b2 had promised, and died; it was back under the older ballot, by b1's log, before we knew of that."""
     machine = SequencerMachine(8, ["b1", "b2"], leading=False)
-    machine.ballot = TWO
-    stream = machine.streams["q#1"] = Stream("q#1", ["b1", "b2"])
+    machine.order.ballot = TWO
+    stream = machine.order.streams["q#1"] = Stream("q#1", ["b1", "b2"])
     stream.counted, stream.start, stream.end = {"b2": 1}, 5, 5
-    assert machine.recovery.mistaken(stream, voice("b1", 9, uncommitted_incs=uncommitted_incs)[1]) == gives_up
-    assert (machine.deposed is not None) == gives_up
+    report = voice("b1", 9, uncommitted_incs=uncommitted_incs)[1]
+    assert ("b2 had lost its log" in mistaken(machine.order, stream, report)) == gives_up
     stream.commit = 5
-    assert not machine.recovery.mistaken(stream, voice("b1", 9, uncommitted_incs=uncommitted_incs)[1]), (
-        "it has met a majority"
-    )
+    assert not mistaken(machine.order, stream, report), "it has met a majority"
 
 
 def test_a_promise_counts_for_its_own_ballot_only():
@@ -460,7 +459,7 @@ def test_a_promise_counts_for_its_own_ballot_only():
     def suspect(ballot: tuple[int, int]) -> tuple[int, int]:
         for name in ("b1", "b2"):
             machine.step(Received(name, Suspect(ballot, name, THREE)))
-        return machine.ballot
+        return machine.order.ballot
 
     first = suspect(ONE)
     machine.step(Received("b1", Promise(first, "b1", 1, False, [])))
@@ -469,9 +468,9 @@ def test_a_promise_counts_for_its_own_ballot_only():
     second = suspect((first[0], 9))
     assert second > first and machine.election.role == PREPARING and machine.election.promises == {}
     machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, first, inc=1)))
-    assert not machine.streams["q#1"].reports
+    assert not machine.order.streams["q#1"].reports
     machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, second, inc=1)))
-    assert machine.streams["q#1"].reports
+    assert machine.order.streams["q#1"].reports
 
 
 # ---- a broker

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mantamq.protocol.broker.lease import Lease
 from mantamq.protocol.broker.machine import BrokerMachine
-from mantamq.protocol.broker.queue_placement import INCARNATIONS_PER_BROKER
+from mantamq.protocol.limits import INCARNATIONS_PER_BROKER
 from mantamq.protocol.lock.holder import IDLE_MS, LockHolder
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.machine import (
@@ -29,13 +29,13 @@ from mantamq.protocol.queue.credit import UNLIMITED, CreditBalance
 from mantamq.protocol.queue.duplicates import LastNumbers
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
-from mantamq.protocol.replica.update import RETRY_MS
 from mantamq.protocol.sequencer import replicator as saying_module
 from mantamq.protocol.sequencer.election import PREPARING, Election
-from mantamq.protocol.sequencer.failure_detector import BEAT_MS, BROKEN_MS, LEASE_MS, FailureDetector
+from mantamq.protocol.sequencer.failure_detector import FailureDetector
 from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.sequencer.replicator import LAZY_MS
-from mantamq.protocol.sequencer.streams import Progress, Stream
+from mantamq.protocol.sequencer.stream import Progress, Stream
+from mantamq.protocol.timing import BEAT_MS, BROKEN_MS, LEASE_MS, UPDATE_RETRY_MS
 from mantamq.protocol.wire.events import (
     CLUSTER,
     ZERO,
@@ -450,12 +450,12 @@ def test_what_an_absent_keeper_lacks_is_not_forgotten_and_what_all_hold_is():
     order.leave("b3")
     order.request(1, b"a")
     order.settle()
-    assert sorted(order.machine.streams["q#1"].log) == [1, 2]
+    assert sorted(order.machine.order.streams["q#1"].log) == [1, 2]
     order.away = set()
     order.tell("b3", order.keepers["b3"].log_report())
     order.request(2, b"b")
     order.settle()
-    stream = order.machine.streams["q#1"]
+    stream = order.machine.order.streams["q#1"]
     assert (stream.log, stream.base, stream.ballot_at(3)) == ({}, 3, (1, 7)), "its ballot, for the next append"
     order.request(3, b"c")
     order.settle()
@@ -550,9 +550,9 @@ def test_deposed_by_a_higher_ballot_it_says_nothing_more():
     order.settle()
     order.tell("b2", Nack((1, 7)))
     order.tell("b2", Nack((1, 6)))
-    assert order.machine.deposed is None, "its own ballot, or a lower one, is no news"
+    assert order.machine.election.deposed is None, "its own ballot, or a lower one, is no news"
     order.tell("b2", Nack((1, 8)))
-    assert order.machine.deposed == (1, 8)
+    assert order.machine.election.deposed == (1, 8)
     machine = order.machine
     for frame in [
         Request("o", 1, 2, [("q#1", b"b")]),
@@ -566,7 +566,7 @@ def test_deposed_by_a_higher_ballot_it_says_nothing_more():
         assert machine.step(Received("b1", frame)) == []
         assert machine.step(Tick(10_000)) == []
         assert machine.step(Flush()) == []
-    assert machine.deposed == (1, 8)
+    assert machine.election.deposed == (1, 8)
 
 
 # ---- the consume lock
@@ -914,7 +914,7 @@ def test_who_gave_a_lock_up_and_died_is_spoken_for():
 
 def test_an_evicted_broker_learns_of_it_by_its_next_beat():
     machine = SequencerMachine(7, ["b1", "b2"])
-    machine.out["b1"] = 5
+    machine.evictions.out["b1"] = 5
     told = machine.step(Received("b1", HeartbeatReply(ONE, 0, "b1", 5)))
     assert [type(effect.frame) for effect in told] == [Evicted]
     assert machine.step(Received("b1", HeartbeatReply(ONE, 0, "b1", 6))) == []
@@ -943,17 +943,17 @@ def test_an_eviction_covers_the_incarnations_of_all_its_queues():
     for name in ("b1", "b2"):
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO, inc=5)))
     machine.step(PeerDown("b1"))  # nothing is known of what it kept any more
-    machine._evict("b1")
-    events = [decode_event(entry.event) for entry in machine.streams["q#1"].log.values()]
-    assert [event.inc for event in events if isinstance(event, Evict)] == [machine.out["b1"]]
-    assert machine.out["b1"] >= INCARNATIONS_PER_BROKER - 1
+    machine.keepers.evict("b1")
+    events = [decode_event(entry.event) for entry in machine.order.streams["q#1"].log.values()]
+    assert [event.inc for event in events if isinstance(event, Evict)] == [machine.evictions.out["b1"]]
+    assert machine.evictions.out["b1"] >= INCARNATIONS_PER_BROKER - 1
 
 
 def test_a_committed_rejoin_gives_the_vote_whoever_is_left():
     machine = SequencerMachine(7, ["b1", "b2", "b3"])
-    stream = Stream("q#1", machine.members)
+    stream = Stream("q#1", machine.order.members)
     stream.keepers["b1"] = back = Progress("b1.r1", 2, 4, False)
-    back.rejoin = 4
+    back.rejoins_by(4)
     machine.rejoins.vote(stream, "b1", back)
     assert not back.voting
     stream.commit = 4
@@ -969,12 +969,12 @@ def test_who_comes_back_behind_its_committed_rejoin_puts_its_older_incarnation_o
     machine.step(PeerDown("b1"))
     again = LogReport("q#1", "b1", 0, ZERO, inc=2, blank=True)
     machine.step(Received("b1.r1", again))
-    stream = machine.streams["q#1"]
-    machine.step(Received("b1.r1", Ack(machine.ballot, "q#1", "b1", stream.end, 0)))
+    stream = machine.order.streams["q#1"]
+    machine.step(Received("b1.r1", Ack(machine.order.ballot, "q#1", "b1", stream.end, 0)))
     assert stream.keepers["b1"].rejoin == stream.end
     machine.step(Received("b1.r1", again))
     for name in ("b2", "b3"):
-        machine.step(Received(name, Ack(machine.ballot, "q#1", name, stream.end, 0)))
+        machine.step(Received(name, Ack(machine.order.ballot, "q#1", name, stream.end, 0)))
     machine.step(Received("b1.r1", again))
     assert stream.keepers["b1"].voting
     machine.step(PeerDown("b1.r1"))
@@ -1018,45 +1018,45 @@ def test_an_update_of_which_nothing_is_seen_is_ordered_again():
     machine = SequencerMachine(7, ["b1", "b2"])
     for name in ("b1", "b2"):
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
-    machine.streams["q#1"].base = 1  # all hold it, so it is forgotten
-    machine.streams["q#1"].keepers["b1"].sent_commit = 1
+    machine.order.streams["q#1"].base = 1  # all hold it, so it is forgotten
+    machine.order.streams["q#1"].keepers["b1"].sent_commit = 1
     back = LogReport("q#1", "b2", 0, ZERO, inc=2, blank=True)
     updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
     assert updates == [Update("q#1", "b2")]
-    machine.step(Tick(RETRY_MS - 1))
+    machine.step(Tick(UPDATE_RETRY_MS - 1))
     machine.rejoins.remind()
-    assert machine.effects == []
-    machine.step(Tick(RETRY_MS))
+    assert machine.outbox.effects == []
+    machine.step(Tick(UPDATE_RETRY_MS))
     machine.rejoins.remind()
-    assert machine.effects == [Send("b1", Update("q#1", "b2"))]
+    assert machine.outbox.effects == [Send("b1", Update("q#1", "b2"))]
 
 
 def test_an_updater_knows_that_what_the_log_no_longer_has_is_committed():
     machine = SequencerMachine(7, MEMBERS)
     for name in MEMBERS:
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
-    stream = machine.streams["q#1"]
+    stream = machine.order.streams["q#1"]
     stream.base = stream.commit = 1
     machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, inc=2, blank=True)))
-    assert machine.effects == [], "its sync point would be too early to go on from"
+    assert machine.outbox.effects == [], "its sync point would be too early to go on from"
     stream.keepers["b2"].sent_commit = 1
     machine.rejoins.remind()  # at the next beat
-    assert machine.effects == [Send("b2", Update("q#1", "b3"))]
+    assert machine.outbox.effects == [Send("b2", Update("q#1", "b3"))]
 
 
 def test_an_updater_that_is_gone_is_replaced_at_once():
     machine = SequencerMachine(7, MEMBERS)
     for name in MEMBERS:
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
-    stream = machine.streams["q#1"]
+    stream = machine.order.streams["q#1"]
     stream.base = stream.commit = stream.keepers["b1"].sent_commit = stream.keepers["b2"].sent_commit = 1
     effects = machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, inc=2, blank=True)))
     (first,) = [effect.peer for effect in effects if isinstance(effect, Send) and isinstance(effect.frame, Update)]
     machine.rejoins.remind()
-    assert machine.effects == []
+    assert machine.outbox.effects == []
     machine.step(PeerDown(first))
     machine.rejoins.remind()
-    (second,) = [effect.peer for effect in machine.effects if isinstance(effect, Send)]
+    (second,) = [effect.peer for effect in machine.outbox.effects if isinstance(effect, Send)]
     assert {first, second} == {"b1", "b2"}
 
 
@@ -1078,7 +1078,7 @@ def test_so_many_replicas_keep_queues_and_the_others_stay_warm(most, keeping):
 def test_who_is_too_far_behind_stays_while_the_others_are_no_majority():
     machine = SequencerMachine(7, MEMBERS)
     machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO)))
-    stream = machine.streams["q#1"]
+    stream = machine.order.streams["q#1"]
     stream.voters, stream.base = list(MEMBERS), 1  # b2 was evicted by an earlier sequencer, and b3 is not here now
     late = LogReport("q#1", "b2", 0, ZERO)
 
@@ -1086,19 +1086,19 @@ def test_who_is_too_far_behind_stays_while_the_others_are_no_majority():
         return [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)]
 
     assert evicted(machine.step(Received("b2", late))) == []
-    machine.rejoins.hear_again()
-    assert machine.effects == [] and "b2" not in stream.keepers
+    machine.keepers.hear_again()
+    assert machine.outbox.effects == [] and "b2" not in stream.keepers
     machine.step(Received("b3", LogReport("q#1", "b3", 1, ONE)))
-    machine.rejoins.hear_again()
-    assert evicted(machine.effects) == ["b2"]
+    machine.keepers.hear_again()
+    assert evicted(machine.outbox.effects) == ["b2"]
 
 
 def test_updaters_take_turns_for_each_updatee():
     """Somebody else who asks in vain does not make it always the same one; and who is about to vote cannot give any."""
     machine = SequencerMachine(7, ["b1", "b2", "b3", "b4", "b5"])
-    for name in machine.members:
+    for name in machine.order.members:
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
-    stream = machine.streams["q#1"]
+    stream = machine.order.streams["q#1"]
     stream.base = stream.commit = 1
     for name in ("b1", "b2", "b3"):
         stream.keepers[name].sent_commit = 1
@@ -1106,17 +1106,17 @@ def test_updaters_take_turns_for_each_updatee():
     turns: dict[str, list[str]] = {"b4": [], "b5": []}
     for _ in range(4):
         for name, turn in turns.items():
-            machine.effects.clear()
+            machine.outbox.effects.clear()
             stream.keepers[name].voting = False
             machine.rejoins.update(stream, stream.keepers[name])
-            turn += [effect.peer for effect in machine.effects if isinstance(effect, Send)]
+            turn += [effect.peer for effect in machine.outbox.effects if isinstance(effect, Send)]
     assert [sorted(set(turn)) for turn in turns.values()] == [["b1", "b2"]] * 2
 
 
 def test_one_of_two_who_is_too_far_behind_comes_back_by_the_other():
     machine = SequencerMachine(7, ["b1", "b2"])
     machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO)))
-    stream = machine.streams["q#1"]
+    stream = machine.order.streams["q#1"]
     stream.voters, stream.base = ["b1", "b2"], 1
     effects = machine.step(Received("b2", LogReport("q#1", "b2", 0, ZERO)))
     assert [e.peer for e in effects if isinstance(e, Send) and isinstance(e.frame, Evicted)] == ["b2"]

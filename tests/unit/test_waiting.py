@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.sequencer.majorities import KEPT_MS, LOST_MS, TOLD, Roll, WaitsHeard
+from mantamq.protocol.broker.waits_heard import KEPT_MS, WaitsHeard
+from mantamq.protocol.sequencer.majorities import LOST_MS, TOLD, Roll
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
 from mortal_cluster import MortalCluster

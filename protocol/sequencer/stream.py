@@ -1,92 +1,20 @@
-"""What a sequencer knows of each stream, each keeper and each submitter. Nothing of it is durable: a new sequencer
-learns it from the keepers (`sequencer.md` section 1)."""
+"""One stream at the sequencer: its log, its keepers, and the rule by which entries are committed.
+
+Nothing of it is durable: a new sequencer learns it from the keepers (`sequencer.md` section 1).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from ..log.keeper import note_number
+from ..log.quorum import held_by_majority, majority, recovery_quorum
 from ..wire.events import ZERO, Ballot, Entry
 from ..wire.log_frames import Fetched, LogReport, Numbers
+from .pending import Part, Pending
+from .progress import Progress
 
 ALL_PARTS = 1 << 30
-
-
-class Origin:
-    """A submitter: the last number taken of its newest incarnation, and where its answers go."""
-
-    __slots__ = ("inc", "last", "peer", "unanswered")
-
-    def __init__(self, peer: str, inc: int) -> None:
-        self.peer = peer
-        self.inc = inc
-        self.last = 0
-        self.unanswered: set[int] = set()
-
-
-class Pending:
-    """A request of which some parts are not committed yet."""
-
-    __slots__ = ("left", "number", "origin")
-
-    def __init__(self, origin: Origin, number: int) -> None:
-        self.origin = origin
-        self.number = number
-        self.left = 0
-
-
-class Part(NamedTuple):
-    """A part of a request on its way into a stream: of those `origin` asks for there, it is number `place`, from 1."""
-
-    pending: Pending
-    origin: str
-    place: int
-    event: bytes
-
-
-class Progress:
-    """What is known of one keeper of a stream.
-
-    Attributes:
-        next, match, applied: the entry to send next; what it holds; what it has applied.
-        voting: False while it is blank: it is sent entries but does not count (K4).
-        catch_up_to: what was committed when it first acknowledged anything: it may vote when it holds that; -1: it
-            has not.
-        updating: it lacks what came before the log: `updater` brings it up to date; another one from `remind_ms` on.
-        rejoin: index of the entry that will give it its vote back, 0 for none.
-    """
-
-    __slots__ = (
-        "applied",
-        "catch_up_to",
-        "eager",
-        "inc",
-        "match",
-        "next",
-        "peer",
-        "rejoin",
-        "remind_ms",
-        "sent_commit",
-        "updater",
-        "updating",
-        "voting",
-    )
-
-    def __init__(self, peer: str, inc: int, have: int, voting: bool) -> None:
-        self.peer = peer
-        self.inc = inc
-        self.next = have + 1
-        self.match = have
-        self.applied = 0
-        self.eager = True
-        self.sent_commit = -1
-        self.voting = voting
-        self.updating = False
-        self.updater = ""
-        self.remind_ms = 0
-        self.rejoin = 0
-        self.catch_up_to = -1
 
 
 class Stream:
@@ -174,6 +102,52 @@ class Stream:
             return 0
         return seen[2] if (inc, number) == seen[:2] else ALL_PARTS
 
+    # ---- the rule of commitment
+
+    def voting(self) -> list[Progress]:
+        return [keeper for keeper in self.keepers.values() if keeper.voting]
+
+    def majority_index(self) -> int:
+        """The index up to which a majority holds the log, of this term (S4); 0 for none. The voters before a change
+        commit no further than the change (K4)."""
+        held = {voter: keeper.match for voter, keeper in self.keepers.items() if keeper.voting}
+        index = held_by_majority(self.voters, held)
+        if index < self.start:
+            return 0
+        return min(index, self.change) if self.change else index
+
+    def shown(self, members: Iterable[str]) -> int:
+        """The index up to which every member has applied the stream: members that are starting count too, those whose
+        link broke or that are blank do not."""
+        upto, keepers = self.commit, self.keepers
+        for member in members:
+            if member not in self.away:
+                upto = min(upto, keepers[member].applied if member in keepers else 0)
+        return upto
+
+    def stands_without(self, member: str) -> bool:
+        """Whether the other voters that are counted now are a majority."""
+        if self.change:
+            return False  # two sets of voters count until it is committed
+        others = (voter for voter, keeper in self.keepers.items() if keeper.voting and voter != member)
+        return sum(voter in self.voters for voter in others) >= majority(self.voters)
+
+    def can_return(self, voter: str) -> bool:
+        """Whether the voters that are counted now are enough to give this one its vote back."""
+        voting = {v for v, keeper in self.keepers.items() if keeper.voting and v != voter}
+        return all(
+            len(voting.intersection(voters)) >= recovery_quorum(voters)
+            for voters in (self.voters, self.changed)
+            if voters
+        )
+
+    # ---- its keepers
+
+    def part(self, voter: str) -> None:
+        """A voter is not counted on any more, until it reports again."""
+        self.keepers.pop(voter, None)
+        self.away.add(voter)
+
     def report(self) -> dict[str, object]:
         return {
             "end": self.end,
@@ -182,9 +156,6 @@ class Stream:
             "lag": {voter: self.end - keeper.match for voter, keeper in self.keepers.items()},
             "blank": [voter for voter, keeper in self.keepers.items() if not keeper.voting],
             "missing": [voter for voter in self.voters if voter not in self.keepers],
-            "voters": self.voters,
-            "changing": self.changed,
+            "voters": list(self.voters),
+            "changing": list(self.changed),
         }
-
-    def voting(self) -> list[Progress]:
-        return [keeper for keeper in self.keepers.values() if keeper.voting]

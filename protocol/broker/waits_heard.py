@@ -1,0 +1,59 @@
+"""The streams without a majority that one broker has been told of, and by which sequencer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..wire.majority_frames import Waits
+
+KEPT_MS = 5000
+"""How long a broker holds on to what it has been told by a sequencer that says no more."""
+RECENT_MS = 1000
+"""A word that is older counts for no more than that of any other sequencer: each says it once a second."""
+_RANK = {"standby": 0, "preparing": 1, "leading": 2}
+
+
+class WaitsHeard:
+    """What one broker has been told of streams that wait.
+
+    The leader's word counts as long as it speaks; without one, the last that anybody said.
+    """
+
+    __slots__ = ("_by", "_frame", "_heard_ms")
+
+    def __init__(self) -> None:
+        self._by = ""
+        self._frame: Waits | None = None
+        self._heard_ms = 0
+
+    def hear(self, peer: str, frame: Waits, now_ms: int) -> None:
+        known = self._frame
+        recent = known is not None and now_ms - self._heard_ms < RECENT_MS
+        if known is not None and recent and peer != self._by:
+            if (_RANK.get(frame.role, 0), frame.ballot) < (_RANK.get(known.role, 0), known.ballot):
+                return
+        self._by, self._frame, self._heard_ms = peer, frame, now_ms
+
+    def waits(self, stream: str, now_ms: int) -> bool:
+        """Whether that stream has no majority, as far as is known; of those that were not named one is as good as
+        another."""
+        frame = self._frame
+        if frame is None or now_ms - self._heard_ms > KEPT_MS:
+            return False
+        return frame.more > 0 or any(waiting.stream == stream for waiting in frame.streams)
+
+    def report(self, now_ms: int) -> dict[str, Any]:
+        """`waiting`: the streams, as `Waiting`'s fields; `waiting_more`: so many others; `waiting_by`: who says so, and
+        in which role; `waiting_heard_ms`: how long ago."""
+        frame = self._frame
+        if frame is None or now_ms - self._heard_ms > KEPT_MS:
+            return {"waiting": [], "waiting_more": 0, "waiting_by": "", "waiting_role": "", "waiting_heard_ms": 0}
+        return {
+            "waiting": [msgspec.structs.asdict(waiting) for waiting in frame.streams],
+            "waiting_more": frame.more,
+            "waiting_by": self._by,
+            "waiting_role": frame.role,
+            "waiting_heard_ms": now_ms - self._heard_ms,
+        }
