@@ -120,7 +120,7 @@ TYPES: dict[str, str] = {
 LOG_KINDS = (
     "start", "enqueue", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter", "evict",
     "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
-    "cluster_flow_on", "cluster_flow_off", "lost",
+    "cluster_flow_on", "cluster_flow_off", "lost", "supervise", "in_use", "not_in_use", "condemn", "lift", "recount",
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, rows
+from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds, rows
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -14,19 +14,25 @@ from mantamq.protocol.wire.events import (
     AnyEvent,
     Bind,
     Buried,
+    Condemn,
     DeclareQueue,
     Enqueue,
     Entry,
     Evict,
     Expire,
     FlowControl,
+    InUse,
+    Lift,
+    Lost,
     Member,
     Own,
     Purge,
+    Recount,
     Reject,
     Rejoin,
     Release,
     Start,
+    Supervise,
 )
 
 Q = "orders#1"
@@ -195,3 +201,24 @@ def test_random_histories_lose_no_message():
             if not isinstance(event, Acquire | Enqueue):
                 assert lost == done.lost
             assert {row.kind for row in found} <= set(LOG_KINDS)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (InUse("orders#1", "b1", 1, True), "in_use"),
+        (InUse("orders#1", "b1", 1, False), "not_in_use"),
+        (Condemn("orders#1", "b1", 1, 7, True, False), "condemn"),
+        (Lift("orders#1", "b1", 1, 7), "lift"),
+        (Recount(), "recount"),
+        (Supervise(4, "id", "supervisor"), "supervise"),
+        (Lost("orders#1", True), "lost"),
+        (FlowControl("b1", True, "it is behind"), "cluster_flow_on"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_kind_of_the_cluster_stream_can_be_asked_for(event, kind):
+    """`in_use` and others were in the table, and no command knew them."""
+    found = rows(CLUSTER, Entry((1, 1), 1, "", 0, 0, b""), event, Applied(), 0)
+    assert [row.kind for row in found] == [kind]
+    check_kinds([kind])

@@ -19,7 +19,7 @@ from mantamq.protocol.sequencer.majorities import MajorityWatch, roll
 from mantamq.protocol.sequencer.mandate import Mandate
 from mantamq.protocol.sequencer.membership import Membership
 from mantamq.protocol.sequencer.order import Order
-from mantamq.protocol.sequencer.progress import Progress, KeeperState
+from mantamq.protocol.sequencer.progress import KeeperState, Progress
 from mantamq.protocol.sequencer.recovery import Recovery
 from mantamq.protocol.sequencer.rejoin import Rejoins
 from mantamq.protocol.sequencer.replicator import replicate
