@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.errors import LocalError
-from ...protocol.supervisor.changes import (
+from ...protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
     Begin,

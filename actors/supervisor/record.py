@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass, field
 
 from ...protocol.machine import broker_of
-from ...protocol.supervisor.changes import LEAVE, Change, Changes
+from ...protocol.supervisor.change_deeds import LEAVE, Change
+from ...protocol.supervisor.changes import Changes
 from .address_book import AddressBook
 from .plan import Plan
 

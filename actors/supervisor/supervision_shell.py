@@ -19,7 +19,8 @@ from typing import Any
 from ...protocol.errors import LocalError
 from ...protocol.machine import Tick
 from ...protocol.supervisor.office import Commission
-from ...protocol.supervisor.supervision import (
+from ...protocol.supervisor.supervision import Supervision
+from ...protocol.supervisor.supervision_deeds import (
     Answered,
     Ask,
     Began,
@@ -39,7 +40,6 @@ from ...protocol.supervisor.supervision import (
     Silent,
     Spared,
     Stand,
-    Supervision,
     TellEnd,
 )
 from ...protocol.supervisor.turns import Turns

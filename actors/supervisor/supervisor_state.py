@@ -10,7 +10,7 @@ import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...protocol.supervisor.changes import Change
+from ...protocol.supervisor.change_deeds import Change
 from ..ray_control.placement import Placement
 from ..ray_control.ray_handles import Handle
 from .address_book import AddressBook, BookEntry

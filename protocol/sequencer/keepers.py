@@ -15,7 +15,7 @@ from .backlog import Backlog
 from .evictions import Evictions
 from .membership import Membership
 from .order import Order
-from .progress import Progress, KeeperState
+from .progress import KeeperState, Progress
 from .rejoin import Rejoins
 from .requests import RequestBook
 from .stream import Stream

@@ -11,7 +11,7 @@ from ..outbox import Outbox
 from ..timing import UPDATE_RETRY_MS
 from ..wire.log_frames import Update
 from .order import Order
-from .progress import Progress, KeeperState
+from .progress import KeeperState, Progress
 from .stream import Stream
 
 

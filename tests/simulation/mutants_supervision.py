@@ -11,10 +11,9 @@ import pytest
 from mantamq.protocol.broker.lifecycle import Lifecycle
 from mantamq.protocol.sequencer.mandate import Mandate
 from mantamq.protocol.supervisor import layout, supervision
-from mantamq.protocol.supervisor.changes import (
+from mantamq.protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
-    Changes,
     ForgetBroker,
     Introduce,
     Looked,
@@ -23,8 +22,10 @@ from mantamq.protocol.supervisor.changes import (
     Tell,
     Undo,
 )
+from mantamq.protocol.supervisor.changes import Changes
 from mantamq.protocol.supervisor.office import Commission, Office
-from mantamq.protocol.supervisor.supervision import Died, Known, Launched, Silent, Supervision
+from mantamq.protocol.supervisor.supervision import Supervision
+from mantamq.protocol.supervisor.supervision_deeds import Died, Known, Launched, Silent
 
 from .supervised import play_members, play_return, play_together
 

@@ -16,13 +16,12 @@ from mantamq.protocol.log.quorum import majority
 from mantamq.protocol.machine import Dismiss, Drain, Supervises, Tick, broker_of, is_broker, is_ownership, is_sequencer
 from mantamq.protocol.sequencer.election import LEADING
 from mantamq.protocol.supervisor import layout, rebalance
-from mantamq.protocol.supervisor.changes import (
+from mantamq.protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
     Begin,
     BrokerDrained,
     Change,
-    Changes,
     DismissBroker,
     Dismissed,
     DrainBroker,
@@ -42,9 +41,11 @@ from mantamq.protocol.supervisor.changes import (
     Undo,
     Undone,
 )
+from mantamq.protocol.supervisor.changes import Changes
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission, Office
-from mantamq.protocol.supervisor.supervision import (
+from mantamq.protocol.supervisor.supervision import Supervision
+from mantamq.protocol.supervisor.supervision_deeds import (
     Answered,
     Ask,
     Began,
@@ -64,7 +65,6 @@ from mantamq.protocol.supervisor.supervision import (
     Silent,
     Spared,
     Stand,
-    Supervision,
     TellEnd,
 )
 from mantamq.protocol.supervisor.turns import Turns

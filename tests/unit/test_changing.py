@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.supervisor.changes import (
-    ENDED_KEPT,
+from mantamq.protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
     Begin,
     BrokerDrained,
     Change,
-    Changes,
     DismissBroker,
     Dismissed,
     DrainBroker,
@@ -32,6 +30,7 @@ from mantamq.protocol.supervisor.changes import (
     Undo,
     Undone,
 )
+from mantamq.protocol.supervisor.changes import ENDED_KEPT, Changes
 from mantamq.protocol.supervisor.rebalance import DONE, SETTLED_MS, WAIT, Rebalance, onwards
 from mantamq.protocol.supervisor.rebalance import LEAVE as GO
 from mantamq.protocol.wire.events import CLUSTER

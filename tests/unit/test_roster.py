@@ -8,7 +8,8 @@ import pytest
 from made_up_status import ORDERS, Actor, actors, machine, plan, silence
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.roster import may_leave
-from mantamq.protocol.supervisor.changes import Change, joined, left
+from mantamq.protocol.supervisor.change_deeds import Change
+from mantamq.protocol.supervisor.changes import joined, left
 
 
 def streams(found: list[Actor]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from mantamq.actors.members.member import Superseded
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone, Handle
 from mantamq.protocol.machine import Tick
 from mantamq.protocol.supervisor.office import HEARD_MS, NOBODY, RANK_MS, SILENT_MS, Commission, Office
-from mantamq.protocol.supervisor.supervision import (
+from mantamq.protocol.supervisor.supervision import Supervision
+from mantamq.protocol.supervisor.supervision_deeds import (
     Began,
     Confirmed,
     Died,
@@ -27,7 +28,6 @@ from mantamq.protocol.supervisor.supervision import (
     Silent,
     Spared,
     Stand,
-    Supervision,
     TellEnd,
 )
 from ray.exceptions import ActorDiedError, ActorUnavailableError

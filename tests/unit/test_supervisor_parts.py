@@ -26,7 +26,7 @@ from mantamq.actors.supervisor.supervision_shell import LeftAlone, SupervisionSh
 from mantamq.actors.supervisor.supervisor_state import SupervisorState
 from mantamq.actors.supervisor.takeover import Takeover
 from mantamq.protocol.errors import LocalError
-from mantamq.protocol.supervisor.changes import JOIN, LEAVE, Begin, Change
+from mantamq.protocol.supervisor.change_deeds import JOIN, LEAVE, Begin, Change
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
 from mantamq.protocol.supervisor.supervision import Supervision

@@ -10,7 +10,7 @@ from mantamq.actors.ray_control.ray_handles import ActorGone, Handle
 from mantamq.actors.supervisor.address_book import AddressBook, BookEntry
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.supervisor_state import SupervisorState
-from mantamq.protocol.supervisor.changes import LEAVE, Change
+from mantamq.protocol.supervisor.change_deeds import LEAVE, Change
 
 
 def handle(name: str, id: str) -> Handle:

@@ -162,8 +162,6 @@ NOT_YET_LINES: dict[str, int] = {
     "protocol/queue/state.py QueueState": 382,
     "protocol/replica/machine.py": 574,
     "protocol/replica/machine.py ReplicaMachine": 461,
-    "protocol/supervisor/changes.py": 404,
-    "protocol/supervisor/supervision.py": 473,
     "protocol/wiring/wiring.py": 443,
 }
 
