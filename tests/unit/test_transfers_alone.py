@@ -1,0 +1,173 @@
+"""A broker's transfers (`protocol/broker/transfers.py`), with an outbox, the wiring and a book of requests only."""
+
+from __future__ import annotations
+
+from mantamq.protocol.broker.session import Session
+from mantamq.protocol.broker.transfers import Transfers
+from mantamq.protocol.machine import PauseClient, PauseClients
+from mantamq.protocol.wire.client_frames import Completed, Detached, Failed, Transfer
+from mantamq.protocol.wire.events import Condemn, DeleteQueue, Enqueue, FlowControl, Lift
+from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
+
+from tests.unit.broker_bench import LEADER, Bench
+
+LIMIT_BYTES = 1000
+
+
+class Alone:
+    """Transfers alone, with a client that sends to the queue "q" as handle 1."""
+
+    def __init__(self) -> None:
+        self.bench = Bench("q", "r")
+        made = self.bench
+        self.transfers = Transfers(made.outbox, made.cluster, made.requests, made.sessions, LIMIT_BYTES)
+        self.session = self.attached("c1")
+
+    def attached(self, peer: str, key: str | None = "q", exchange: str = "", mandatory: bool = False) -> Session:
+        session = self.bench.session(peer, peer)
+        session.add_sender(1, exchange, key, mandatory=mandatory)
+        return session
+
+    def send(self, first: int, *blobs: bytes, session: Session | None = None, keys: list[str] | None = None) -> int:
+        """Returns the number of its request, or of the last one before."""
+        self.transfers.transfer(session or self.session, Transfer(1, first, list(blobs), keys))
+        return max(self.bench.requests.submitter.unanswered, default=0)
+
+    def told(self) -> list[object]:
+        self.transfers.flush()
+        return [one for one in self.bench.take() if not (isinstance(one, tuple) and one[0] == LEADER)]
+
+
+def test_a_transfer_is_complete_when_it_is_answered_and_not_before():
+    alone = Alone()
+    alone.transfers.transfer(alone.session, Transfer(1, 1, [b"a", b"b"]))
+    assert alone.bench.ordered() == [Enqueue("c1/1", [1, 2], [b"a", b"b"])]
+    assert alone.told() == [] and alone.transfers.uncommitted_bytes > 0
+    alone.bench.answer(1)
+    assert alone.told() == [("c1", Completed(1, [1, 2]))] and alone.transfers.uncommitted_bytes == 0
+    assert alone.told() == []
+
+
+def test_completions_gather_until_they_are_told():
+    alone = Alone()
+    for first in (1, 2, 3, 5):
+        alone.send(first, b"m")
+    alone.bench.answer(1, 2, 3, 4)
+    assert alone.told() == [("c1", Completed(1, [1, 3, 5, 5]))]
+
+
+def test_while_flow_control_is_on_completions_and_detaches_wait_behind_each_other():
+    alone = Alone()
+    alone.send(1, b"m")
+    alone.bench.apply(FlowControl("b2", True))
+    alone.bench.answer(1)
+    alone.session.remove_sender(1)
+    alone.transfers.detached(alone.session, 1)
+    assert alone.told() == [] and alone.transfers.withheld_bytes > 0
+    alone.bench.apply(FlowControl("b2", False))
+    assert alone.told() == [("c1", Completed(1, [1, 1])), ("c1", Detached(1))]
+    assert alone.transfers.withheld_bytes == 0
+
+
+def test_a_client_whose_completions_take_too_much_is_not_read_while_others_are():
+    alone = Alone()
+    other = alone.attached("c2")
+    alone.bench.apply(FlowControl("b2", True))
+    alone.bench.answer(alone.send(1, bytes(LIMIT_BYTES + 1)))
+    assert alone.told() == [PauseClient("c1", True)]
+    alone.bench.answer(alone.send(1, b"m", session=other))
+    assert alone.told() == [PauseClient("c2", True)], "it has sent, and all is too much"
+    alone.bench.apply(FlowControl("b2", False))
+    assert alone.told()[-2:] == [PauseClient("c1", False), PauseClient("c2", False)]
+
+
+def test_with_too_much_on_its_way_nobody_is_read_until_half_of_it_is_answered():
+    alone = Alone()
+    numbers = [alone.send(first, bytes(LIMIT_BYTES // 3)) for first in (1, 2, 3)]
+    assert alone.told() == [PauseClients(True)]
+    alone.bench.answer(numbers[0])
+    assert PauseClients(False) not in alone.told()
+    alone.bench.answer(numbers[1])
+    assert PauseClients(False) in alone.told()
+
+
+def test_what_goes_to_no_queue_fails_or_is_complete_by_that():
+    alone = Alone()
+    topic = alone.attached("c2", key="x", exchange="amq.topic")
+    must = alone.attached("c3", key="x", exchange="amq.topic", mandatory=True)
+    some = alone.attached("c4", key=None)
+    alone.send(1, b"m", session=topic)
+    assert alone.told() == [("c2", Completed(1, [1, 1], [1, 1]))]
+    alone.send(1, b"m", session=must)
+    ((peer, failed),) = alone.told()
+    assert (peer, failed.handle, failed.ranges, failed.code) == ("c3", 1, [1, 1], "unroutable")
+    alone.bench.answer(alone.send(1, b"m", b"n", session=some, keys=["q", "nowhere"]))
+    failed, complete = alone.told()
+    assert failed[1].ranges == [2, 2] and complete == ("c4", Completed(1, [1, 1]))
+
+
+def test_what_is_too_large_fails_and_the_sender_goes_on():
+    alone = Alone()
+    alone.session.limits = alone.session.limits.__class__(message_bytes=3)
+    alone.send(1, b"long")
+    ((_, failed),) = alone.told()
+    assert isinstance(failed, Failed) and failed.code == "too-large"
+    alone.bench.answer(alone.send(2, b"sh"))
+    assert alone.told() == [("c1", Completed(1, [2, 2]))]
+
+
+def test_what_goes_to_a_condemned_queue_waits_and_completes_if_the_queue_stays():
+    alone = Alone()
+    number = alone.send(1, b"m")
+    alone.bench.apply(Condemn("q#1", "b2", 1, 1, False, True))
+    alone.transfers.hold()
+    alone.bench.answer(number)
+    assert alone.told() == [] and list(alone.transfers.held) == ["q#1"]
+    alone.bench.apply(Lift("q#1", "b2", 1, 1))
+    alone.transfers.resolved()
+    assert alone.told() == [("c1", Completed(1, [1, 1]))] and not alone.transfers.held
+
+
+def test_what_went_with_a_condemned_queue_fails_as_long_as_requests_are_under_way():
+    alone = Alone()
+    one, two = alone.send(1, b"m"), alone.send(2, b"n")
+    alone.bench.apply(Condemn("q#1", "b2", 1, 1, False, True))
+    alone.transfers.hold()
+    alone.bench.answer(one)
+    alone.bench.apply(DeleteQueue("q", "b2", 1, 1))
+    alone.transfers.deleted("q#1")
+    alone.transfers.resolved()
+    alone.bench.answer(two)
+    assert [(peer, frame.ranges, frame.code) for peer, frame in alone.told()] == [
+        ("c1", [1, 1], "not-found"), ("c1", [2, 2], "not-found")
+    ]  # fmt: skip
+    assert not alone.transfers.gone
+
+
+def test_a_lost_queue_fails_what_was_on_its_way():
+    alone = Alone()
+    number = alone.send(1, b"m")
+    alone.transfers.lost.add("q#1")
+    alone.bench.answer(number)
+    assert [(frame.ranges, frame.code) for _, frame in alone.told()] == [([1, 1], "lost")]
+
+
+def test_nothing_is_told_to_a_connection_that_is_over():
+    alone = Alone()
+    one, two = alone.send(1, b"m"), alone.send(2, b"n")
+    alone.bench.answer(one)
+    del alone.bench.sessions["c1"]
+    alone.transfers.ended(alone.session)
+    alone.bench.answer(two)
+    assert alone.told() == [] and alone.transfers.uncommitted_bytes == 0
+
+
+def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
+    alone = Alone()
+    dead = DeadLetter("r#2", 7, "", [b"m"])
+    alone.transfers.bury("b1.r0", dead)
+    assert alone.bench.ordered() == [Enqueue("r#2@7", [1, 1], [b"m"])]
+    alone.bench.answer(1)
+    assert alone.told() == [("b1.r0", DeadLettered("r#2", 7))]
+    alone.transfers.bury("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"]))
+    assert alone.told() == [("b1.r0", DeadLettered("r#2", 8))], "to no queue: dropped"
