@@ -1,6 +1,7 @@
 """Keeps one outgoing peer link alive: dial, wait until it is lost, back off, dial again, until closed.
 
-A link that lived and is lost is dialled at once: if that is refused, nobody listens there any more, and the host hears.
+A link that lived and is lost is dialled at once. If that is refused, no process listens there any more, and the owner
+hears of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
 LIVED_S = 0.25
-"""A link that was there for so long was good; one that died sooner was turned away."""
+"""A link that was up for this long was good; one that died sooner was turned away."""
 CONNECT_S = 3.0
 """Packets that vanish refuse nothing: the kernel alone would go on for two minutes, with ever longer pauses."""
 

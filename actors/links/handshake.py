@@ -36,12 +36,12 @@ from ...protocol.wire.version import MINOR
 
 NONCE_BYTES = 32
 PEER_KINDS = frozenset(kind for kind in KINDS if 8 <= kind < 96) | {KIND_OF[Refused], 6, 7}
-"""What may come over an open peer link: cluster frames, refusal, ping and pong."""
+"""The frames that may come over an open peer link: cluster frames, refusal, ping and pong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What makes a process part of a cluster. The secret never appears in a repr, a log or a name.
+    """The credentials that make a process part of a cluster. The secret never appears in a repr, a log or a name.
 
     Attributes:
         cluster: the cluster's id.

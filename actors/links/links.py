@@ -2,7 +2,7 @@
 
 Reading: all the frames of one read go to the host as one batch. Writing: what is sent gathers in a list, and the host
 writes each link once per loop iteration; so batches grow under load and nothing waits when idle. Both directions are
-bounded: above a high-water mark the host is told (`link_pressure`) and reads less from whoever causes the traffic; at
+bounded: above a high-water mark the host is told (`link_pressure`) and reads less from those who cause the traffic; at
 the hard limit the link is closed.
 
 The life of a link: *opening* (see `handshake.py`; few bytes, little time), *open* (`link_up` ... `link_down`),
@@ -40,7 +40,7 @@ _PONG = encode_frame(Pong())
 
 
 class LinkOwner(Protocol):
-    """Who owns links. All calls come from the event loop; `link_down` comes once, after `link_up` only."""
+    """The owner of links. All calls come from the event loop; `link_down` comes once, after `link_up` only."""
 
     def link_up(self, link: Link) -> None: ...
 
@@ -51,7 +51,7 @@ class LinkOwner(Protocol):
     def link_down(self, link: Link) -> None: ...
 
     def link_gone(self, peer: str) -> None:
-        """Nobody listens any more where `peer`, to which there was a link, was dialled."""
+        """No process listens any more where `peer`, to which there was a link, was dialled."""
         ...
 
     def link_dirty(self, link: Link) -> None:
@@ -67,7 +67,7 @@ class LinkOwner(Protocol):
         ...
 
 
-_NO_BEAT = Keepalive(1000)  # takes the notes of links without a heartbeat; nobody reads them
+_NO_BEAT = Keepalive(1000)  # takes the notes of links without a heartbeat; they are not read
 
 
 class Link(asyncio.Protocol):
@@ -81,7 +81,7 @@ class Link(asyncio.Protocol):
 
     Attributes:
         peer: the other side's name; the host sets it for clients.
-        out: encoded frames that leave at the next `flush`; whoever puts the first one there sees to that.
+        out: encoded frames that leave at the next `flush`; the caller who puts the first one there sees to that.
         minor, inc: the protocol's minor version that the other side speaks, and its incarnation, once it is up.
     """
 
@@ -269,7 +269,7 @@ class Link(asyncio.Protocol):
 
     def heartbeat(self, interval_ms: int, patience_ms: int = 0) -> None:
         """Speak at least every `interval_ms` from now on, and close the link after `patience_ms` of silence (0: two
-        heartbeats). While the link is held nobody listens, and silence means nothing. The other side must do so too."""
+        heartbeats). While the link is held it is not read, and silence means nothing. The other side must do so too."""
         self._stop_beat()
         if not self._closing:
             self._beat = Keepalive(interval_ms, patience_ms)

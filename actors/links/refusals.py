@@ -11,7 +11,7 @@ NAMED_S = 10.0
 """A peer that is refused dials again within 2 s: what is older is over."""
 KEPT = 16
 LASTING = (UNAUTHORIZED, WRONG_VERSION)
-"""What does not pass by itself."""
+"""Refusals that do not pass by themselves."""
 
 
 class Refusals:

@@ -131,5 +131,5 @@ class BrokerNode(MemberActor):
         watch.begin(self)
 
     async def recall(self) -> bytes | None:
-        """What the last Supervisor left here."""
+        """The state that the last supervisor left here."""
         return self._watch.state if self._watch is not None else None

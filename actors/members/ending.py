@@ -1,7 +1,7 @@
 """How an actor's process ends: by itself, in a way that Ray takes for an end; or at once, when it must not go on.
 
-Ray tells the user's terminal of every actor that is killed, as of one that ran out of memory. Nobody is to read that
-because a cluster was stopped.
+Ray tells the user's terminal of every actor that is killed, as of one that ran out of memory. A user is not to read
+that because a cluster was stopped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .shell import Retired
 
 FENCE_PERIOD_S = 1.0
 QUIT_S = 3.0
-"""Ray lets calls under way return before it ends an actor; longer than this nobody waits."""
+"""Ray lets calls under way return before it ends an actor; they are waited for at most this long."""
 
 
 def quit() -> None:

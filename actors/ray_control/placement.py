@@ -5,7 +5,7 @@ Every actor is named ``manta/<peer name>`` in the cluster's namespace: ``manta/s
 since Ray places actors that ask for nothing where it likes; and where they run is verified afterwards.
 
 All are detached, also those of a cluster that ends with its program (`bound.py`): Ray ends other actors together with
-whoever created them, and the one who creates them here, the Supervisor, may die like any other.
+their creator, and their creator here, the Supervisor, may die like any other.
 
 Never restarted by Ray, never retried: a restart is an empty constructor (amnesia), and a retry may run twice.
 """

@@ -105,7 +105,7 @@ class Handle:
         return self.begin("quit").future()
 
     def _ended(self, answers: tuple[set[Any], set[Any]]) -> bool:
-        # Nobody returns from `quit`: that the actor has died is the answer.
+        # `quit` does not return: that the actor has died is the answer.
         if any(isinstance(answer.exception(), ActorDiedError) for answer in answers[0]):
             return True
         self.kill()
@@ -129,7 +129,7 @@ class Finder(Protocol):
 
 
 class Teller:
-    """A picklable callable: tells whoever supervises the cluster now something, one argument."""
+    """A picklable callable: tells the supervisor that came last something, one argument."""
 
     def __init__(self, finder: Finder, method: str) -> None:
         self._finder = finder

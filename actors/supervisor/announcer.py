@@ -25,7 +25,7 @@ ASK_S = 2.0
 class Announcer:
     """
     Args:
-        turns: who is being replaced: nobody waits for a broker among them.
+        turns: the actors that are being replaced: a broker among them is not waited for.
         successor: the class of the next supervisor, pickled: a broker unpacks it when it starts one.
     """
 
@@ -60,7 +60,7 @@ class Announcer:
         calls: list[Coroutine[Any, Any, bool]] = []
         for rank, broker in enumerate(brokers):
             if broker in self._turns:
-                continue  # it is told when it has come back; nobody waits for one that stands still
+                continue  # a broker is told when it has come back; one that stands still is not waited for
             watch = SupervisorWatch(self._placement, state, rank, tuple(brokers), self._successor)
             calls.append(self._tell_broker(broker, addresses, watch))
         told = sum(await asyncio.gather(*calls))

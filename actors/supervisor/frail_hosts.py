@@ -1,4 +1,4 @@
-"""Which hosts may not fail now, and why: said in `status`. Where actors go is `../protocol/supervisor/layout.py`.
+"""Which hosts may not fail now, and why: said in `status`. Where actors go is `../../protocol/supervisor/layout.py`.
 Pure."""
 
 from __future__ import annotations

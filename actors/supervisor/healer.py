@@ -1,6 +1,6 @@
 """Replaces what dies: each actor in its turn, and all at once that share no fate (`Turns`).
 
-Who is dead is known by `supervision_shell.py`; what comes in the place of who has gone, by `replacer.py`.
+`supervision_shell.py` knows which actors are dead; `replacer.py` starts others in their place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AGAIN_S = 1.0
 class Healer:
     """
     Args:
-        turns: who is to be replaced.
+        turns: the actors that are to be replaced.
         joiner: knows whether an actor that dies while its broker leaves is to come back.
     """
 
@@ -67,7 +67,7 @@ class Healer:
         self._tasks.close()
 
     def under_way(self) -> list[str]:
-        """What is being replaced, and why nothing is."""
+        """The actors that are being replaced, and why none is."""
         names = [name for name in self._turns.names() if name != EVENTS and not self._record.leaves(name)]
         found = [f"{name} has died and is being replaced" for name in names]
         if self._record.stage == "running" and not self._supervision.in_office(int(time.monotonic() * 1000)):
@@ -75,8 +75,8 @@ class Healer:
         return found
 
     async def _heal_all(self) -> None:
-        """Whoever waits is replaced, everybody at once whose turn it is. What failed is tried again in the next round,
-        between which others may start processes."""
+        """Replace the actors that wait, all at once whose turn it is. One that failed is tried again in the next round;
+        between rounds the lock is free for other starts."""
         while True:
             if not self._turns:
                 await asyncio.sleep(0.05)

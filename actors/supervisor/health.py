@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, in words: every degraded state has its reason named; and what one more loss would do.
+"""The health of a cluster, in words: every degraded state has its reason named; and the effect of one more loss.
 
 Pure functions of what `Supervisor.status` has gathered.
 """
@@ -17,7 +17,7 @@ from .tap_life import is_tap
 
 Actor = dict[str, Any]
 SILENT_MS = 3000
-"""An Ownership that has not answered the leading sequencer for so long, and is still on duty, is the only one."""
+"""An Ownership that has not answered the leading sequencer for this long, and is still on duty, is the only one."""
 
 DECIDING_MS = 1000
 """Whether a queue may be deleted is mostly decided within some milliseconds."""
@@ -29,7 +29,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
     Args:
         actors: as in `Supervisor.status`.
     """
-    actors = [actor for actor in actors if not is_tap(actor)]  # nobody misses it: see `tapping.warnings`
+    actors = [actor for actor in actors if not is_tap(actor)]  # its absence is a warning: `tap_life.warnings`
     wrong = _silent(actors)
     for actor in actors:
         if actor.get("alive") and "machine" not in actor:
@@ -106,7 +106,7 @@ def office(actors: list[Actor]) -> dict[str, Any]:
 
 
 def lost(actors: list[Actor]) -> list[Loss]:
-    """What has no majority (`losses.py`). `actors`: as in `Supervisor.status`."""
+    """The streams that have no majority (`losses.py`). `actors`: as in `Supervisor.status`."""
     leading = leader(actors)
     return losses(waiting(actors, leading["machine"] if leading is not None else None))
 
@@ -127,7 +127,7 @@ def quorum_critical(plan: Plan, actors: list[Actor], *stopped: str) -> list[str]
     """Why stopping these brokers now, with their queue replicas, would stop something; none when they may be stopped.
 
     Args:
-        plan: whoever is not a member by it is not counted, even if it votes now.
+        plan: a broker that is no member by it is not counted, even if it votes now.
         actors: as in `Supervisor.status`.
         stopped: broker ids: one, or several that go together.
     """
@@ -169,7 +169,7 @@ def _of(actors: list[Actor], role: str) -> list[Actor]:
 
 
 def _ownership(there: list[str], leading: Actor | None) -> list[str]:
-    """What is wrong with those who pass consume locks on. `there`: who answers."""
+    """The troubles of the two Ownerships. `there`: those that answer."""
     if not there:
         return ["no Ownership: consume locks do not move"]
     found: list[str] = []
@@ -185,7 +185,7 @@ def _ownership(there: list[str], leading: Actor | None) -> list[str]:
 
 
 def _silent(actors: list[Actor]) -> list[str]:
-    """Who does not answer: a broker and its replicas in one line, since they mostly go together."""
+    """The actors that do not answer: a broker and its replicas in one line, since they mostly go together."""
     groups: dict[str, list[str]] = {}
     for actor in actors:
         if not actor.get("alive"):
@@ -194,7 +194,7 @@ def _silent(actors: list[Actor]) -> list[str]:
 
 
 def _streams(machine: dict[str, Any], gone: list[Loss]) -> list[str]:
-    stopped = {name for loss in gone for name in loss.streams}  # nobody is brought up to date there
+    stopped = {name for loss in gone for name in loss.streams}  # no voter is brought up to date there
     wrong = [f"broker {broker} is evicted" for broker in machine["absent"]]
     wrong += [
         f"flow control is on, no transfer completes: {behind['reason']} (for {behind['for_ms'] / 1000:.1f} s)"

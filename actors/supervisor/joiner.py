@@ -1,5 +1,5 @@
-"""Brokers join and leave a running cluster: the Supervisor's part. What comes next is decided in
-`../protocol/supervisor/changes.py`, and this is its shell; what is safe is decided by the members, as everything else.
+"""Brokers join and leave a running cluster. Which step comes next is decided in `../../protocol/supervisor/changes.py`,
+and this is its shell; which step is safe the members decide.
 
     add:     processes start -> they dial everybody -> wiring -> clients are told -> queue after queue comes up to date
     remove:  clients are told -> drain -> the others take its votes, stream by stream -> its processes end -> forgotten
@@ -86,7 +86,7 @@ class Joiner:
 
     @property
     def change(self) -> Change | None:
-        """What is under way."""
+        """The change that is under way."""
         return self._machine.change
 
     # ---- asked for
@@ -104,7 +104,7 @@ class Joiner:
             return
         self._refuse_another()
         where = await self._nodes.for_newcomer(node)
-        self._refuse_another()  # somebody may have been quicker
+        self._refuse_another()  # another request may have been quicker
         broker = self._launcher.new_broker()
         self._record.plan = self._record.plan.joined_by(broker)
         await self._begin(Begin(Change(request, JOIN, broker, where.id)))
@@ -122,7 +122,7 @@ class Joiner:
         reasons = may_leave(record.plan, await reports(record.book, ASK_S), broker)
         if reasons:
             raise LocalError("; ".join(reasons))
-        self._refuse_another(broker)  # somebody may have been quicker
+        self._refuse_another(broker)  # another request may have been quicker
         if self._task is not None:
             self._task.cancel()
         await self._begin(Begin(Change(request, LEAVE, broker), self._has_begun(broker)))

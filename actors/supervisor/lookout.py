@@ -1,5 +1,5 @@
 """What can be said of a cluster that cannot be asked in the usual way: its supervisor is out of reach, or Ray's control
-store is. Its members know enough: whoever asks must not hear that there is no cluster while clients are served.
+store is. Its members know enough: a program that asks must not hear that there is no cluster while clients are served.
 
     supervisor answers           its status
     it does not                  every actor that Ray knows by name, and the copy of the address book that brokers keep
@@ -53,8 +53,8 @@ def by_names(placement: Placement) -> Report | None:
 
 
 def _in_office(answers: dict[str, Report]) -> Report:
-    """What the supervisor says whom a majority of the brokers confirms; else the one that came last and knows of the
-    cluster. One that was cut off may have its name yet, and answer.
+    """The status of the supervisor that a majority of the brokers confirms; else of the latest that knows the
+    cluster. A supervisor that was cut off may have its name yet, and answer.
 
     Args:
         answers: name -> status; one at least.
@@ -107,7 +107,7 @@ def _report(plan: Plan, actors: list[Report], first: list[str], cluster: str, na
 
 
 def _answers(asked: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-    """What has been answered in time, by name."""
+    """The answers that came in time, by name."""
     if not asked:
         return {}
     ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=timeout_s)
@@ -122,7 +122,7 @@ def _answers(asked: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
 
 
 def by_ports(members: Mapping[str, str], ask: Callable[[str], Report | str], why: str) -> Report | None:
-    """What brokers say of themselves at their client addresses; None when none of them answers.
+    """The brokers' reports of themselves, asked for at their client addresses; None when none of them answers.
 
     Args:
         members: broker -> address, as written down.

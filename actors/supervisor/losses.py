@@ -1,6 +1,6 @@
 """Which streams have no majority, who still has them, and what is to be done about it, in words. Pure.
 
-The evidence is the sequencers' and brokers' own (`../protocol/sequencer/majorities.py`): each report of theirs has
+The evidence is the sequencers' and brokers' own (`../../protocol/sequencer/majorities.py`): each report of theirs has
 `waiting`.
 """
 
@@ -29,7 +29,7 @@ class Loss:
         blank: voters that have come back without them.
         missing: voters that are out of reach -> for how long, in milliseconds.
         for_ms: how long they have had none.
-        fate: `waiting_frames.WAITS`, RESET or LOST.
+        fate: `majority_frames.WAITS`, RESET or LOST.
     """
 
     streams: tuple[str, ...]
@@ -95,8 +95,8 @@ def losses(waiting: Iterable[Waiting]) -> list[Loss]:
 
 
 def waiting(actors: list[Actor], leading: dict[str, Any] | None) -> list[Waiting]:
-    """What waits, by the best word there is: the leader's, else that of a sequencer which tries to lead, else the
-    newest that a broker was told.
+    """The streams that wait, by the best word there is: the leader's, else that of a sequencer that tries to lead, else
+    the newest that a broker was told.
 
     Args:
         actors: as in `Supervisor.status`.

@@ -1,6 +1,6 @@
 """Where a process can start: the Ray nodes that may carry brokers and answer, by name or by how many brokers they have.
 
-Which of them is best is decided in `../protocol/supervisor/layout.py`.
+Which of them is best is decided in `../../protocol/supervisor/layout.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Orders: what a supervisor has members do. Each carries its number, and a member that knows a later supervisor refuses
+"""Orders of a supervisor to members. Each carries its number, and a member that knows a later supervisor refuses it
 (`../members/member.py`, `MemberActor.obey`)."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Orders:
         return await handle.call("obey", tuple(self._supervision.commission), method, *args, timeout_s=timeout_s)
 
     async def give_all(self, names: list[str], method: str, argument: Any) -> None:
-        """Have those members do something that run; one that does not answer or refuses keeps nobody."""
+        """Have the running ones of these members do something. A member that refuses or is silent holds up no other."""
         book = self._record.book
         calls = (self.give(name, method, argument, timeout_s=TELL_S) for name in names if book[name].pid)
         await asyncio.gather(*calls, return_exceptions=True)

@@ -26,7 +26,7 @@ class Plan:
         hosts: on how many it was begun.
         moving: who leaves when another has joined, so that brokers are spread, and how many there are to be.
         rebalance: brokers are spread over hosts by themselves, when one comes or comes back.
-        program: Ray's id of the job whose end is the cluster's; "": it outlives whoever started it.
+        program: Ray's id of the job whose end is the cluster's; "": it outlives the program that started it.
         message_bytes: of the largest message, encoded.
     """
 

@@ -16,7 +16,7 @@ from ...protocol.supervisor.layout import Node
 log = logging.getLogger(__name__)
 
 FRESH_S = 3.0
-"""An actor's answer speaks for its node for so long."""
+"""An actor's answer speaks for its node for this long."""
 TRIFLE_S = 3.0
 """A node that has no process to spare starts one first, which takes a second."""
 
@@ -38,7 +38,7 @@ class Reach:
         self._heard[node] = self._now()
 
     async def among(self, nodes: Sequence[Node]) -> list[Node]:
-        """Those that answer, in the same order; all of them when none does: then nobody knows better than Ray."""
+        """Those that answer, in the same order; all of them when none does: then Ray knows best."""
         since = self._now() - FRESH_S
         unsure = [node.id for node in nodes if self._heard.get(node.id, since) <= since]
         found = await asyncio.to_thread(self._ask, unsure, TRIFLE_S) if unsure else set[str]()

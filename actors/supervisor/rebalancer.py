@@ -1,10 +1,10 @@
-"""Spreads the brokers over hosts again when one has come (back): the Supervisor's part. Who goes where is decided in
-`../protocol/supervisor/layout.py`, and when in `../protocol/supervisor/rebalance.py`.
+"""Spreads the brokers over hosts again when a host has come or come back. Which broker goes where is decided in
+`../../protocol/supervisor/layout.py`, and when in `../../protocol/supervisor/rebalance.py`.
 
     whole for a while -> a new broker joins on the emptiest host -> it has everything -> one of the fullest host leaves
 
-So nothing has fewer copies at any time, and one member changes at a time. What is under way is in the plan, of which
-every broker has a copy: the next Supervisor goes on with it. A standby sequencer that shares the host of the one that
+So nothing has fewer copies at any time, and one member changes at a time. The move under way is in the plan, of which
+every broker has a copy: the next supervisor goes on with it. A standby sequencer that shares the host of the one that
 leads is replaced elsewhere, and so is the Ownership that stands by on the host of the one on duty. Nothing is moved
 while anything is missing.
 """
@@ -41,7 +41,7 @@ class Rebalancer:
     """Attributes:
     nodes: the Ray nodes that may carry brokers, as of the last look.
     ended: hosts whose Ray node has ended.
-    wanted: somebody has asked for it.
+    wanted: a user has asked for it.
 
     Args:
         status: the whole cluster as plain values, within a time limit in seconds.
@@ -148,7 +148,7 @@ class Rebalancer:
             self._dead(found[0])
 
     def _astray(self, nodes: list[Node], leading: str = "", duty: str = "") -> tuple[str, str] | None:
-        """Who is to go elsewhere, among these nodes (`placing.astray`)."""
+        """The actor that is to go elsewhere, among these nodes (`layout.astray`)."""
         book = self._record.book
         sequencers, ownerships, brokers = (
             {name: book[name].host for name in book.of(role)} for role in ("Sequencer", "Ownership", "BrokerNode")

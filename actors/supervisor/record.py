@@ -1,5 +1,5 @@
-"""What a supervisor knows of its cluster. All its parts share one record, and the next supervisor gets a copy of it
-(`supervisor_state.py`)."""
+"""The record of a cluster, as its supervisor knows it. All parts of a supervisor share one; the next supervisor gets a
+copy (`supervisor_state.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .plan import Plan
 class ClusterRecord:
     """Attributes:
     cluster: the cluster's id.
-    secret: which all its members know, and nobody else.
+    secret: by which its members know each other.
     plan: the cluster as it is wanted.
     book: its actors.
     changes: the change of its members that is under way, and those that are over.

@@ -1,10 +1,10 @@
-"""What comes in the place of what has gone: the Supervisor's part that starts it, on a host that answers.
+"""Starts an actor in the place of one that has gone, on a host that answers.
 
 sequencer   a new standby, on another host than the one that leads
 the tap     where it was, if that node answers
 Ownership   there too, but not on the host of the other one
-a broker    its replicas end with it; all begin again, blank, and are told of when they have the wiring
-a replica   nothing, if others are enough
+a broker    its replicas end with it; all begin again, blank, and clients are told when it has the wiring
+a replica   none, if the broker has enough of them
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Replacer:
         try:
             await launcher.verify(name, VERIFY_S)
             await launcher.start_sequencer(name, False)
-            # From when it is dialled it may lead, and the next Supervisor must know it: whom it does not know it ends.
+            # A sequencer that is dialled may lead, so the next supervisor must know it: it ends strangers.
             if not await self._announcer.tell():
                 raise LocalError(f"a majority of the brokers is to know of {name} before anybody dials it")
         except BaseException:
@@ -73,7 +73,7 @@ class Replacer:
         await self._announcer.tell()
 
     async def acquaint(self) -> None:
-        """Have everybody dial the sequencers there are; whoever does already goes on."""
+        """Have all members dial the sequencers there are; a link that is up stays."""
         book = self._record.book
         await self._orders.give_all([n for n in book if not is_sequencer(n)], "meet", book.sequencers())
 
@@ -121,7 +121,7 @@ class Replacer:
         node = await self._nodes.for_broker(old.node)
         stays = node.host == old.host
         port = int(old.clients.rsplit(":", 1)[1]) if old.clients and stays else self._record.plan.port(broker)
-        # Whoever chooses a place meanwhile counts it where it is about to be.
+        # The next choice of a place counts the broker where it is about to be.
         book.change(broker, node=node.id, host=node.host, clients=old.clients if stays else "")
         names = await self._launcher.launch_broker(broker, node, max(self._record.plan.spares, len(replicas)))
         try:

@@ -1,4 +1,4 @@
-"""What actors report of themselves, each with its line of the address book."""
+"""The actors' reports of themselves, each with its line of the address book."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Report = dict[str, Any]
 
 
 async def reports(book: AddressBook, timeout_s: float, role: str = "") -> list[Report]:
-    """What the actors (of a role) say of themselves; one that does not answer is reported as not alive."""
+    """The reports of the actors (of a role); one that does not answer is reported as not alive."""
     asked = {name: entry for name, entry in book.items() if entry.pid and role in ("", entry.role)}
     answers = await asyncio.gather(*(_report(entry.handle, timeout_s) for entry in asked.values()))
     return [

@@ -1,5 +1,5 @@
-"""Who may leave a running cluster. Pure: from what actors report. What comes then is
-`../protocol/supervisor/changes.py`."""
+"""Which broker may leave a running cluster, judged by what actors report. Pure. How it leaves is decided in
+`../../protocol/supervisor/changes.py`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The shell of `../../protocol/supervisor/supervision.py`: it hears of deaths, asks who lives, and ends who is gone.
+"""The shell of `../../protocol/supervisor/supervision.py`: hears of deaths, asks which actors live, ends those that
+are held for gone.
 
 A call that never returns waits at every actor, so that its death is heard of at once; every second the brokers are
-asked whether this is the supervisor still, and the sequencers how they are. What all that means, who is dead, who is to
-be ended and whether anything may be done at all, the machine decides. Who is to be replaced waits in `Turns`, for
+asked whether this is the supervisor still, and the sequencers how they are. The machine decides which actor is dead,
+which is to be ended, and whether anything may be done at all. An actor that is to be replaced waits in `Turns`, for
 `healer.py`.
 """
 
@@ -58,7 +59,7 @@ LOOK_S = 1.0
 ASK_S = 2.0
 CONFIRM_S = 1.0
 CONFIRMED_S = 5.0
-"""What needs the brokers' word waits at most this long for it, and is tried again later."""
+"""A deed that needs the brokers' word waits at most this long for it, and is tried again later."""
 
 
 class LeftAlone(LocalError):
@@ -67,7 +68,7 @@ class LeftAlone(LocalError):
 
 class SupervisionShell:
     """Attributes:
-    unready: actors that began badly: they are ended though nobody holds them for gone.
+    unready: actors that began badly: they are ended though the cluster does not hold them for gone.
     """
 
     def __init__(
@@ -220,8 +221,8 @@ class SupervisionShell:
         self._give(Confirmed(broker, asked_ms, holder, found["settled"], linked, tuple(found["ballot"])))
 
     async def _watch(self) -> None:
-        """Ask those who are watched how they are: sequencers, Ownership, the tap, and replicas that their broker has no
-        link to: it has given them up, or they are about to begin or to end."""
+        """Ask sequencers, Ownerships, the tap, and replicas without a link to their broker how they are: such a replica
+        was given up by its broker, or is about to begin or to end."""
         book = self._record.book
         parted = [n for n in book.replicas() if n not in self._seen.get(broker_of(n), (n,))]
         watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tap_life.ROLE), *parted]
@@ -265,7 +266,7 @@ class SupervisionShell:
                 await self._died(name, handle.id)
                 return
             except ActorGone:
-                await asyncio.sleep(LOOK_S)  # it is out of reach, or we are: nobody knows
+                await asyncio.sleep(LOOK_S)  # it is out of reach, or this process is
             except Exception as error:
                 log.warning("cannot watch %s: %r", name, error)
                 return
@@ -282,7 +283,7 @@ class SupervisionShell:
         self._give(Died(name, surely))
 
     def launched(self, name: str) -> None:
-        """Another process of this name waits to begin. Said at once: what became of the last one is forgotten then."""
+        """Another process of this name waits to begin. The machine forgets what became of the last one."""
         self._give(Launched(name))
 
     def began(self, name: str) -> None:
@@ -290,15 +291,15 @@ class SupervisionShell:
         self._give(Began(name))
 
     def dead(self, name: str) -> None:
-        """Replace this actor: it did not begin as it should, whoever it is linked to."""
+        """Replace this actor: it did not begin as it should, whichever links it has."""
         self.unready.add(name)
         self._turns.add(name)
 
     # ---- ending
 
     async def end(self, name: str, outside: bool = False) -> None:
-        """Make sure that the process is gone, if the cluster holds it for gone as well; who stands still hears no
-        request to end itself.
+        """Make sure that the process is gone, if the cluster holds it for gone as well. A process that stands still
+        hears no request to end itself.
 
         Args:
             outside: it is no member by the cluster's own word: it has left, or it never began.
@@ -322,7 +323,7 @@ class SupervisionShell:
                     waits.result()
                     break
                 self._give(Tick(_now_ms()))
-            await entry.handle.end(ASK_S)  # who ends by itself does so now, and Ray gives its name back
+            await entry.handle.end(ASK_S)  # a process that ends by itself does so now, and Ray gives its name back
         except BaseException:
             if name in self._record.book:
                 self.mind(name)
@@ -349,7 +350,7 @@ class SupervisionShell:
                 self._tasks.spawn(self._kill_process(entry.node, entry.pid))
 
     async def _kill_process(self, node: str, pid: int) -> None:
-        """One that stands still does not hear Ray."""
+        """A process that stands still does not hear Ray."""
         if node == current_place()["node"]:
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""What a Supervisor must know that takes the place of a dead one. Every broker keeps a copy of the latest.
+"""The state that the next supervisor takes over from a dead one. Every broker keeps a copy of the latest.
 
-Packed, so that whoever keeps it need not look at it: unpacking the handles of all actors takes long enough for clients
-to feel it. They travel as the actors' ids, and are looked up again by name.
+Packed, so that a broker that keeps it need not look at it: unpacking the handles of all actors takes long enough for
+clients to feel it. They travel as the actors' ids, and are looked up again by name.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SupervisorState:
         return pickle.loads(packed)
 
     def handles(self, placement: Placement) -> AddressBook:
-        """The address book with handles again; whoever is gone, or another by now, has one that says so."""
+        """The address book with handles again; an actor that is gone, or another by now, has one that says so."""
         book = AddressBook(self.book)
         for name in book:
             found = placement.find(name)

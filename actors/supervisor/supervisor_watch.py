@@ -4,8 +4,8 @@ Every broker keeps a copy of what a Supervisor must know. It asks Ray now and th
 name; and it knows how long ago the one in office has asked it for confirmation. When the name is gone, or a majority of
 the brokers has not been asked for a while (the supervisor's host is cut off: Ray holds it for alive for a minute yet),
 one of them starts the next, under another name if the old one is still taken. That two may do so at once does no harm:
-the brokers give the number to one of them (`../protocol/supervisor/office.py`), and the others, like the one that was
-cut off, end themselves. The cluster works on without any; only what dies is not replaced meanwhile.
+the brokers give the number to one of them (`../../protocol/supervisor/office.py`), and the others, like the one that
+was cut off, end themselves. The cluster works on without any; only what dies is not replaced meanwhile.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A supervisor takes over from one that has died or is out of reach: what that one knew is known to a majority of the
-brokers, so a majority is asked, and the newest word counts (`supervisor_state.py`)."""
+"""A supervisor takes over from one that has died or is out of reach. A majority of the brokers keeps what that one
+knew, so a majority is asked, and the newest copy counts (`supervisor_state.py`)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Takeover:
         self._resign = resign
 
     async def run(self, packed: bytes) -> SupervisorState:
-        """Once a majority of the brokers takes this one for the supervisor, know what the last one knew, and end what
-        it did not know; returns that.
+        """Wait until a majority of the brokers takes this one for the supervisor, learn what the last one knew, and end
+        the actors it did not know; returns what it knew.
 
         Raises:
             LocalError: another one supervises; this process ends.
@@ -62,8 +62,8 @@ class Takeover:
         return state
 
     async def _newest(self, state: SupervisorState) -> SupervisorState:
-        """Whoever started us may have missed the last word: a broker that has left would then be healed back, and one
-        that joins would not be known. A change was told to a majority, so a majority is asked.
+        """The broker that started this supervisor may have missed the last word: a broker that has left would then be
+        healed back, and one that joins would not be known. A majority was told of a change, so a majority is asked.
 
         Raises:
             LocalError: too few answer.
@@ -93,7 +93,7 @@ class Takeover:
         raise LocalError(reason)
 
     async def _end_unknown(self) -> None:
-        """End the actors that were started after the state was kept: known to Ray by name, but not to us."""
+        """End the actors that were started after the state was kept: known to Ray by name, not to the supervisor."""
         book, placement = self._record.book, self._placement
         ended: set[str] = set()
         for name in placement.names():

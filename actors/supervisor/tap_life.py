@@ -1,7 +1,7 @@
-"""What the tap needs, and what is said of it: nobody misses it but those who read events.
+"""The tap's needs, and its warnings: only readers of events miss a tap.
 
-A directory that cannot be written is said at the start, when somebody is there to hear it. Later nothing about the tap
-keeps a cluster from working, healing or stopping; what is wrong with it is a warning.
+A start is refused if the directory cannot be written, since a user is there to hear it. Later nothing about the tap
+keeps a cluster from working, healing or stopping: its troubles are warnings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INSTALL = "pip install 'mantamq[events]'"
 
 
 def missing() -> str:
-    """What the tap needs and this Python lacks, "" for nothing."""
+    """The packages that the tap needs and this Python lacks, "" for none."""
     return " and ".join(name for name in ("pyarrow", "fsspec") if importlib.util.find_spec(name) is None)
 
 
@@ -36,7 +36,7 @@ def is_tap(actor: dict[str, Any]) -> bool:
 
 
 def warnings(directory: str, actors: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the events. None of it is wrong with the cluster."""
+    """The troubles of the events. None of them is the cluster's."""
     if not directory:
         return []
     tap = next(filter(is_tap, actors), None)
