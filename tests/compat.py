@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".compat"
 TESTS = (
     # What is used of Ray beside its public interface: the control store's own calls, the table of programs.
-    "tests/unit/test_door.py", "tests/unit/test_bound.py", "tests/unit/test_placement.py", "tests/unit/test_cli.py",
+    "tests/unit/actors/ray_control/test_door.py", "tests/unit/actors/ray_control/test_bound.py",
+    "tests/unit/actors/ray_control/test_placement.py", "tests/unit/client/cli/test_cli.py",
     # How it starts, is found, and ends; whose death is noticed; where actors go.
     "tests/cluster/test_start_and_stop.py", "tests/cluster/test_up_and_down.py", "tests/cluster/test_embedded.py",
     "tests/cluster/test_queue_in_ray.py", "tests/cluster/test_several_nodes.py", "tests/cluster/test_membership.py",

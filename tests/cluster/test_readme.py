@@ -15,7 +15,7 @@ from tests.readme import blocks, commands, text
 BLOCK_S = 90
 COMMAND_S = 180
 NOT_RUN = {
-    "make demo": "it has a test of its own, tests/unit/test_demo.py, and takes minutes",
+    "make demo": "it has a test of its own, tests/unit/client/demo/test_demo.py, and takes minutes",
     "make test": "these are its tests",
     "pip install": "the tests run in what was installed",
     "pip wheel": "builds, and starts nothing",

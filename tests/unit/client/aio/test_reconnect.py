@@ -1,4 +1,4 @@
-"""The asyncio client through the loss of its broker. What the two twins share is tested in `test_client_reconnect.py`."""
+"""The asyncio client through the loss of its broker. What the two twins share is tested in `client/sync/test_reconnect.py`."""
 
 from __future__ import annotations
 

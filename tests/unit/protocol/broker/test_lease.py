@@ -1,0 +1,13 @@
+"""How long a broker may serve."""
+
+from __future__ import annotations
+
+from mantamq.protocol.broker.lease import Lease
+from mantamq.protocol.timing import LEASE_MS
+
+
+def test_the_first_beat_begins_the_lease():
+    lease = Lease()
+    assert not lease.expired(1000)
+    lease.heard(1, 0, 1000)
+    assert [lease.expired(1000 + LEASE_MS + late_ms) for late_ms in (0, 1)] == [False, True]
