@@ -84,7 +84,6 @@ class SequencerMachine:
         self.election = Election(members, LEADING if leading else STANDBY)
         self.detector = FailureDetector(members, None)
         self.duty = Duty()
-        self.office = Office()
         self.evictions = Evictions(order)
         self.requests = RequestBook(order, self.evictions, self.stream)
         self.membership = Membership(order, outbox, self.evictions, self.stream)
@@ -99,7 +98,15 @@ class SequencerMachine:
         )
         self.watch = MajorityWatch(order, outbox, self.election, self.linked)
         self.lost_queues = LostQueues(order, outbox, self.election, self.watch)
-        self.mandate = Mandate(outbox, self.election, self.detector, self.office, self.linked)
+        self.mandate = Mandate(outbox, self.election, self.detector, Office(), self.linked)
+
+    @property
+    def office(self) -> Office:
+        return self.mandate.office
+
+    @office.setter
+    def office(self, office: Office) -> None:
+        self.mandate.office = office
 
     # ---- the door
 

@@ -11,7 +11,11 @@ from .failure_detector import FailureDetector
 
 
 class Mandate:
-    """What one sequencer knows of the supervisor's office."""
+    """What one sequencer knows of the supervisor's office.
+
+    Attributes:
+        office: shared with the actor, which takes orders by it.
+    """
 
     def __init__(
         self, outbox: Outbox, election: Election, detector: FailureDetector, office: Office, linked: dict[str, None]
@@ -19,7 +23,7 @@ class Mandate:
         self._outbox = outbox
         self._election = election
         self._detector = detector
-        self._office = office
+        self.office = office
         self._linked = linked
 
     def needed(self, now_ms: int) -> str:
@@ -30,7 +34,7 @@ class Mandate:
 
     def supervised(self, frame: Supervised) -> None:
         """A broker says who supervises; Ownership hears it from here."""
-        if self._office.learns(Commission(frame.number, frame.id, frame.name), self._outbox.now_ms):
+        if self.office.learns(Commission(frame.number, frame.id, frame.name), self._outbox.now_ms):
             for peer in self._linked:
                 if is_ownership(peer):
                     self._outbox.send(peer, frame)
