@@ -1,9 +1,9 @@
 """A broker's part in deleting queues on a condition: that nobody uses them (`if_unused`), that they are empty.
 
 First the queue is condemned (`wiring/uses.py`): that decides in the order of the cluster stream whether it is used, and
-is complete when every broker that serves knows it. From there on what is sent to the queue completes nowhere, so a look
-behind it, in the order of the queue's own stream, finds all that is complete. Then the queue is deleted, or it stays,
-and who was kept waiting hears which.
+is complete when every broker that serves knows it. From there on no transfer to the queue completes at any broker, so a
+look behind it, in the order of the queue's own stream, finds all that is complete. Then the queue is deleted, or it
+stays, and the clients that were kept waiting hear which.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .transfers import Transfers
 Answer = Callable[..., Any]
 Asked = Callable[[dict[str, Any]], None]
 Look = Callable[[QueueDefinition, Asked], None]
-"""Ask the queue's replica for its report, in order; an "error" is in its place when it does not answer in time.
-Raises PeerError: there is none."""
+"""Ask the queue's replica for its report, in the order of its stream; an "error" is in its place when the replica does
+not answer in time. Raises PeerError: no replica keeps the queue here."""
 WAY_OUT = "the queue stays: ask again, or delete it without if_unused and if_empty"
 
 
@@ -57,7 +57,7 @@ class Deletions:
         self._consumers = consumers
         self._look = look
         self._numbers = count(1)
-        self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> what waits for another's deletion of it
+        self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> deletions that wait for another one
         self._older: list[str] = []  # members that speak an older minor version
         self.since_ms: dict[str, int] = {}
 
@@ -106,14 +106,14 @@ class Deletions:
                 delete()
 
         def delete() -> None:
-            if self._older:  # one has come since
+            if self._older:  # such a member has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
             event = DeleteQueue(queue.name, cluster.broker, cluster.inc, number)
             requests.order(event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text))
 
         def keep(code: str, text: str) -> None:
-            """Also where it is not condemned: another program may see that otherwise."""
+            """The queue stays. Lift it also where it is not condemned: another program may see that otherwise."""
             lift = Lift(queue.id, cluster.broker, cluster.inc, number)
             requests.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
 
@@ -122,7 +122,7 @@ class Deletions:
     # ---- members of an older version
 
     def heard(self, leader: str, beat: Heartbeat) -> None:
-        """Who does not know what is ordered here. The first beat of a term comes before it is answered."""
+        """Note the members that do not know these events. A term's first beat comes before any is answered."""
         if beat.older is None:
             self._older = [leader]
         elif beat.older or beat.number > 1:
@@ -138,20 +138,20 @@ class Deletions:
 
     def _again(self, queue: QueueDefinition, ask: Callable[[], None]) -> None:
         self._later.setdefault(queue.id, []).append(ask)
-        self._go_on()  # perhaps it has been decided meanwhile
+        self._go_on()  # perhaps the other deletion has been decided meanwhile
 
     def condemned(self) -> None:
-        """Something is."""
+        """A queue is condemned."""
         self._note()
         self._transfers.hold()
 
     def restored(self) -> None:
-        """The wiring is another, in which other queues may be condemned."""
+        """The wiring is another broker's, in which other queues may be condemned."""
         self.condemned()
         self.resolved()
 
     def resolved(self) -> None:
-        """What was condemned may not be any more; who waits for what comes of it may go on."""
+        """A queue may not be condemned any more: the transfers, consumers and deletions that waited go on."""
         self._note()
         self._transfers.resolved()
         self._consumers.resumed()
@@ -167,7 +167,7 @@ class Deletions:
                 ask()
 
     def report(self) -> dict[str, Any]:
-        """`condemned`: what waits for a decision, by whom it is asked for, on which conditions, and for how long."""
+        """`condemned`: queues whose deletion is undecided, the broker that asks, its conditions, and for how long."""
         found = self._cluster.wiring.uses.condemned
         return {
             "condemned": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..timing import LEASE_MS
 
 KEPT = 64
-"""Beats remembered until they are known to be answered."""
+"""At most this many heartbeats are remembered until they are known to be answered."""
 
 
 class Lease:
@@ -22,11 +22,11 @@ class Lease:
         self._heard_ms: dict[int, int] = {}
 
     def heard(self, number: int, sure: int, now_ms: int) -> None:
-        """Beat `number` is here; of those before, `sure` is the last that a majority has answered."""
+        """Heartbeat `number` is here; of those before, `sure` is the last that a majority has answered."""
         self._heard_ms[number] = now_ms
         if len(self._heard_ms) > KEPT:
             del self._heard_ms[next(iter(self._heard_ms))]
-        # The very first beat begins the lease: who is cut off before it can be renewed must not serve for ever.
+        # The very first beat begins the lease: a broker that is cut off before it is renewed must not serve for ever.
         at_ms = self._heard_ms.get(sure) if self.until_ms else now_ms
         if at_ms is not None:
             self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
@@ -39,5 +39,5 @@ class Lease:
         return 0 < self.until_ms < now_ms
 
     def over_ms(self, now_ms: int) -> int:
-        """For how long it has been over: no majority has been heard of for `LEASE_MS` more."""
+        """For how long the lease has been over: no majority has been heard of for `LEASE_MS` more."""
         return now_ms - self.until_ms if self.expired(now_ms) else 0

@@ -243,7 +243,7 @@ def vars_of(value: Any) -> dict[str, Any]:
 
 
 def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:
-    """What a replica has answered, or that it could not."""
+    """Answer with `value`, or with the error that the replica's report carries."""
     if "error" in report:
         answer(code=report.get("code", UNAVAILABLE), text=report["error"])
     else:
@@ -279,9 +279,9 @@ _COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgsp
 }
 
 _LOOKS = frozenset({"queue", "queues", "exchanges", "bindings", "resolve", "status"})
-"""Commands that only look."""
+"""Commands that change nothing."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queue": Management._defined,
     "queues": Management._all_defined,
 }
-"""What they do without a majority."""
+"""How a connection for rescue is answered: without a majority."""

@@ -12,7 +12,7 @@ Parts = list[tuple[str, bytes]]
 """(queue id, encoded enqueue)"""
 
 REQUEST_BYTES = 8 * 1024 * 1024
-"""A request of several parts has no more event bytes than this (one part may be larger)."""
+"""At most this many event bytes in a request of several parts; one part alone may be larger."""
 
 
 def in_requests(parts: Parts) -> list[Parts]:

@@ -2,7 +2,7 @@
 
 The native listener hands it `frames` 96 to 113 as they come; a listener for another protocol translates to the same
 values. Nothing here knows the wire, the sequencer or a queue's inside: it checks what the client claims, keeps the
-books, and raises `PeerError` naming the rule when a claim breaks one. Errors marked *fatal* end the connection; others
+books, and raises `PeerError` naming the rule that a claim breaks. Errors marked *fatal* end the connection; others
 end one sender, receiver or command.
 """
 
@@ -122,8 +122,8 @@ class Session:
         return link
 
     def end(self, handle: int) -> None:
-        """The broker has detached a handle by itself: a `Detach` may be crossing that. Only so many are remembered as a
-        client can have had attached when it sent one."""
+        """The broker has detached a handle by itself: a `Detach` may be crossing that. At most as many handles are
+        remembered as a client can have had attached when it sent one."""
         self.ended.pop(handle, None)
         self.ended[handle] = None
         if len(self.ended) > self.limits.handles:

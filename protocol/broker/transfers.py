@@ -1,8 +1,8 @@
 """A broker's transfers: from its clients into requests for the sequencer, and their completions back.
 
 A transfer is complete when the sequencer says so (`sequencer.md` B2) and flow control is off (I20); what is committed
-while it is on is withheld, and told when it goes off. A sender's capacity bounds what it sends meanwhile; whoever sends
-more than this broker may hold is not read until then, and others are.
+while it is on is withheld, and told when it goes off. A sender's capacity bounds what it sends meanwhile; a client that
+sends more than this broker may hold is not read until then, and other clients are.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Transfers:
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
         withheld_bytes: of transfers that are committed, and not complete while flow control is on.
-        lost: queues that are (`sequencer/lost_queues.py`).
-        held: queue that may be deleted if it is empty -> what would be complete otherwise; until that is decided.
-        gone: queues that were deleted so, as long as anything that was sent to them is undecided: requests from before
+        lost: ids of the queues that were lost (`sequencer/lost_queues.py`).
+        held: id of a queue that may be deleted if it is empty -> completions that wait until that is decided.
+        gone: ids of queues that were deleted so, while a transfer to them may be undecided: requests from before
             without an answer, and completions that are held for another queue.
-        paused: clients are not read: too much is on its way.
+        paused: no client is read: too much is on its way.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Transfers:
             self._requests.request(request, partial(done, size))
 
     def _done(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
-        """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
+        """The sequencer has answered: all is committed, but for events on their way to a queue that was lost."""
         if self.lost or self.held or self.gone:
             again = partial(self._done, session, link, numbers, parts, nowhere)
             if self._failed(session, link, numbers, parts) or self._holds(parts, again):
@@ -166,7 +166,7 @@ class Transfers:
         self._complete(session, link, numbers, nowhere)
 
     def _failed(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts) -> bool:
-        """Whether some of that was on its way to a queue that is gone and did not count: it has failed then."""
+        """Whether part of a transfer did not count since its queue is gone: then the transfer has failed."""
         for queue, _ in parts:
             if queue in self.lost or queue in self.gone:
                 name = queue.rpartition("#")[0]
@@ -181,7 +181,7 @@ class Transfers:
     # ---- queues that are deleted if they are empty
 
     def _holds(self, parts: Parts, again: Callable[[], None]) -> bool:
-        """Whether one of the queues may be about to go; `again` is called when that is decided."""
+        """Whether one of the queues may be deleted soon; `again` is called when that is decided."""
         for queue, _ in parts:
             if queue in self.held:
                 self.held[queue].append(again)
@@ -189,7 +189,7 @@ class Transfers:
         return False
 
     def hold(self) -> None:
-        """From here on nothing completes that goes to what is condemned, until that is decided."""
+        """From here on no transfer to a condemned queue completes, until its deletion is decided."""
         for id, condemned in self._cluster.wiring.uses.condemned.items():
             if condemned.if_empty:
                 self.held.setdefault(id, [])
@@ -199,7 +199,7 @@ class Transfers:
             self.gone.add(id)
 
     def resolved(self) -> None:
-        """Something is not condemned any more: it is deleted, and what was held for it fails, or it stays."""
+        """A queue is not condemned any more: it is deleted, and the transfers held for it fail, or it stays."""
         condemned = self._cluster.wiring.uses.condemned
         for id in [id for id in self.held if id not in condemned]:
             for again in self.held.pop(id):
@@ -228,7 +228,7 @@ class Transfers:
         if self.held and self._holds(parts, lambda: self._buried(peer, frame, parts, answer)):
             return
         if self.gone and any(queue in self.gone for queue, _ in parts):
-            self.bury(peer, frame)  # it did not count; those who got it know that they have
+            self.bury(peer, frame)  # it did not count; the queues that have got it drop the repeat
         else:
             self._outbox.send(peer, answer)
 
@@ -242,12 +242,12 @@ class Transfers:
             self._telling[session.peer] = session
 
     def told(self, session: Session) -> None:
-        """A sender ends by itself: what is complete is told before."""
+        """The broker ends a sender: its completions are told before."""
         if not self.stopped:
             self._tell(session)
 
     def detached(self, session: Session, handle: int) -> None:
-        """The client has detached a sender: what is complete so far is told before the end."""
+        """The client has detached a sender: its completions so far are told before the end."""
         if self.stopped:
             self._detached.append((session, handle))
         else:
@@ -261,7 +261,7 @@ class Transfers:
         self._detached = [item for item in self._detached if item[0] is not session]
 
     def flush(self) -> None:
-        """Tell what is complete; read the clients less, or more, as much waits."""
+        """Tell the completions; pause the reading of clients, or resume it, by how much waits."""
         if (self._telling or self._detached or self.withheld_bytes) and not self.stopped:
             self.withheld_bytes = 0
             if self._telling:
