@@ -29,7 +29,7 @@ class QueueReplica(MemberActor):
     async def digests(self) -> dict[str, tuple[int, int]]:
         """Queue id -> (how far its stream is applied, checksum of its state): equal on all replicas at equal places."""
         queues = self._running().machine.queues  # type: ignore[union-attr]
-        return {id: (hosted.applied, hosted.state.digest()) for id, hosted in queues.items() if hosted.update is None}
+        return {id: (hosted.applied, hosted.state.digest()) for id, hosted in queues.items() if not hosted.updating}
 
     def _report(self, machine: ReplicaMachine) -> dict[str, Any]:
         return {queue: machine.report(queue) for queue in machine.queues}

@@ -94,8 +94,21 @@ class _Watcher:
         return journal
 
 
+class ReportingQueue(HostedQueue):
+    """A hosted queue whose replica tells what it applies."""
+
+    __slots__ = ()
+
+    def _applied(self, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
+        assert isinstance(self._outbox, ReportingReplica)
+        self._outbox.applied(self, entry, event, done)
+        super()._applied(entry, event, done)
+
+
 class ReportingReplica(ReplicaMachine):
     """A replica that reports to the tap. Arguments as `ReplicaMachine`."""
+
+    hosts = ReportingQueue
 
     def __init__(self, name: str, broker: str, inc: int) -> None:
         super().__init__(name, broker, inc)
@@ -117,7 +130,7 @@ class ReportingReplica(ReplicaMachine):
                 effects = effects + watcher.reporter.take()
         return effects
 
-    def _applied(self, hosted: HostedQueue, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
+    def applied(self, hosted: HostedQueue, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         stream = hosted.state.id
         watcher = self.watcher
         journal = watcher.reporter.journals.get(stream)
@@ -148,7 +161,6 @@ class ReportingReplica(ReplicaMachine):
         near = bool(hosted.dispatcher.subscriptions)
         if near != journal.near:
             watcher.reporter.near(stream, journal, near)
-        super()._applied(hosted, entry, event, done)
 
     # ---- observations
 
@@ -158,10 +170,10 @@ class ReportingReplica(ReplicaMachine):
             look(self, frame)
         super().send(peer, frame)
 
-    def submit(self, hosted: HostedQueue, event: AnyEvent, tag: object) -> None:
+    def submit(self, stream: str, event: AnyEvent) -> int:
         if type(event) is Own and event.broker and event.broker != self.broker:
-            self._giving[hosted.state.id] = self.watcher.now_us
-        super().submit(hosted, event, tag)
+            self._giving[stream] = self.watcher.now_us
+        return super().submit(stream, event)
 
     def _handed_over(self, queue: str, event: Own, done: Applied) -> None:
         since = self._giving.pop(queue, 0)

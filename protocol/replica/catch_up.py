@@ -1,142 +1,185 @@
-"""A replica's part in updates, as updater and as updatee; what they are made of is in `update.py`."""
+"""How one queue's copy comes to be whole, and how it helps another replica's: its status, the update under way to it,
+and the updates it gives. What an update is made of is in `update.py`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ..queue.dispatch import Looked
+from ..errors import LocalError
+from ..log.keeper import Keeper
 from ..queue.state import QueueState
 from ..timing import UPDATE_RETRY_MS
 from ..wire.events import ZERO
-from ..wire.log_frames import Evicted, Update, UpdateFront, UpdateStart, UpdateTaken
-from ..wire.queue_frames import Cancel, Cancelled, QueueCommand, QueueReply
-from .hosted_queue import HostedQueue, Settling
-from .update import PROCESS_BYTES_S, Pace, Updatee, Updater
-
-if TYPE_CHECKING:
-    from .machine import ReplicaMachine
+from ..wire.log_frames import Evicted, UpdateFront, UpdateStart, UpdateTaken
+from .outbox import QueueOutbox
+from .status import MOVES, Status
+from .update import Pace, Updatee, Updater
 
 
 class CatchUp:
-    """Of one replica."""
+    """Args:
+        pace: that of all updates to this process together.
 
-    def __init__(self, machine: ReplicaMachine) -> None:
-        self.machine = machine
-        self._pace = Pace(PROCESS_BYTES_S)
+    Attributes:
+        status: where the copy stands.
+        given: updates under way from here, by the updatee's peer name.
+    """
 
-    def ask_again(self, id: str, hosted: HostedQueue) -> None:
-        """A blank replica whose update does not come: begin anew with another updater."""
-        if not hosted.keeper.blank:
-            self.machine.retire(f"{id}: its vote came back before its messages, and now its updater is gone")
-            return
-        hosted.update = None
-        hosted.unapplied = []
-        hosted.keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
-        hosted.state.restore(QueueState(id).outline())
-        hosted.applied = 0
-        hosted.retry_at = self.machine.now_ms + UPDATE_RETRY_MS
-        self.machine.set_timer(id, hosted.retry_at)
-        if self.machine.view.leader:
-            self.machine.send(self.machine.view.leader, hosted.keeper.log_report())
+    __slots__ = ("_keeper", "_last", "_outbox", "_pace", "_retry_ms", "_state", "_update", "given", "status")
 
-    def give_to(self, frame: Update) -> None:
-        """We are the updater."""
-        hosted = self.machine.queues.get(frame.stream)
-        if (
-            hosted is None
-            or hosted.keeper.blank
-            or hosted.update is not None
-            or frame.updatee not in self.machine.fellows
-        ):
-            return  # the updatee will ask again and get another
-        self.machine.apply(hosted)
-        hosted.updates[frame.updatee] = Updater(hosted.state, frame.updatee)
-        self.machine.send(frame.updatee, hosted.keeper.update(self.machine.name, frame.updatee, hosted.state.outline()))
-        self.machine.dirty[frame.stream] = None
+    def __init__(self, keeper: Keeper, state: QueueState, pace: Pace, outbox: QueueOutbox) -> None:
+        self.status = Status.BLANK if keeper.blank else Status.SERVING
+        self.given: dict[str, Updater] = {}
+        self._keeper = keeper
+        self._state = state
+        self._pace = pace
+        self._outbox = outbox
+        self._update: Updatee | None = None  # under way to here
+        self._last: Updatee | None = None  # that one, or the one before
+        self._retry_ms = 0  # when a blank replica that hears of no update asks again
 
-    def started(self, frame: UpdateStart) -> None:
-        hosted = self.machine.queues.get(frame.stream)
-        if hosted is None or not hosted.keeper.blank or frame.index <= hosted.keeper.end:
-            return  # we vote, or another updater's word came first and reaches as far
-        hosted.restore(frame, self.machine.now_ms)
-        for tag in hosted.overtaken(frame.numbers.get(self.machine.name), self.machine.inc):
-            if isinstance(tag, Cancel):
-                self.machine.send(self.machine.broker, Cancelled(frame.stream, tag.sub))
-            elif isinstance(tag, QueueCommand):
-                lost = {"error": "the replica of this queue has been brought up to date meanwhile: ask again"}
-                self.machine.send(self.machine.broker, QueueReply(frame.stream, tag.number, lost))
-            elif isinstance(tag, Looked):
-                hosted.dispatcher.looked(tag)
-            elif isinstance(tag, Settling):
-                hosted.dispatcher.released(tag.releasing)
-        self.fenced(hosted, hosted.state.evicted.get(self.machine.broker, -1))
-        if self.machine.view.leader:
-            self.machine.send(self.machine.view.leader, hosted.keeper.log_report())
+    def _move(self, status: Status) -> None:
+        if status not in MOVES[self.status]:
+            raise LocalError(f"{self._state.id}: a copy that is {self.status.value} cannot become {status.value}")
+        self.status = status
 
-    def fenced(self, hosted: HostedQueue, inc: int) -> None:
-        """This broker is out of the queue up to incarnation `inc`. If that is beyond ours, all of the broker is out; it
-        may be that its other streams never say so, because the sequencer has died."""
-        if inc > hosted.inc:
-            reason = f"{self.machine.broker} was evicted from {hosted.state.id}"
-            self.machine.send(self.machine.broker, Evicted(reason))
-        if inc >= hosted.inc:
-            self.machine.retire(f"{self.machine.broker} is out of {hosted.state.id}: another incarnation takes over")
+    # ---- as updatee
 
-    def front(self, frame: UpdateFront) -> None:
-        hosted = self.machine.queues.get(frame.stream)
-        update = hosted.update if hosted is not None else None
-        if hosted is None or update is None or update.updater != self.machine.sender or not update.take(frame):
-            return
-        self._take(frame.stream, update, sum(map(len, frame.blobs)))
-        if update.until >= 0:
-            hosted.needs_ack = True
-            self.machine.dirty[frame.stream] = None
-            self.machine.apply(hosted)
+    def wait(self) -> None:
+        """Give an updater `UPDATE_RETRY_MS` to begin."""
+        self._retry_ms = self._outbox.now_ms + UPDATE_RETRY_MS
+        self._outbox.set_timer(self._state.id, self._retry_ms)
 
-    def _take(self, id: str, update: Updatee, size: int) -> None:
-        """Ask for more when it is due; at the end there is nothing to wait for."""
-        now_ms = self.machine.now_ms
+    def begin(self, frame: UpdateStart) -> bool:
+        """Take an updater's sync point; False: this keeper votes, or holds as much by another updater."""
+        if not self._keeper.blank or frame.index <= self._keeper.end:
+            return False
+        self._move(Status.UPDATING)
+        self._keeper.restore(frame)
+        self._state.restore(frame.state)
+        self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms)
+        return True
+
+    def take(self, peer: str, frame: UpdateFront) -> bool:
+        """Take a chunk, and ask for more when its pace allows; whether all messages are here."""
+        update, id = self._update, self._state.id
+        if update is None or update.updater != peer or not update.take(frame):
+            return False
+        now_ms, size = self._outbox.now_ms, sum(map(len, frame.blobs))
         at_ms = max(self._pace.next(now_ms, size), update.pace.next(now_ms, size))
         if at_ms > now_ms and update.until < 0:
             update.wait_ms = at_ms
-            self.machine.set_timer(id, at_ms)
-        else:
-            self.machine.send(update.updater, UpdateTaken(id, update.chunk))
+            self._outbox.set_timer(id, at_ms)
+        else:  # behind the last chunk there is nothing to wait for
+            self._outbox.send(update.updater, UpdateTaken(id, update.chunk))
+        return update.until >= 0
 
-    def taken(self, frame: UpdateTaken) -> None:
-        hosted = self.machine.queues.get(frame.stream)
-        update = hosted.updates.get(self.machine.sender) if hosted is not None else None
-        if hosted is not None and update is not None:
-            update.taken = max(update.taken, frame.chunk)
-            if update.done and update.taken == update.sent:
-                del hosted.updates[self.machine.sender]
-            else:
-                self.machine.dirty[frame.stream] = None
+    def may_apply(self) -> bool:
+        """Whether what is committed may be applied: not before the messages it speaks of are here."""
+        if self.status is Status.UPDATING:
+            return self._whole()
+        self._has_log()
+        return True
 
-    def joining(self, id: str, hosted: HostedQueue) -> bool:
-        """A blank replica: whether it has its state, so that it may acknowledge and serve."""
-        update = hosted.update
+    def _has_log(self) -> bool:
+        """Whether a copy that is not updating holds anything; a blank one, by a log that reaches back to its
+        beginning."""
+        if self.status is Status.BLANK and self._keeper.end:
+            self._move(Status.JOINING)
+        return self.status is not Status.BLANK
+
+    def _whole(self) -> bool:
+        """Whether the update has just become complete: all is here that was not dequeued by what is committed."""
+        update = self._update
+        if update is None or update.until < 0 or self._keeper.commit < update.until:
+            return False
+        self._state.fill(update.blobs)
+        update.end(self._outbox.now_ms)
+        self._update = None
+        self._move(Status.JOINING)
+        return True
+
+    def may_serve(self) -> bool:
+        """Whether a copy that is not serving has its state, so that it may acknowledge and deliver; otherwise sees to
+        what it waits for."""
+        outbox, update, id = self._outbox, self._update, self._state.id
         if update is not None:
-            if update.wait_ms > self.machine.now_ms:
-                self.machine.set_timer(id, update.wait_ms)
+            if update.wait_ms > outbox.now_ms:
+                outbox.set_timer(id, update.wait_ms)
             elif update.wait_ms:
                 update.wait_ms = 0
-                self.machine.send(update.updater, UpdateTaken(id, update.chunk))
+                outbox.send(update.updater, UpdateTaken(id, update.chunk))
             return False
-        if hosted.keeper.end:
+        if self._has_log():
             return True
-        if hosted.retry_at and self.machine.now_ms >= hosted.retry_at:
-            self.ask_again(id, hosted)
-        elif hosted.retry_at:
-            self.machine.set_timer(id, hosted.retry_at)
+        if self._retry_ms and outbox.now_ms >= self._retry_ms:
+            self.begin_anew()
+        elif self._retry_ms:
+            outbox.set_timer(id, self._retry_ms)
         return False
 
-    def next_chunks(self, hosted: HostedQueue) -> bool:
-        """A chunk for each updatee that can take one; whether there is more to send at once."""
+    def begin_anew(self) -> bool:
+        """The update does not come: hold nothing again, and ask for another updater. False: this keeper votes already,
+        and cannot forget what it holds; the process ends."""
+        keeper, id = self._keeper, self._state.id
+        if not keeper.blank:
+            self._outbox.retire(f"{id}: its vote came back before its messages, and now its updater is gone")
+            return False
+        if self.status is not Status.BLANK:
+            self._move(Status.BLANK)
+        self._update = None
+        keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
+        self._state.restore(QueueState(id).outline())
+        self.wait()
+        self._outbox.report_log(keeper.log_report())
+        return True
+
+    def joined(self) -> None:
+        """The event of this incarnation is applied."""
+        if self.status is not Status.SERVING:
+            self._move(Status.SERVING)
+
+    def fenced(self, inc: int) -> None:
+        """This broker is out of the queue up to incarnation `inc`. If that is beyond this one, all of the broker is
+        out; its other streams may never say so, because the sequencer has died."""
+        outbox, id = self._outbox, self._state.id
+        if inc > self._keeper.inc:
+            outbox.send(outbox.broker, Evicted(f"{outbox.broker} was evicted from {id}"))
+        if inc >= self._keeper.inc:
+            outbox.retire(f"{outbox.broker} is out of {id}: another incarnation takes over")
+
+    # ---- as updater
+
+    def give(self, updatee: str) -> None:
+        """Begin an update at what is applied now."""
+        self.given[updatee] = Updater(self._state, updatee)
+        self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, self._state.outline()))
+        self._outbox.dirty[self._state.id] = None
+
+    def taken(self, peer: str, frame: UpdateTaken) -> None:
+        update = self.given.get(peer)
+        if update is None:
+            return
+        update.taken = max(update.taken, frame.chunk)
+        if update.done and update.taken == update.sent:
+            del self.given[peer]
+        else:
+            self._outbox.dirty[self._state.id] = None
+
+    def next_chunks(self) -> bool:
+        """Send a chunk to each updatee that can take one; whether there is more to send at once."""
         more = False
-        for update in hosted.updates.values():
+        for update in self.given.values():
             chunk = update.chunk()
             if chunk is not None:
-                self.machine.send(update.updatee, chunk)
+                self._outbox.send(update.updatee, chunk)
                 more = True
         return more
+
+    # ---- both
+
+    def peer_down(self, peer: str) -> bool:
+        """A link to a replica is gone; whether it was the updater of an update under way to here."""
+        self.given.pop(peer, None)
+        return self._update is not None and self._update.updater == peer
+
+    def report(self) -> dict[str, int] | None:
+        return self._last.report() if self._last is not None else None

@@ -1,22 +1,17 @@
 """Rejected messages on their way to the alternate exchange: a large batch goes in pieces, one after the other, and what
 is rejected behind it waits until the last of them has left: all come in the order in which they were rejected.
 
-A piece is a function of the batch alone, and so is its name: whoever finishes what another began asks for the same
-pieces under the same names, and each is enqueued once.
+A piece is a function of the batch alone, and so is its name: a broker that finishes what another began asks for the
+same pieces under the same names, and each is enqueued once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
 
 from ..queue.state import QueueState
 from ..ranges import pairs
-from ..wire.events import Buried
-from ..wire.queue_frames import DeadLetter, DeadLettered
-from .hosted_queue import HostedQueue
-
-if TYPE_CHECKING:
-    from .machine import ReplicaMachine
+from ..wire.queue_frames import DeadLetter
 
 PIECE_BYTES = 8 * 1024 * 1024
 """A piece has no more message bytes than this (one message may be larger)."""
@@ -48,43 +43,52 @@ def piece(state: QueueState, index: int, number: int) -> tuple[list[bytes], bool
 
 
 class DeadLetters:
-    """Of one replica."""
+    """One queue's batches of rejected messages."""
 
-    def __init__(self, machine: ReplicaMachine) -> None:
-        self.machine = machine
+    __slots__ = ("_in_pieces", "_sent", "_state", "_waiting")
 
-    def bury(self, hosted: HostedQueue, index: int) -> None:
-        """Ask for copies of the batch that event `index` rejected; of a large one piece by piece."""
-        if index in hosted.buried or index in hosted.unburied:
-            return
-        hosted.unburied.append(index)
-        self._next(hosted)
+    def __init__(self, state: QueueState) -> None:
+        self._state = state
+        self._sent: dict[int, int] = {}  # batch -> the piece of it that is on its way
+        self._in_pieces = 0  # the batch that has further pieces, 0 for none
+        self._waiting: deque[int] = deque()  # batches behind that one
 
-    def _next(self, hosted: HostedQueue) -> None:
-        """Ask for what waits, as long as nothing before it has further pieces."""
-        while hosted.unburied and not hosted.in_pieces:
-            self._bury_piece(hosted, hosted.unburied.popleft(), 0)
+    def bury(self, index: int) -> list[DeadLetter]:
+        """What to ask the broker for now that event `index` has rejected a batch."""
+        if index in self._sent or index in self._waiting:
+            return []
+        self._waiting.append(index)
+        return self._next()
 
-    def _bury_piece(self, hosted: HostedQueue, index: int, number: int) -> None:
-        state = hosted.state
-        if index not in state.batches:  # another has seen to it
-            hosted.in_pieces = 0
-            return
-        hosted.buried[index] = number
+    def dead_lettered(self, name: int) -> tuple[list[DeadLetter], int]:
+        """A piece is enqueued: what to ask for next, and the batch that is wholly enqueued by it, 0 for none."""
+        number, index = divmod(name, PIECES_FROM)
+        if self._sent.get(index) != number:
+            return [], 0
+        asked: list[DeadLetter] = []
+        if self._in_pieces == index:
+            asked += self._piece(index, number + 1)
+            asked += self._next()
+        if index not in self._state.batches:
+            del self._sent[index]
+        elif self._sent[index] == number:
+            del self._sent[index]
+            return asked, index
+        return asked, 0
+
+    def _next(self) -> list[DeadLetter]:
+        """What waits, up to the first batch that has further pieces."""
+        asked: list[DeadLetter] = []
+        while self._waiting and not self._in_pieces:
+            asked += self._piece(self._waiting.popleft(), 0)
+        return asked
+
+    def _piece(self, index: int, number: int) -> list[DeadLetter]:
+        state = self._state
+        if index not in state.batches:  # another broker has seen to it
+            self._in_pieces = 0
+            return []
+        self._sent[index] = number
         blobs, more = piece(state, index, number)
-        hosted.in_pieces = index if more else 0
-        self.machine.send(self.machine.broker, DeadLetter(state.id, piece_name(index, number), state.alternate, blobs))
-
-    def interred(self, frame: DeadLettered) -> None:
-        hosted = self.machine.queues.get(frame.queue)
-        number, index = divmod(frame.id, PIECES_FROM)
-        if hosted is None or hosted.buried.get(index) != number:
-            return
-        if hosted.in_pieces == index:
-            self._bury_piece(hosted, index, number + 1)
-            self._next(hosted)
-        if index not in hosted.state.batches:
-            del hosted.buried[index]
-        elif hosted.buried[index] == number:
-            del hosted.buried[index]
-            self.machine.submit(hosted, Buried(index), None)
+        self._in_pieces = index if more else 0
+        return [DeadLetter(state.id, piece_name(index, number), state.alternate, blobs)]

@@ -1,10 +1,14 @@
-"""The clock's say, made ready to become an event: which messages of a queue have expired and can go."""
+"""Expiry of one queue: which messages have expired and can go, so that the clock's say can become an event."""
 
 from __future__ import annotations
 
 import heapq
 
-from .hosted_queue import HostedQueue
+from ..queue.dispatch import Dispatcher
+from ..queue.state import QueueState
+from ..wire.events import Expire
+from .outbox import QueueOutbox
+from .own_events import OwnEvents
 
 RANK_MS = 100
 """Un-owned queues are swept by the first broker; each next one waits this much longer, in case it is gone."""
@@ -12,40 +16,69 @@ HELD_MS = 1000
 """How long to wait before looking again at one that is with a consumer: it expires if it comes back."""
 
 
-def expired(hosted: HostedQueue, broker: str, rank: int, now_ms: int) -> tuple[list[int], int]:
-    """What this broker is to let expire now: the owner does it, or for an un-owned queue the first that is there.
-
-    Returns:
-        (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
-    """
-    state, heap = hosted.state, hosted.expiries
-    if state.owner and state.owner != broker:
-        while heap and heap[0][1] not in state.expiry:
-            heapq.heappop(heap)
-        return [], 0
-    wait_ms = 0 if state.owner else rank * RANK_MS
-    due: list[int] = []
-    waiting: list[tuple[int, int]] = []
-    while heap and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms):
-        expires_ms, position = heapq.heappop(heap)
-        if position not in state.expiry:
-            continue
-        if position in state.available and position not in hosted.dispatcher.taken:
-            due.append(position)
-        else:
-            waiting.append((expires_ms + HELD_MS, position))
-    for item in waiting:
-        heapq.heappush(heap, item)
-    for position in due:
-        hosted.dispatcher.expiring.add(position, position)
-    ranges = [edge for position in sorted(due) for edge in (position, position)]
-    return ranges, heap[0][0] + wait_ms if heap else 0
+def rank(broker: str) -> int:
+    """A broker's place in the order in which brokers sweep un-owned queues."""
+    return int("".join(c for c in broker if c.isdigit()) or 0)
 
 
-def note_expiry(hosted: HostedQueue, positions: list[tuple[int, int]]) -> None:
-    """Messages have come, of which some expire."""
-    expiry = hosted.state.expiry
-    for first, last in positions:
-        for position in range(first, last + 1):
-            if position in expiry:
-                heapq.heappush(hosted.expiries, (expiry[position], position))
+class Expiries:
+    """Attributes: heap of (when it expires in ms, position)."""
+
+    __slots__ = ("_dispatcher", "_outbox", "_own", "_state", "heap")
+
+    def __init__(self, state: QueueState, dispatcher: Dispatcher, own: OwnEvents, outbox: QueueOutbox) -> None:
+        self._state = state
+        self._dispatcher = dispatcher
+        self._own = own
+        self._outbox = outbox
+        self.heap: list[tuple[int, int]] = []
+
+    def restart(self) -> None:
+        """The state has come by an update."""
+        self.heap = sorted((at_ms, position) for position, at_ms in self._state.expiry.items())
+
+    def note(self, positions: list[tuple[int, int]]) -> None:
+        """Messages have come, of which some expire."""
+        expiry = self._state.expiry
+        for first, last in positions:
+            for position in range(first, last + 1):
+                if position in expiry:
+                    heapq.heappush(self.heap, (expiry[position], position))
+
+    def sweep(self) -> None:
+        """Have what is due ordered to expire, and look again when more can be."""
+        outbox = self._outbox
+        due, again_ms = self.due(outbox.broker, outbox.now_ms)
+        if due:
+            self._own.submit(Expire(outbox.now_ms, due), None)
+        if again_ms:
+            outbox.set_timer(self._state.id, again_ms)
+
+    def due(self, broker: str, now_ms: int) -> tuple[list[int], int]:
+        """What this broker is to let expire now: the owner does it, or for an un-owned queue the first that is there.
+
+        Returns:
+            (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
+        """
+        state, dispatcher, heap = self._state, self._dispatcher, self.heap
+        if state.owner and state.owner != broker:
+            while heap and heap[0][1] not in state.expiry:
+                heapq.heappop(heap)
+            return [], 0
+        wait_ms = 0 if state.owner else rank(broker) * RANK_MS
+        due: list[int] = []
+        waiting: list[tuple[int, int]] = []
+        while heap and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms):
+            expires_ms, position = heapq.heappop(heap)
+            if position not in state.expiry:
+                continue
+            if position in state.available and position not in dispatcher.taken:
+                due.append(position)
+            else:
+                waiting.append((expires_ms + HELD_MS, position))
+        for item in waiting:
+            heapq.heappush(heap, item)
+        for position in due:
+            dispatcher.expiring.add(position, position)
+        ranges = [edge for position in sorted(due) for edge in (position, position)]
+        return ranges, heap[0][0] + wait_ms if heap else 0

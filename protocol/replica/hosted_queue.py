@@ -1,168 +1,330 @@
-"""Everything a queue replica keeps for one queue: its stream, its state, its consumers, and what is to be said soon.
+"""One queue at one replica: its stream is kept and applied here, and its consumers at this broker are served from it.
 
-Two things here may wait, because nobody waits for them: acquires gather behind their deliveries, and acknowledgements
-which the sequencer does not need at once gather until a message's way is over.
+It applies what is committed, in order, and follows up on each event; at a flush it does all that has become due:
+expiry, dispatch, acknowledgement, the hand-over of the consume lock, interest. It asks its process for all it needs by
+a `QueueOutbox`, and nothing that a client can see becomes final before its event has come back through the log
+(`sequencer.md` B2, B3).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
-from ..queue.dispatch import Dispatcher
-from ..queue.state import QueueState
-from ..ranges import RangeSet, runs
-from ..wire.events import Entry
-from ..wire.log_frames import UpdateStart
-from ..wire.queue_frames import OwnerIs
-from .update import Updatee, Updater
+from ..queue.dispatch import Dispatcher, Looked
+from ..queue.state import Applied, QueueState
+from ..ranges import pairs, runs
+from ..wire.events import (
+    Accept,
+    Acquire,
+    AnyEvent,
+    Buried,
+    Enqueue,
+    Entry,
+    Evict,
+    Expire,
+    Member,
+    Own,
+    Reject,
+    Rejoin,
+    Release,
+    Start,
+    decode_event,
+)
+from ..wire.frame import Frame
+from ..wire.log_frames import Ack, Append, Update, UpdateFront, UpdateStart
+from ..wire.queue_frames import Cancel, Cancelled, DeadLettered, QueueCommand
+from .acknowledgements import Acknowledgements
+from .catch_up import CatchUp
+from .commands import Commands
+from .consumers import QueueConsumers
+from .dead_letters import DeadLetters
+from .expiry import Expiries
+from .grants import Grants
+from .outbox import QueueOutbox
+from .own_events import OwnEvents
+from .ownerships import Ownerships
+from .settlements import Settling
+from .status import Status
+from .update import Pace
 
-ACQUIRE_MS = 2
-"""How long acquires may gather behind their deliveries. Nobody waits for them: only the holder of the lock delivers,
-and it orders them before it settles anything or gives the lock up. So a consumer that settles at once costs one round
-of ordering instead of two, and none of it competes with the delivery for a core."""
-ACQUIRE_RUNS = 512
-"""As many runs are enough for one event."""
-ACK_MS = 2
-"""How long an acknowledgement may wait that another one makes superfluous (see `Append.distinguished_learner`)."""
-
-
-class Settling:
-    """Settles gathered for one event. Attributes: runs (flat), tags (subscription id, its number, lost at once,
-    acquisitions it named), releasing (ids of subscriptions that wait for it)."""
-
-    __slots__ = ("releasing", "runs", "tags")
-
-    def __init__(self) -> None:
-        self.releasing: list[int] = []
-        self.runs: list[int] = []
-        self.tags: list[tuple[int, int, list[int], set[int]]] = []
-
-
-class Asked(NamedTuple):
-    """One event submitted: the number of its request, which part of that it is in its stream, and what to do when it
-    applies."""
-
-    number: int
-    part: int
-    tag: object
+SERVING, UPDATING = Status.SERVING, Status.UPDATING
+EXPELS = (Evict, Rejoin, Member)
+"""Events that end what a broker, or its older incarnations, had."""
 
 
 class HostedQueue:
-    """Everything this replica keeps for one queue.
+    """Args:
+        ownerships: where interest and grants are told.
+        pace: that of all updates to this process together.
+        acquisitions: source of rising acquisition numbers, one for all queues of the process.
 
     Attributes:
         state: the replicated state; `applied` is how far into the stream it goes.
-        mine: what to do when my own events apply, oldest first.
+        own: the events submitted here that have not come back.
         inc: incarnation under which this broker keeps the queue.
-        joined: no older incarnation of it has any say: it never had one, or our `Rejoin` has been applied.
     """
 
     __slots__ = (
-        "ack_at",
-        "acquire_at",
-        "acquires",
-        "acquires_accepted",
-        "applied",
-        "buried",
-        "dispatcher",
-        "distinguished_learner",
-        "eager",
-        "expiries",
-        "in_pieces",
-        "interested",
-        "joined",
-        "keeper",
-        "lock",
-        "mine",
-        "needs_ack",
-        "retry_at",
-        "settling",
-        "state",
-        "unapplied",
-        "unburied",
-        "update",
-        "updated",
-        "updates",
+        "_acquisitions", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up", "commands",
+        "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock", "own", "state",
     )  # fmt: skip
 
-    def __init__(self, id: str, alternate: str, keeper: Keeper) -> None:
-        self.state = QueueState(id, alternate)
+    def __init__(
+        self,
+        id: str,
+        alternate: str,
+        keeper: Keeper,
+        ownerships: Ownerships,
+        pace: Pace,
+        acquisitions: Iterator[int],
+        outbox: QueueOutbox,
+    ) -> None:
+        self.id = id
+        self.inc = keeper.inc
         self.keeper = keeper
-        self.joined = not keeper.blank
-        self.dispatcher = Dispatcher(self.state)
-        self.lock = LockHolder()
         self.applied = 0
-        self.mine: deque[Asked] = deque()
-        self.needs_ack = False  # to the sequencer
-        self.ack_at = 0  # when it must be told at the latest
-        self.distinguished_learner = ""  # who must be told first, and at once: peer name of another replica
-        self.unapplied: list[Entry] = []  # committed, to be applied when the learner has been told
-        self.eager = False  # as the sequencer knows it
-        self.interested = False
-        self.acquires: list[int] = []
-        self.acquires_accepted: list[int] = []
-        self.acquire_at = 0  # when what has gathered in those is ordered at the latest
-        self.settling: dict[int, Settling] = {}
-        self.expiries: list[tuple[int, int]] = []  # heap of (expires_ms, position)
-        self.buried: dict[int, int] = {}  # batch whose copies have been asked for -> which piece of it is on its way
-        self.in_pieces = 0  # the batch of which there are further pieces, 0 for none
-        self.unburied: deque[int] = deque()  # batches that wait for those
-        self.update: Updatee | None = None  # under way to us
-        self.updates: dict[str, Updater] = {}  # under way from us, by peer
-        self.updated: Updatee | None = None  # the last one to us
-        self.retry_at = 0  # when a blank replica that hears of no update asks again
+        self._unapplied: list[Entry] = []  # committed, to be applied when the distinguished learner has been told
+        self._acquisitions = acquisitions
+        self._outbox = outbox
+        self._name, self._process_inc = outbox.name, outbox.inc
+        state = self.state = QueueState(id, alternate)
+        dispatcher = self.dispatcher = Dispatcher(state)
+        lock = self.lock = LockHolder()
+        own = self.own = OwnEvents(id, outbox)
+        self.acks = Acknowledgements(keeper, outbox)
+        self.catch_up = CatchUp(keeper, state, pace, outbox)
+        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox)
+        self.commands = Commands(own, self.consumers, outbox)
+        self.dead_letters = DeadLetters(state)
+        self.expiries = Expiries(state, dispatcher, own, outbox)
+        self.grants = Grants(state, self.inc, lock, own, ownerships, outbox)
 
     @property
-    def inc(self) -> int:
-        return self.keeper.inc
+    def updating(self) -> bool:
+        return self.catch_up.status is UPDATING
 
-    def owner_is(self) -> OwnerIs:
-        return OwnerIs(self.state.id, self.state.owner, self.state.grant)
+    @property
+    def serving(self) -> bool:
+        return self.catch_up.status is SERVING
 
-    def restore(self, frame: UpdateStart, now_ms: int) -> None:
-        """Begin an update at its sync point."""
-        self.keeper.restore(frame)
-        self.state.restore(frame.state)
+    # ---- the stream
+
+    def append(self, leader: str, frame: Append) -> None:
+        """Take entries of the leader, which this process follows."""
+        acks = self.acks
+        committed = acks.append(leader, frame)
+        if committed:
+            self._unapplied += committed
+        if not acks.learner:  # the distinguished learner is blocked on the acknowledgement; applying is not urgent
+            if self._unapplied:
+                self.apply()
+        elif committed:
+            self._outbox.dirty[self.id] = None
+
+    def learn(self, peer: str, frame: Ack) -> None:
+        """Another voter's acknowledgement, told to the distinguished learner."""
+        if committed := self.keeper.learn(frame):
+            acks = self.acks
+            acks.needed, acks.due_ms = True, 0
+            self._unapplied += committed
+            self.apply()
+
+    def apply(self) -> None:
+        if self.catch_up.status is not SERVING and not self.catch_up.may_apply():
+            return
+        committed = self._unapplied
+        if committed:
+            self._unapplied = []
+            state = self.state
+            for entry in committed:
+                event = decode_event(entry.event)
+                done = state.apply(event) if event is not None else state.skip()
+                self.applied += 1
+                self._applied(entry, event, done)
+            self._outbox.dirty[self.id] = None
+
+    def _applied(self, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
+        """Follow up on an applied event: local dispatch state, and answers when it was submitted here."""
+        if event is None:
+            return  # of a kind newer than this program
+        mine = entry.origin == self._name and entry.inc == self._process_inc
+        kind, tag = type(event), self.own.popleft().tag if mine else None
+        if kind is Enqueue:
+            if event.expiry and done.effective:  # type: ignore[union-attr]
+                self.expiries.note(done.positions)
+        elif kind is Acquire:
+            if mine:
+                dispatcher, acquired = self.dispatcher, event.runs  # type: ignore[union-attr]
+                for _, first, last in runs(acquired):
+                    dispatcher.taken.remove(first, last)
+                if not done.effective:
+                    dispatcher.returned([(first, last) for _, first, last in runs(acquired)])
+        elif kind is Accept:
+            pass  # its answer is all
+        elif kind is Own:
+            self.grants.owned(event, done, mine, self.serving)  # type: ignore[arg-type]
+        elif kind is Release:
+            self.dispatcher.returned(done.positions)
+        elif kind in EXPELS:
+            self._expelled(event, done)
+            self.acks.needed = True  # a broker that leaves waits until others know that this is committed
+        elif kind is Start:
+            self.acks.needed = True
+        elif kind is Expire:
+            for first, last in pairs(event.ranges):  # type: ignore[union-attr]
+                self.dispatcher.expiring.remove(first, last)
+        if mine and tag is not None:
+            self._answer(event, done, tag)
+
+    def _answer(self, event: AnyEvent, done: Applied, tag: object) -> None:
+        """An own event is applied, and somebody waits for it."""
+        if isinstance(tag, Settling):
+            self.consumers.settled(tag, done)
+            if type(event) is Reject and self.state.index in self.state.batches:
+                self._bury(self.state.index)
+        elif isinstance(tag, Cancel):
+            self.consumers.cancelled(tag)
+        elif isinstance(tag, Looked):
+            self.dispatcher.looked(tag)
+        elif isinstance(tag, QueueCommand):
+            if tag.name == "purge":
+                self.commands.purged(tag, done)
+            else:
+                self.commands.reply(tag, self.report())
+
+    def _expelled(self, event: AnyEvent, done: Applied) -> None:
+        """A broker is out: what it held is back, and what it began to bury is finished by those who are left (Q3)."""
+        if type(event) is Evict and event.broker == self._outbox.broker:
+            self.catch_up.fenced(event.inc)
+        if done.effective:
+            self.dispatcher.returned(done.positions)
+            self.grants.ended()
+            for index in done.orphans:
+                self._bury(index)
+        if _lets_in(event, self._outbox.broker, self.inc):
+            self.catch_up.joined()
+            self.grants.returned()
+
+    # ---- dead letters
+
+    def _bury(self, index: int) -> None:
+        for frame in self.dead_letters.bury(index):
+            self._to_broker(frame)
+
+    def dead_lettered(self, frame: DeadLettered) -> None:
+        asked, whole = self.dead_letters.dead_lettered(frame.id)
+        for piece in asked:
+            self._to_broker(piece)
+        if whole:
+            self.own.submit(Buried(whole), None)
+
+    def _to_broker(self, frame: Frame) -> None:
+        self._outbox.send(self._outbox.broker, frame)
+
+    # ---- updates
+
+    def update_started(self, peer: str, frame: UpdateStart) -> None:
+        """Begin again at an updater's sync point."""
+        if not self.catch_up.begin(frame):
+            return
         self.applied = frame.index
-        self.unapplied = []
-        self.update = self.updated = Updatee(frame, self.state.live().count, now_ms)
-        self.expiries = sorted((at_ms, position) for position, at_ms in self.state.expiry.items())
+        self._unapplied = []
+        self.expiries.restart()
+        for tag in self.own.overtaken(frame.numbers.get(self._name), self._process_inc):
+            if isinstance(tag, Cancel):
+                self._to_broker(Cancelled(self.id, tag.sub))
+            elif isinstance(tag, QueueCommand):
+                self.commands.overtaken(tag)
+            elif isinstance(tag, Looked):
+                self.dispatcher.looked(tag)
+            elif isinstance(tag, Settling):
+                self.dispatcher.released(tag.releasing)
+        self.catch_up.fenced(self.state.evicted.get(self._outbox.broker, -1))
+        self._outbox.report_log(self.keeper.log_report())
 
-    def asked(self, number: int, tag: object) -> None:
-        """An event of ours goes out with request `number`."""
-        part = self.mine[-1].part + 1 if self.mine and self.mine[-1].number == number else 1
-        self.mine.append(Asked(number, part, tag))
+    def update_front(self, peer: str, frame: UpdateFront) -> None:
+        if self.catch_up.take(peer, frame):
+            self.acks.needed = True
+            self._outbox.dirty[self.id] = None
+            self.apply()
 
-    def overtaken(self, seen: tuple[int, int, int] | None, inc: int) -> list[object]:
-        """Tags of events of ours that an update has brought with it: how they ended is not known. `seen`: the last
-        request of this process, incarnation `inc`, that is in the log, as in `log_frames.Numbers`."""
-        gone: list[object] = []
-        while seen is not None and seen[0] == inc and self.mine and self.mine[0][:2] <= seen[1:]:
-            gone.append(self.mine.popleft().tag)
-        return gone
+    def give_update(self, peer: str, frame: Update) -> None:
+        """Be the updater, if this copy can be; otherwise the updatee will ask again and get another."""
+        if not self.keeper.blank and not self.updating and frame.updatee in self._outbox.fellows:
+            self.apply()
+            self.catch_up.give(frame.updatee)
 
-    def whole(self, now_ms: int) -> bool:
-        """Whether an update has just become complete: all is here that was not dequeued by what is committed."""
-        update = self.update
-        if update is None or update.until < 0 or self.keeper.commit < update.until:
+    def peer_down(self, peer: str) -> None:
+        if self.catch_up.peer_down(peer) and self.catch_up.begin_anew():
+            self.applied = 0
+            self._unapplied = []
+
+    # ---- serving
+
+    def attached(self) -> None:
+        """A leader has this process's pledge: how far this queue is applied may have been lost with the last link."""
+        self.acks.needed = True
+        self._outbox.dirty[self.id] = None
+
+    def serve(self) -> bool:
+        """Do all that is due: expiry, dispatch, acknowledgement, hand-over, interest. True: there is more."""
+        outbox, acks, catch_up = self._outbox, self.acks, self.catch_up
+        now_ms = outbox.now_ms
+        if acks.learner:
+            outbox.send(acks.learner, self.keeper.ack(self.applied, acks.eager))
+            acks.learner = ""
+            return True
+        if self._unapplied:
+            self.apply()
+        if catch_up.status is not SERVING and not catch_up.may_serve():
             return False
-        self.state.fill(update.blobs)
-        update.end(now_ms)
-        self.update = None
-        return True
+        more = catch_up.next_chunks() if catch_up.given else False
+        dispatcher, lock, consumers = self.dispatcher, self.lock, self.consumers
+        if self.expiries.heap:
+            self.expiries.sweep()
+        if dispatcher.resuming:
+            again_ms = dispatcher.resumed((outbox.broker, self.inc), lock.held, now_ms)
+            if again_ms:
+                outbox.set_timer(self.id, again_ms)
+        if dispatcher.subscriptions:
+            delivered, again = dispatcher.run(lock.held, self._acquisitions)
+            more = more or again
+            if delivered:
+                consumers.deliver(delivered)
+            if dispatcher.draining:
+                consumers.drained()
+        if consumers.settlements.due(now_ms):
+            consumers.gather()
+        elif consumers.settlements.due_ms:
+            outbox.set_timer(self.id, consumers.settlements.due_ms)
+        eager = bool(dispatcher.subscriptions or self.own)
+        if acks.needed or eager > acks.eager:
+            acks.acknowledge(self.applied, eager)
+        # A JOINING copy wants nothing: a grant to its broker would be an older incarnation's, which loses it.
+        wants = dispatcher.wants() if dispatcher.subscriptions and catch_up.status is SERVING else False
+        if lock.held:
+            next_owner, again_ms = lock.decide(now_ms, wants, wants or dispatcher.has_consumers())
+            if again_ms:
+                outbox.set_timer(self.id, again_ms)
+            if next_owner is None:
+                wants = True  # a broker that keeps the lock is interested, whatever its credit is just now
+            else:
+                lock.held = False
+                consumers.gather()  # all acquires before the hand-over (B3)
+                self.own.submit(Own(next_owner, lock.grant + 1, outbox.broker), None)
+        if wants != self.grants.interested:
+            self.grants.wants(wants)
+        return more
 
-    def acquires_due(self, now_ms: int) -> bool:
-        """Whether the acquires that have gathered are to be ordered now; sets `acquire_at` for the first that are
-        not."""
-        gathered = len(self.acquires) + len(self.acquires_accepted)
-        if not gathered:
+    def holds(self) -> bool:
+        """Whether this broker has anything here that it must give back before it leaves. What an older incarnation held
+        is not this one's to give."""
+        if not self.serving:
             return False
-        if not self.acquire_at:
-            self.acquire_at = now_ms + ACQUIRE_MS
-        return gathered >= 3 * ACQUIRE_RUNS or now_ms >= self.acquire_at
+        broker, state = self._outbox.broker, self.state
+        return bool(self.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
 
     def report(self) -> dict[str, object]:
         state = self.state
@@ -184,39 +346,13 @@ class HostedQueue:
             "consumers": len(self.dispatcher.subscriptions),
             "applied": self.applied,
             "blank": self.keeper.blank,
-            "update": self.updated.report() if self.updated is not None else None,
+            "update": self.catch_up.report(),
+            "replica": self._name,
         }
 
 
-def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int], set[int]]:
-    """Take runs out of what a subscription holds.
-
-    Args:
-        held: acquisition -> positions; what is taken is removed.
-        wanted: runs.
-
-    Returns:
-        (the runs it held, those it did not, the acquisitions of the first).
-    """
-    good: list[int] = []
-    lost: list[int] = []
-    acquisitions: set[int] = set()
-    for acquisition, first, last in runs(wanted):
-        mine = held.get(acquisition)
-        if mine is None:
-            lost += (acquisition, first, last)
-            continue
-        if mine.covers(first, last):
-            good += (acquisition, first, last)
-        else:
-            rest = RangeSet([first, last])
-            for a, b in mine.within(first, last):
-                good += (acquisition, a, b)
-                rest.remove(a, b)
-            for a, b in rest:
-                lost += (acquisition, a, b)
-        acquisitions.add(acquisition)
-        mine.remove(first, last)
-        if not mine.count:
-            del held[acquisition]
-    return good, lost, acquisitions
+def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
+    """Whether this incarnation of the broker comes back, or joins."""
+    if type(event) is Rejoin:
+        return (event.voter, event.inc) == (broker, inc)
+    return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)

@@ -111,12 +111,12 @@ class Watcher:
             key = (source, frame.stream, frame.ballot)
             self._said[key] = max(frame.match, self._said.get(key, 0))
             hosted = self.world.machines[source].queues.get(frame.stream)
-            if hosted is not None and hosted.update is not None:
+            if hosted is not None and hosted.updating:
                 raise Violation(f"I19: {source} acknowledges {frame.stream} before its update is done")
 
     def _owns(self, source: str, target: str, frame: Deliver) -> None:
         hosted = self.world.machines[source].queues.get(frame.queue)
-        if hosted is not None and (hosted.update is not None or (frame.acquisition and not hosted.joined)):
+        if hosted is not None and (hosted.updating or (frame.acquisition and not hosted.serving)):
             raise Violation(f"I19: {source} delivers from {frame.queue} before it is up to date and a voter")
 
     # ---- requests: I7, I8
@@ -405,7 +405,7 @@ class Watcher:
         return before is None or before[0] is not kept or before[1:] != (applied, committed)
 
     def _compare_queue(self, name: str, id: str, hosted: Any, again: bool) -> None:
-        if hosted.update is not None or id in self.gone:
+        if hosted.updating or id in self.gone:
             return
         if hosted.applied > self.commits.get(id, 0):  # a learner knows first
             self._commit_to(id, hosted.applied, f"K3: {name} by applying it")

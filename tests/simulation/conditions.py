@@ -88,7 +88,7 @@ class Conditions:
     def _was_empty(self, id: str) -> None:
         """By the replica that has applied most: the look that found it empty is among that."""
         hosted = [m.queues[id] for name, m in self.world.machines.items() if "." in name and id in m.queues]
-        whole = [one for one in hosted if not one.keeper.blank and one.update is None]
+        whole = [one for one in hosted if not one.keeper.blank and not one.updating]
         if not whole:
             return
         state = max(whole, key=lambda one: one.applied).state

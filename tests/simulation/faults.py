@@ -113,7 +113,7 @@ class Faults:
             for name, machine in self.world.machines.items()
             if "." in name
             and any(
-                hosted.updates or hosted.update is not None or any(b == machine.broker for b, _ in hosted.state.batches.values())
+                hosted.catch_up.given or hosted.updating or any(b == machine.broker for b, _ in hosted.state.batches.values())
                 for hosted in machine.queues.values()
             )
         ]  # fmt: skip

@@ -122,7 +122,7 @@ class Locks:
         for name, machine in self.world.machines.items():
             for hosted in machine.queues.values() if "." in name else ():
                 state = hosted.state
-                if not state.owner or hosted.update is not None or hosted.keeper.blank:
+                if not state.owner or hosted.updating or hosted.keeper.blank:
                     continue
                 said = self._owners.setdefault((state.id, state.grant), state.owner)
                 if said != state.owner:
@@ -205,7 +205,7 @@ class Locks:
             machine.broker
             for name, machine in self.world.machines.items()
             if "." in name
-            and any(not hosted.keeper.blank and hosted.update is None for hosted in machine.queues.values())
+            and any(not hosted.keeper.blank and not hosted.updating for hosted in machine.queues.values())
         }
         return [b for b in self.world.brokers if b not in keep or self.world.machines[b].keeper.blank]
 

@@ -12,12 +12,12 @@ from mantamq.protocol.broker.requests import Requests
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.log.keeper import Keeper
-from mantamq.protocol.machine import Send
 from mantamq.protocol.queue.credit import CreditBalance
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.ranges import RangeSet, runs
 from mantamq.protocol.replica import machine as replica_machine
+from mantamq.protocol.replica.consumers import QueueConsumers
 from mantamq.protocol.replica.dead_letters import DeadLetters
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer import machine as sequencer_machine
@@ -27,7 +27,7 @@ from mantamq.protocol.sequencer.requests import RequestBook
 from mantamq.protocol.wire.events import Own, encode_event
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Request
-from mantamq.protocol.wire.queue_frames import Cancel, OwnerIs, Settle, Settled, Unhost
+from mantamq.protocol.wire.queue_frames import OwnerIs, Settle, Settled, Unhost
 
 Patch = pytest.MonkeyPatch
 
@@ -36,6 +36,11 @@ def patch_rule(patch: Patch, frame: type[Frame], function: Any) -> None:
     """Replace what a replica does on a frame: its rules are bound in a table."""
     patch.setattr(ReplicaMachine, replica_machine._RULES[frame].__name__, function)
     patch.setitem(replica_machine._RULES, frame, function)
+
+
+def patch_settle(patch: Patch, function: Any) -> None:
+    """Replace what a queue's consumers do on a `Settle`: the rule is bound in the replica's table."""
+    patch.setitem(replica_machine._RULES, Settle, replica_machine._consumers(function))
 
 
 def commit_on_one_ack(patch: Patch) -> None:
@@ -55,16 +60,17 @@ def acquire_without_grant(patch: Patch) -> None:
 
 
 def hand_over_before_the_acquires(patch: Patch) -> None:
-    gather = ReplicaMachine._gather
+    gather = QueueConsumers.gather
 
-    def late(self: Any, hosted: Any) -> None:
-        self.late = not getattr(self, "late", False)
-        if self.late and hosted.acquires:
-            self.dirty[hosted.state.id] = None
+    def late(self: Any) -> None:
+        replica = self._outbox
+        replica.late = not getattr(replica, "late", False)
+        if replica.late and self.settlements.acquires:
+            replica.dirty[self._id] = None
             return
-        gather(self, hosted)
+        gather(self)
 
-    patch.setattr(ReplicaMachine, "_gather", late)
+    patch.setattr(QueueConsumers, "gather", late)
 
 
 def apply_uncommitted(patch: Patch) -> None:
@@ -88,18 +94,17 @@ def stale_accept_counts(patch: Patch) -> None:
         self.acquired = {key: held for key, held in self.acquired.items() if held}
         return done
 
-    local = ReplicaMachine._settle
+    local = QueueConsumers.settle
 
     def trusting(self: Any, frame: Any) -> None:
-        hosted = self.queues.get(frame.queue)
-        subscription = hosted.dispatcher.subscriptions.get(frame.sub) if hosted else None
+        subscription = self._dispatcher.subscriptions.get(frame.sub)
         if subscription is not None:
             for acquisition, first, last in runs(frame.runs):
                 subscription.held.setdefault(acquisition, RangeSet()).add(first, last)
         local(self, frame)
 
     patch.setattr(QueueState, "_settle", settle)
-    patch_rule(patch, Settle, trusting)
+    patch_settle(patch, trusting)
 
 
 def deliver_after_accept(patch: Patch) -> None:
@@ -137,15 +142,14 @@ def applied_out_of_order(patch: Patch) -> None:
 
 
 def lost_release(patch: Patch) -> None:
-    cancel = ReplicaMachine._cancel
+    cancel = QueueConsumers.cancel
 
     def forgetful(self: Any, frame: Any) -> None:
-        hosted = self.queues.get(frame.queue)
-        if hosted and frame.sub in hosted.dispatcher.subscriptions:
-            hosted.dispatcher.subscriptions[frame.sub].held.clear()
+        if frame.sub in self._dispatcher.subscriptions:
+            self._dispatcher.subscriptions[frame.sub].held.clear()
         cancel(self, frame)
 
-    patch_rule(patch, Cancel, forgetful)
+    patch.setattr(QueueConsumers, "cancel", forgetful)
 
 
 def two_grants(patch: Patch) -> None:
@@ -175,13 +179,13 @@ def complete_before_commit(patch: Patch) -> None:
 
 
 def settled_before_commit(patch: Patch) -> None:
-    settle = ReplicaMachine._settle
+    settle = QueueConsumers.settle
 
     def hasty(self: Any, frame: Any) -> None:
         settle(self, frame)
-        self.effects.append(Send(self.broker, Settled(frame.queue, frame.sub, frame.number, [])))
+        self._outbox.send(self._outbox.broker, Settled(frame.queue, frame.sub, frame.number, []))
 
-    patch_rule(patch, Settle, hasty)
+    patch_settle(patch, hasty)
 
 
 def credit_forgotten(patch: Patch) -> None:
@@ -192,10 +196,9 @@ def buried_twice(patch: Patch) -> None:
     """Whoever finishes a burial does not know the name it began under."""
     bury = DeadLetters.bury
 
-    def twice(self: Any, hosted: Any, index: Any) -> None:
-        bury(self, hosted, index)
-        sent = self.machine.effects[-1].frame
-        self.machine.send(self.machine.broker, msgspec.structs.replace(sent, id=sent.id + 1_000_000))
+    def twice(self: Any, index: Any) -> Any:
+        asked = bury(self, index)
+        return [*asked, *(msgspec.structs.replace(frame, id=frame.id + 1_000_000) for frame in asked[-1:])]
 
     patch.setattr(DeadLetters, "bury", twice)
 
@@ -209,10 +212,10 @@ def hand_over_is_forgotten(patch: Patch) -> None:
     """The owner goes on delivering after it has handed over."""
     submit = ReplicaMachine.submit
 
-    def greedy(self: Any, hosted: Any, event: Any, tag: Any) -> None:
-        submit(self, hosted, event, tag)
+    def greedy(self: Any, stream: str, event: Any) -> Any:
         if type(event) is Own:
-            hosted.lock.held = True
+            self.queues[stream].lock.held = True
+        return submit(self, stream, event)
 
     patch.setattr(ReplicaMachine, "submit", greedy)
 
@@ -296,10 +299,10 @@ def crossing_detach_closes(patch: Patch) -> None:
 def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
     unhost = ReplicaMachine._unhost
 
-    def silent(self: Any, frame: Any) -> None:
+    def silent(self: Any, peer: str, frame: Any) -> None:
         if frame.queue in self.queues:
-            self.queues[frame.queue].mine.clear()
-        unhost(self, frame)
+            self.queues[frame.queue].own.clear()
+        unhost(self, peer, frame)
 
     patch_rule(patch, Unhost, silent)
 

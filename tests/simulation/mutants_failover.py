@@ -16,9 +16,9 @@ from mantamq.protocol.log.leader import LeaderView
 from mantamq.protocol.queue.state import Applied, QueueState
 from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.replica.catch_up import CatchUp
-from mantamq.protocol.replica.grants import Grants
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.replica.status import Status
 from mantamq.protocol.replica.update import Updater
 from mantamq.protocol.sequencer import election, recovery, rejoin
 from mantamq.protocol.sequencer import machine as sequencer_machine
@@ -61,7 +61,7 @@ def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], An
 def _told(patch: Patch, frame: type[Frame], change: Callable[[Any, Any], Any]) -> None:
     """A replica sees another frame than was sent."""
     rule = replica_machine._RULES[frame]
-    patch_rule(patch, frame, lambda self, seen: rule(self, change(self, seen)))
+    patch_rule(patch, frame, lambda self, peer, seen: rule(self, peer, change(self, seen)))
 
 
 # ---- promises and votes
@@ -356,11 +356,11 @@ def evict_keeps_messages(patch: Patch) -> None:
 def evict_returns_to_the_back(patch: Patch) -> None:
     """What the dead held is not seen again by who consumes now."""
 
-    def expelled(self: Any, hosted: Any, event: Any, done: Any) -> None:
-        before(self, hosted, event, Applied(done.effective, done.lost, [], done.orphans))
+    def expelled(self: Any, event: Any, done: Any) -> None:
+        before(self, event, Applied(done.effective, done.lost, [], done.orphans))
 
-    before = Grants.expelled
-    patch.setattr(Grants, "expelled", expelled)
+    before = HostedQueue._expelled
+    patch.setattr(HostedQueue, "_expelled", expelled)
 
 
 def unflagged_after_eviction(patch: Patch) -> None:
@@ -382,12 +382,12 @@ def unflagged_after_eviction(patch: Patch) -> None:
 
 def orphans_stay(patch: Patch) -> None:
     """What a dead broker began to bury is finished by nobody."""
-    expelled = Grants.expelled
+    expelled = HostedQueue._expelled
 
-    def careless(self: Any, hosted: Any, event: Any, done: Any) -> None:
-        expelled(self, hosted, event, Applied(done.effective, done.lost, done.positions, []))
+    def careless(self: Any, event: Any, done: Any) -> None:
+        expelled(self, event, Applied(done.effective, done.lost, done.positions, []))
 
-    patch.setattr(Grants, "expelled", careless)
+    patch.setattr(HostedQueue, "_expelled", careless)
 
 
 def evicted_in_the_cluster_stream_only(patch: Patch) -> None:
@@ -427,26 +427,27 @@ def any_beat_renews_the_lease(patch: Patch) -> None:
 def updatee_owns_early(patch: Patch) -> None:
     """An updatee serves before its update is whole."""
 
-    def whole(self: Any, now_ms: int) -> bool:
-        self.state.fill(self.update.blobs)
-        self.update.end(now_ms)
-        self.update = None
+    def whole(self: Any) -> bool:
+        self._state.fill(self._update.blobs)
+        self._update.end(self._outbox.now_ms)
+        self._update = None
+        self._move(Status.JOINING)
         return True
 
-    patch.setattr(CatchUp, "joining", lambda self, id, hosted: hosted.keeper.end > 0)
-    patch.setattr(HostedQueue, "whole", whole)
+    patch.setattr(CatchUp, "may_serve", lambda self: self._keeper.end > 0)
+    patch.setattr(CatchUp, "_whole", whole)
 
 
 def updatee_votes_early(patch: Patch) -> None:
     """An updatee acknowledges before its update is whole."""
-    joining = CatchUp.joining
+    serve = HostedQueue.serve
 
-    def hasty(self: Any, id: str, hosted: Any) -> bool:
-        if hosted.update is not None and hosted.needs_ack:
-            self.machine._acknowledge(id, hosted, True)
-        return joining(self, id, hosted)
+    def hasty(self: Any) -> bool:
+        if self.updating and self.acks.needed:
+            self.acks.acknowledge(self.applied, True)
+        return serve(self)
 
-    patch.setattr(CatchUp, "joining", hasty)
+    patch.setattr(HostedQueue, "serve", hasty)
 
 
 def update_without_its_number_table(patch: Patch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mantamq.protocol.lock.duty import Duty
 from mantamq.protocol.lock.ownership import OwnershipMachine, next_interested
 from mantamq.protocol.machine import OWNERSHIP
-from mantamq.protocol.replica.grants import Grants
+from mantamq.protocol.replica.ownerships import Ownerships
 from mantamq.protocol.wire.events import Own, encode_event
 
 Patch = pytest.MonkeyPatch
@@ -30,10 +30,10 @@ def only_the_first_is_told(patch: Patch) -> None:
     """Who stands by knows nothing when it comes on duty."""
 
     def say(self: Any, frame: Any) -> None:
-        if OWNERSHIP in self._ownerships:
-            self.machine.send(OWNERSHIP, frame)
+        if OWNERSHIP in self._linked:
+            self._outbox.send(OWNERSHIP, frame)
 
-    patch.setattr(Grants, "say", say)
+    patch.setattr(Ownerships, "say", say)
 
 
 def what_was_asked_before_is_waited_for(patch: Patch) -> None:

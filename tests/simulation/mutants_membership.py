@@ -10,7 +10,7 @@ from mantamq.protocol.broker.lifecycle import Lifecycle
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.quorum import change, held_by_majority
 from mantamq.protocol.queue.state import Applied, QueueState
-from mantamq.protocol.replica.grants import Grants
+from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.sequencer import membership
 from mantamq.protocol.sequencer.membership import Membership
 from mantamq.protocol.sequencer.stream import Stream
@@ -73,7 +73,7 @@ def two_changes_at_once(patch: Patch) -> None:
 
 def leaver_keeps_its_locks(patch: Patch) -> None:
     """It says at once that it has given all up, and nothing is taken from it."""
-    patch.setattr(Grants, "_holds", lambda self, hosted: False)
+    patch.setattr(HostedQueue, "holds", lambda self: False)
     member = QueueState._member
     kept = lambda self, event: member(self, event) if event.present else Applied()  # noqa: E731
     patch.setattr(QueueState, "_member", kept)
@@ -82,7 +82,7 @@ def leaver_keeps_its_locks(patch: Patch) -> None:
 
 def leaver_gives_nothing_back(patch: Patch) -> None:
     """What it holds is taken from it, as if it had died."""
-    patch.setattr(Grants, "_holds", lambda self, hosted: False)
+    patch.setattr(HostedQueue, "holds", lambda self: False)
 
 
 def leaves_the_cluster_before_its_queues(patch: Patch) -> None:

@@ -54,13 +54,15 @@ def rejected_batches_overtake_each_other(patch: Patch) -> None:
     """A large batch is on its way in pieces, and what was rejected behind it goes between them."""
     after = DeadLetters._next
 
-    def hasty(self: Any, hosted: Any) -> None:
-        in_pieces, hosted.in_pieces = hosted.in_pieces, 0
-        while hosted.unburied:
-            hosted.in_pieces = 0
-            after(self, hosted)
-            in_pieces = in_pieces or hosted.in_pieces
-        hosted.in_pieces = in_pieces
+    def hasty(self: Any) -> Any:
+        asked: list[Any] = []
+        in_pieces, self._in_pieces = self._in_pieces, 0
+        while self._waiting:
+            self._in_pieces = 0
+            asked += after(self)
+            in_pieces = in_pieces or self._in_pieces
+        self._in_pieces = in_pieces
+        return asked
 
     patch.setattr(DeadLetters, "_next", hasty)
 

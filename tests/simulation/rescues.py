@@ -44,7 +44,7 @@ class Rescues:
         replica = world.machines.get(keeper)
         hosted = replica.queues.get(id) if replica is not None else None
         model = self.watch.models.get(id)
-        if hosted is None or hosted.keeper.blank or hosted.update is not None or model is None:
+        if hosted is None or hosted.keeper.blank or hosted.updating or model is None:
             return
         has = hosted.state.next_position
         wanted = {position for position in model.live if position < has}

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from cluster_in_memory import MemoryCluster
 from mantamq.protocol.machine import OWNERSHIP, SEQUENCER
-from mantamq.protocol.replica.hosted_queue import ACQUIRE_MS
+from mantamq.protocol.replica.settlements import ACQUIRE_MS
 from mantamq.protocol.sequencer.replicator import LAZY_MS
 from mantamq.protocol.wire.client_frames import (
     Attached,

@@ -9,7 +9,7 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from live_cluster import LIMIT_S, cluster
 from mantamq.client import connect_async
-from mantamq.protocol.replica.hosted_queue import ACK_MS
+from mantamq.protocol.replica.acknowledgements import ACK_MS
 from mantamq.protocol.sequencer.replicator import LAZY_MS
 from mantamq.protocol.wire.client_frames import (
     Attached,

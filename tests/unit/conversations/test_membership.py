@@ -25,7 +25,6 @@ from mantamq.protocol.machine import (
     Send,
 )
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.sequencer.election import PREPARING, Election
 from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.sequencer.recovery import mistaken
@@ -595,12 +594,3 @@ def test_a_void_grant_takes_no_newer_interest_away():
     machine.step(Received("b2.r0", Void("q#1", "b1", 1)))
     machine.step(Flush())
     assert machine._queues["q#1"].granting == "b1"
-
-
-def test_what_an_update_has_overtaken_is_answered():
-    hosting = HostedQueue("q#1", "", Keeper("q#1", "b1", 1, blank=True))
-    for number, tag in ((1, "a"), (1, "b"), (2, "c"), (2, "d"), (3, "e")):
-        hosting.asked(number, tag)
-    assert hosting.overtaken(None, 4) == hosting.overtaken((3, 9, 9), 4) == []
-    assert hosting.overtaken((4, 2, 1), 4) == ["a", "b", "c"], "one part of request 2 is in the log"
-    assert [asked.tag for asked in hosting.mine] == ["d", "e"]

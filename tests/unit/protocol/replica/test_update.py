@@ -20,8 +20,8 @@ def test_a_second_update_does_not_undo_the_first():
     replica.step(Received("b1", Host("q#1", "", {}, ONE, True, 2)))
     replica.step(Received("b2.r0", start))
     hosted = replica.queues["q#1"]
-    assert hosted.update is not None
+    assert hosted.updating
     replica.step(Received("b2.r0", front))
-    assert hosted.update is None and hosted.state.blobs == {1: b"m"}
+    assert not hosted.updating and hosted.state.blobs == {1: b"m"}
     replica.step(Received("b3.r0", start))
-    assert hosted.update is None and hosted.state.blobs == {1: b"m"}
+    assert not hosted.updating and hosted.state.blobs == {1: b"m"}

@@ -1,0 +1,49 @@
+"""What a broker asks of one queue in the order of its stream: to be purged, and how it is.
+
+Each command is an event, so the answer holds all that was complete before the question. A command whose event can no
+longer apply here is answered all the same.
+"""
+
+from __future__ import annotations
+
+from ..queue.state import Applied
+from ..wire.events import Purge
+from ..wire.queue_frames import QueueCommand, QueueReply
+from .consumers import QueueConsumers
+from .outbox import QueueOutbox
+from .own_events import OwnEvents
+
+OVERTAKEN = "the replica of this queue has been brought up to date meanwhile: ask again"
+
+
+class Commands:
+    """The commands of one queue."""
+
+    __slots__ = ("_consumers", "_outbox", "_own")
+
+    def __init__(self, own: OwnEvents, consumers: QueueConsumers, outbox: QueueOutbox) -> None:
+        self._own = own
+        self._consumers = consumers
+        self._outbox = outbox
+
+    def ask(self, frame: QueueCommand) -> None:
+        if frame.name == "purge":
+            self._own.submit(Purge(frame.argument), frame)
+        else:
+            self._consumers.look(frame)
+
+    def purged(self, command: QueueCommand, done: Applied) -> None:
+        self.reply(command, {"purged": sum(last - first + 1 for first, last in done.positions)})
+
+    def overtaken(self, command: QueueCommand) -> None:
+        """An update has brought its event with it, so how it ended is not known."""
+        self.reply(command, {"error": OVERTAKEN})
+
+    def unhosted(self) -> None:
+        """The queue is deleted, and nothing more will apply."""
+        for _, _, tag in self._own:
+            if isinstance(tag, QueueCommand):
+                self.reply(tag, {"purged": 0})
+
+    def reply(self, command: QueueCommand, value: dict[str, object]) -> None:
+        self._outbox.send(self._outbox.broker, QueueReply(command.queue, command.number, value))

@@ -1,0 +1,139 @@
+"""One queue's consumers at this broker: what they ask, what they are given, and what they settle.
+
+A delivery leaves before its `Acquire` is ordered, so all that depends on the acquire, settlements and cancels among it,
+is ordered behind it in the same stream.
+"""
+
+from __future__ import annotations
+
+from ..lock.holder import LockHolder
+from ..queue.dispatch import Delivered, Dispatcher, Looked
+from ..queue.state import Applied, QueueState
+from ..ranges import runs
+from ..wire.events import Expire, Release
+from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
+from .outbox import QueueOutbox
+from .own_events import OwnEvents
+from .settlements import Settlements, Settling
+
+
+class QueueConsumers:
+    """Args:
+    inc: incarnation under which this broker keeps the queue.
+    """
+
+    __slots__ = (
+        "_dispatcher", "_id", "_inc", "_lock", "_outbox", "_own", "_state", "settlements",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        state: QueueState,
+        inc: int,
+        dispatcher: Dispatcher,
+        lock: LockHolder,
+        own: OwnEvents,
+        outbox: QueueOutbox,
+    ) -> None:
+        self.settlements = Settlements()
+        self._id = state.id
+        self._state = state
+        self._inc = inc
+        self._dispatcher = dispatcher
+        self._lock = lock
+        self._own = own
+        self._outbox = outbox
+
+    # ---- what they ask
+
+    def consume(self, frame: Consume) -> None:
+        looks, rescue = frame.mode != "consume", frame.mode == "rescue"
+        self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue)
+        self._dispatcher.resume(frame.sub, frame.before, self._outbox.now_ms)
+        self._outbox.dirty[self._id] = None
+
+    def credit(self, frame: Credit) -> None:
+        subscription = self._dispatcher.subscriptions.get(frame.sub)
+        if subscription is not None:
+            subscription.credit.grant(frame.messages, frame.bytes)
+            if frame.drain:
+                subscription.drain(frame.sure)
+                self._dispatcher.draining = True
+            self._outbox.dirty[self._id] = None
+
+    def cancel(self, frame: Cancel) -> None:
+        outbox = self._outbox
+        subscription = self._dispatcher.subscriptions.pop(frame.sub, None)
+        if subscription is None:
+            outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
+            return
+        outbox.dirty[self._id] = None
+        held = [n for a, parts in subscription.held.items() for first, last in parts for n in (a, first, last)]
+        if not (held or self._own or self.settlements.anything()):
+            outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
+            return
+        # What was settled before must be ordered before, and so must the acquires.
+        self.gather()
+        self._dispatcher.leaving[frame.sub] = subscription.held
+        self._own.submit(Release(outbox.broker, self._inc, held, frame.requeue), frame)
+
+    def cancelled(self, frame: Cancel) -> None:
+        """What a cancelled subscription held is back."""
+        self._dispatcher.leaving.pop(frame.sub, None)
+        self._outbox.send(self._outbox.broker, Cancelled(self._id, frame.sub))
+
+    # ---- what they settle
+
+    def settle(self, frame: Settle) -> None:
+        subscription = self._dispatcher.subscriptions.get(frame.sub)
+        if self.settlements.settle(frame, subscription.held if subscription is not None else {}):
+            self._dispatcher.releasing(frame.sub)
+        self._outbox.dirty[self._id] = None
+
+    def settled(self, settling: Settling, done: Applied) -> None:
+        outbox = self._outbox
+        for sub, number, lost, acquisitions in settling.tags:
+            if done.lost:
+                lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
+            outbox.send(outbox.broker, Settled(self._id, sub, number, lost))
+        if settling.releasing:
+            self._dispatcher.released(settling.releasing)
+
+    def gather(self) -> None:
+        """Order what has gathered."""
+        outbox = self._outbox
+        for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant):
+            if event is not None:
+                self._own.submit(event, settling)
+            elif settling is not None:
+                for sub, number, lost, _ in settling.tags:
+                    outbox.send(outbox.broker, Settled(self._id, sub, number, lost))
+
+    # ---- what they are given
+
+    def deliver(self, delivered: list[Delivered]) -> None:
+        """Send what a dispatch run has made, and note its acquires."""
+        outbox, settlements = self._outbox, self.settlements
+        for delivery in delivered:
+            acquisition = delivery.acquisition
+            if acquisition:
+                acquires = settlements.acquires if delivery.subscription.accept else settlements.acquires_accepted
+                for first, last in delivery.parts:
+                    acquires += (acquisition, first, last)
+                self._lock.used()
+            outbox.send(outbox.broker, delivery.frame(self._state))
+
+    def drained(self) -> None:
+        """Tell subscriptions that drain and have got all there is, once that is sure."""
+        outbox = self._outbox
+        drained, unsure = self._dispatcher.drained(self._lock.held)
+        for subscription in drained:
+            outbox.send(outbox.broker, Drained(self._id, subscription.id))
+        if unsure and (looked := self._dispatcher.look(unsure)) is not None:
+            self.look(looked)
+
+    def look(self, tag: QueueCommand | Looked) -> None:
+        """Ask in order, by an event that changes nothing, so that the answer holds all that was complete before. It is
+        applied once a majority holds it, so a question to a deposed sequencer waits for the next one's answer."""
+        self.gather()
+        self._own.submit(Expire(self._outbox.now_ms, []), tag)

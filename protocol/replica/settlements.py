@@ -1,0 +1,126 @@
+"""What gathers for one queue before it becomes events: acquires behind their deliveries, and consumers' settlements.
+
+Acquires may wait, since nothing depends on them but the settlements that quote them, a count, and the hand-over of the
+lock: each of these orders what has gathered first.
+"""
+
+from __future__ import annotations
+
+from ..ranges import RangeSet, runs
+from ..wire.events import Accept, Acquire, AnyEvent, Reject, Release
+from ..wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
+
+ACQUIRE_MS = 2
+"""How long acquires may gather behind their deliveries. Only the holder of the lock delivers, and it orders them before
+it settles anything or gives the lock up. So a consumer that settles at once costs one round of ordering instead of two,
+and no acquire competes with a delivery for a core."""
+ACQUIRE_RUNS = 512
+"""As many runs are enough for one event."""
+
+_EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
+
+
+class Settling:
+    """Settlements of one kind, gathered for one event. Attributes: runs (flat), tags (subscription id, its number, runs
+    lost at once, acquisitions it named), releasing (ids of subscriptions that wait for it)."""
+
+    __slots__ = ("releasing", "runs", "tags")
+
+    def __init__(self) -> None:
+        self.releasing: list[int] = []
+        self.runs: list[int] = []
+        self.tags: list[tuple[int, int, list[int], set[int]]] = []
+
+
+class Settlements:
+    """Attributes:
+    acquires: runs (flat) delivered to subscriptions that will settle them.
+    acquires_accepted: runs delivered to subscriptions that will not: acquired is accepted.
+    due_ms: when the acquires are ordered at the latest; 0 when none wait.
+    """
+
+    __slots__ = ("_settling", "acquires", "acquires_accepted", "due_ms")
+
+    def __init__(self) -> None:
+        self.acquires: list[int] = []
+        self.acquires_accepted: list[int] = []
+        self.due_ms = 0
+        self._settling: dict[int, Settling] = {}
+
+    def settle(self, frame: Settle, held: dict[int, RangeSet]) -> bool:
+        """Gather what a subscription settles of what it holds; whether it gives something back."""
+        good, lost, acquisitions = claim(held, frame.runs)
+        settling = self._settling.get(frame.kind)
+        if settling is None:
+            settling = self._settling[frame.kind] = Settling()
+        settling.runs += good
+        settling.tags.append((frame.sub, frame.number, lost, acquisitions))
+        if frame.kind == RELEASE and good:
+            settling.releasing.append(frame.sub)
+            return True
+        return False
+
+    def anything(self) -> bool:
+        return bool(self._settling or self.acquires or self.acquires_accepted)
+
+    def due(self, now_ms: int) -> bool:
+        """Whether what has gathered is to be ordered now; sets `due_ms` for the first acquires that are not."""
+        if self._settling:
+            return True
+        if not self.acquires and not self.acquires_accepted:
+            return False
+        if not self.due_ms:
+            self.due_ms = now_ms + ACQUIRE_MS
+        return now_ms >= self.due_ms or len(self.acquires) + len(self.acquires_accepted) >= 3 * ACQUIRE_RUNS
+
+    def events(self, broker: str, inc: int, grant: int) -> list[tuple[AnyEvent | None, Settling | None]]:
+        """Take all that has gathered, as events in an order that keeps every rule: acquires before the settlements that
+        quote them. Where all that a `Settling` asks is lost there is no event, and its answer is due at once."""
+        events: list[tuple[AnyEvent | None, Settling | None]] = []
+        self.due_ms = 0
+        if self.acquires:
+            events.append((Acquire(broker, inc, grant, self.acquires), None))
+            self.acquires = []
+        if self.acquires_accepted:
+            events.append((Acquire(broker, inc, grant, self.acquires_accepted, True), None))
+            self.acquires_accepted = []
+        if self._settling:
+            settling, self._settling = self._settling, {}
+            for kind, gathered in settling.items():
+                event = _EVENTS[kind](broker, inc, gathered.runs) if gathered.runs else None
+                events.append((event, gathered))
+        return events
+
+
+def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int], set[int]]:
+    """Take runs out of what a subscription holds.
+
+    Args:
+        held: acquisition -> positions; what is taken is removed.
+        wanted: runs.
+
+    Returns:
+        (the runs it held, those it did not, the acquisitions of the first).
+    """
+    good: list[int] = []
+    lost: list[int] = []
+    acquisitions: set[int] = set()
+    for acquisition, first, last in runs(wanted):
+        mine = held.get(acquisition)
+        if mine is None:
+            lost += (acquisition, first, last)
+            continue
+        if mine.covers(first, last):
+            good += (acquisition, first, last)
+        else:
+            rest = RangeSet([first, last])
+            for a, b in mine.within(first, last):
+                good += (acquisition, a, b)
+                rest.remove(a, b)
+            for a, b in rest:
+                lost += (acquisition, a, b)
+        acquisitions.add(acquisition)
+        mine.remove(first, last)
+        if not mine.count:
+            del held[acquisition]
+    return good, lost, acquisitions

@@ -1,0 +1,41 @@
+"""Where a hosted queue stands between knowing nothing and being its broker's full copy: its states and legal moves.
+
+VSR calls the same way back normal, recovering and state transfer. Whether the copy votes is the keeper's to know
+(`Keeper.blank`): its vote may come back, by a committed `Rejoin`, before an update has brought the last message.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    BLANK = "blank"
+    """It holds nothing: an earlier incarnation of this broker may have held a log, and that log is lost. It waits for
+    an updater, or for a log that reaches back to its beginning, and reports itself again every `UPDATE_RETRY_MS`. It
+    neither acknowledges nor serves."""
+
+    UPDATING = "updating"
+    """An updater has sent its sync point: the state is here without its messages, which come from the back to the
+    front. What is committed meanwhile is kept and not applied. It neither acknowledges nor serves."""
+
+    JOINING = "joining"
+    """The state is whole. It applies, acknowledges, and serves browsers. It shows no interest in the consume lock and
+    takes no grant: until the `Rejoin` or `Member` event of this incarnation is applied, a grant to its broker may be
+    an older incarnation's."""
+
+    SERVING = "serving"
+    """No older incarnation of this broker has any say in the queue: there never was one, or the event that ends it is
+    applied. It asks for the lock and delivers. A queue that the cluster has just declared begins here, and this state
+    has no end but that of the queue or of the process."""
+
+
+MOVES: dict[Status, frozenset[Status]] = {
+    # an updater's sync point has come; the log has come from its beginning
+    Status.BLANK: frozenset({Status.UPDATING, Status.JOINING}),
+    # the updater is gone; another updater's sync point reaches further; all messages are here
+    Status.UPDATING: frozenset({Status.BLANK, Status.UPDATING, Status.JOINING}),
+    # an updater's sync point reaches further than the log does; the event of this incarnation is applied
+    Status.JOINING: frozenset({Status.UPDATING, Status.SERVING}),
+    Status.SERVING: frozenset(),
+}

@@ -1,0 +1,60 @@
+"""Which messages of a queue may expire now, and by which broker, alone."""
+
+from __future__ import annotations
+
+from mantamq.protocol.queue.dispatch import Dispatcher
+from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.replica.expiry import HELD_MS, RANK_MS, Expiries, rank
+from mantamq.protocol.replica.own_events import OwnEvents
+from mantamq.protocol.wire.events import Enqueue, Expire, Own
+
+from tests.unit.replica_outbox import KeptOutbox
+
+
+def expiries(owner: str = "") -> tuple[Expiries, Dispatcher, KeptOutbox]:
+    """Three messages, of which the first two expire at 2000 and 3000."""
+    state, outbox = QueueState("q#1"), KeptOutbox(now_ms=2500)
+    if owner:
+        state.apply(Own(owner, 1))
+    done = state.apply(Enqueue("c", [1, 3], [b"a", b"b", b"c"], [0, 2000, 1, 3000]))
+    dispatcher = Dispatcher(state)
+    found = Expiries(state, dispatcher, OwnEvents("q#1", outbox), outbox)
+    found.note(done.positions)
+    return found, dispatcher, outbox
+
+
+def test_the_owner_has_what_is_due_ordered_to_expire():
+    found, dispatcher, outbox = expiries("b1")
+    found.sweep()
+    assert outbox.events() == [Expire(2500, [1, 1])] and outbox.timers == {"q#1": 3000}
+    assert list(dispatcher.expiring) == [(1, 1)], "it is not delivered meanwhile"
+    found.sweep()
+    assert outbox.events() == [], "once"
+
+
+def test_nobody_else_does():
+    found, _, outbox = expiries("b2")
+    found.sweep()
+    assert outbox.events() == [] and outbox.timers == {}
+
+
+def test_of_an_unowned_queue_the_first_broker_does_and_each_next_one_later():
+    found, _, _ = expiries()
+    assert (rank("b1"), rank("b12"), rank("broker")) == (1, 12, 0)
+    assert found.due("b30", 2500) == ([], 2000 + 30 * RANK_MS)
+    assert found.due("b1", 2500) == ([1, 1], 3000 + RANK_MS)
+
+
+def test_a_message_that_is_with_a_consumer_expires_if_it_comes_back():
+    found, dispatcher, _ = expiries("b1")
+    dispatcher.taken.add(1, 1)
+    assert found.due("b1", 2500) == ([], 2000 + HELD_MS)
+    dispatcher.taken.remove(1, 1)
+    assert found.due("b1", 2000 + HELD_MS) == ([1, 1, 2, 2], 0)
+
+
+def test_an_update_brings_what_expires_with_it():
+    found, _, _ = expiries("b1")
+    found.heap = []
+    found.restart()
+    assert found.heap == [(2000, 1), (3000, 2)]

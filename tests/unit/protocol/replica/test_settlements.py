@@ -1,0 +1,63 @@
+"""What gathers for one queue, alone: claims, when acquires are due, and the order of events."""
+
+from __future__ import annotations
+
+from mantamq.protocol.ranges import RangeSet
+from mantamq.protocol.replica.settlements import ACQUIRE_MS, ACQUIRE_RUNS, Settlements, claim
+from mantamq.protocol.wire.events import Accept, Acquire, Reject, Release
+from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
+
+
+def holds(**runs: list[int]) -> dict[int, RangeSet]:
+    return {int(acquisition[1:]): RangeSet(run) for acquisition, run in runs.items()}
+
+
+def test_a_claim_takes_what_is_held_and_names_what_is_not():
+    held = holds(a7=[1, 5], a8=[10, 10])
+    assert claim(held, [7, 2, 3, 9, 1, 1]) == ([7, 2, 3], [9, 1, 1], {7})
+    assert claim(held, [7, 1, 4]) == ([7, 1, 1, 7, 4, 4], [7, 2, 3], {7}), "2 and 3 are settled already"
+    assert claim(held, [8, 10, 10]) == ([8, 10, 10], [], {8})
+    assert list(held) == [7], "an acquisition that is settled is forgotten"
+
+
+def test_acquires_wait_for_a_while_or_until_there_are_many():
+    gathered = Settlements()
+    assert not gathered.due(1000) and gathered.due_ms == 0
+    gathered.acquires += (1, 1, 1)
+    assert not gathered.due(1000) and gathered.due_ms == 1000 + ACQUIRE_MS
+    assert gathered.due(1000 + ACQUIRE_MS)
+    gathered.acquires_accepted += [2, 2, 2] * ACQUIRE_RUNS
+    assert gathered.due(1000)
+
+
+def test_a_settlement_is_due_at_once():
+    gathered = Settlements()
+    assert not gathered.settle(Settle("q#1", 1, 1, ACCEPT, [1, 1, 1]), holds(a1=[1, 1]))
+    assert gathered.due(1000) and gathered.anything()
+
+
+def test_acquires_come_before_the_settlements_that_quote_them():
+    gathered = Settlements()
+    gathered.settle(Settle("q#1", 1, 1, REJECT, [1, 1, 1]), holds(a1=[1, 1]))
+    assert gathered.settle(Settle("q#1", 2, 1, RELEASE, [2, 2, 2]), holds(a2=[2, 2]))
+    gathered.settle(Settle("q#1", 1, 2, REJECT, [3, 3, 3]), holds(a3=[3, 3]))
+    gathered.acquires += (1, 1, 1)
+    gathered.acquires_accepted += (4, 4, 4)
+    assert [event for event, _ in gathered.events("b1", 4, 9)] == [
+        Acquire("b1", 4, 9, [1, 1, 1]),
+        Acquire("b1", 4, 9, [4, 4, 4], True),
+        Reject("b1", 4, [1, 1, 1, 3, 3, 3]),
+        Release("b1", 4, [2, 2, 2]),
+    ]
+    assert not gathered.anything() and gathered.events("b1", 4, 9) == []
+
+
+def test_where_all_is_lost_there_is_no_event():
+    gathered = Settlements()
+    gathered.settle(Settle("q#1", 1, 7, ACCEPT, [1, 1, 1]), {})
+    ((event, settling),) = gathered.events("b1", 4, 9)
+    assert event is None and settling is not None and settling.tags == [(1, 7, [1, 1, 1], set())]
+    gathered.settle(Settle("q#1", 1, 8, ACCEPT, [1, 1, 1]), {})
+    gathered.settle(Settle("q#1", 2, 1, ACCEPT, [2, 2, 2]), holds(a2=[2, 2]))
+    ((event, settling),) = gathered.events("b1", 4, 9)
+    assert event == Accept("b1", 4, [2, 2, 2])
