@@ -1,5 +1,5 @@
 """How one queue's copy comes to be whole, and how it helps another replica's: its status, the update under way to it,
-and the updates it gives. What an update is made of is in `update.py`."""
+and the updates it gives. One update by itself is in `update.py`."""
 
 from __future__ import annotations
 

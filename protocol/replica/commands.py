@@ -1,4 +1,4 @@
-"""What a broker asks of one queue in the order of its stream: to be purged, and how it is.
+"""Questions and orders of a broker to one queue in the order of its stream: to be purged, and how it is.
 
 Each command is an event, so the answer holds all that was complete before the question. A command whose event can no
 longer apply here is answered all the same.

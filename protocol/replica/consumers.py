@@ -72,13 +72,13 @@ class QueueConsumers:
         if not (held or self._own or self.settlements.anything()):
             outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
             return
-        # What was settled before must be ordered before, and so must the acquires.
+        # The acquires and all settlements from before the cancel must be ordered before it.
         self.gather()
         self._dispatcher.leaving[frame.sub] = subscription.held
         self._own.submit(Release(outbox.broker, self._inc, held, frame.requeue), frame)
 
     def cancelled(self, frame: Cancel) -> None:
-        """What a cancelled subscription held is back."""
+        """The messages that a cancelled subscription held are back."""
         self._dispatcher.leaving.pop(frame.sub, None)
         self._outbox.send(self._outbox.broker, Cancelled(self._id, frame.sub))
 

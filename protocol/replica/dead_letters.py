@@ -54,7 +54,7 @@ class DeadLetters:
         self._waiting: deque[int] = deque()  # batches behind that one
 
     def bury(self, index: int) -> list[DeadLetter]:
-        """What to ask the broker for now that event `index` has rejected a batch."""
+        """Event `index` has rejected a batch: the pieces to ask the broker for now."""
         if index in self._sent or index in self._waiting:
             return []
         self._waiting.append(index)
@@ -77,7 +77,7 @@ class DeadLetters:
         return asked, 0
 
     def _next(self) -> list[DeadLetter]:
-        """What waits, up to the first batch that has further pieces."""
+        """The batches that wait, up to the first that has further pieces."""
         asked: list[DeadLetter] = []
         while self._waiting and not self._in_pieces:
             asked += self._piece(self._waiting.popleft(), 0)

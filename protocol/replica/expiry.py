@@ -55,7 +55,7 @@ class Expiries:
             outbox.set_timer(self._state.id, again_ms)
 
     def due(self, broker: str, now_ms: int) -> tuple[list[int], int]:
-        """What this broker is to let expire now: the owner does it, or for an un-owned queue the first that is there.
+        """The messages that this broker is to let expire now: as owner, or in its turn where there is none.
 
         Returns:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).

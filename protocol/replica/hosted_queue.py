@@ -179,7 +179,7 @@ class HostedQueue:
             self._answer(event, done, tag)
 
     def _answer(self, event: AnyEvent, done: Applied, tag: object) -> None:
-        """An own event is applied, and somebody waits for it."""
+        """An own event is applied, and its submitter waits for the outcome."""
         if isinstance(tag, Settling):
             self.consumers.settled(tag, done)
             if type(event) is Reject and self.state.index in self.state.batches:

@@ -1,4 +1,4 @@
-"""What a hosted queue and its parts may know of their process, and ask of it: the seam between one queue and the rest.
+"""All that a hosted queue and its parts may know of their process, and ask of it: the seam around one queue.
 
 The replica's machine is one; a unit test gives its own. Frames that are sent and led leave in the order of the calls.
 """

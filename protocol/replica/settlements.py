@@ -1,4 +1,4 @@
-"""What gathers for one queue before it becomes events: acquires behind their deliveries, and consumers' settlements.
+"""The gathering of one queue's events: acquires behind their deliveries, and consumers' settlements.
 
 Acquires may wait, since nothing depends on them but the settlements that quote them, a count, and the hand-over of the
 lock: each of these orders what has gathered first.

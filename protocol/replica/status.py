@@ -17,7 +17,7 @@ class Status(Enum):
 
     UPDATING = "updating"
     """An updater has sent its sync point: the state is here without its messages, which come from the back to the
-    front. What is committed meanwhile is kept and not applied. It neither acknowledges nor serves."""
+    front. Entries committed meanwhile are kept and not applied. It neither acknowledges nor serves."""
 
     JOINING = "joining"
     """The state is whole. It applies, acknowledges, and serves browsers. It shows no interest in the consume lock and

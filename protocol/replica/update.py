@@ -1,9 +1,10 @@
 """Bringing a replica that has lost its log up to date (`design.md` section 8): the updater's side and the updatee's.
 
 At a sync point the updater sends all but the messages, which is small; then the messages, from the back to the front,
-in chunks of which few are under way at a time, between its other work. What has been dequeued by the time its chunk
-is due is left out: consumers shrink the update. Meanwhile the updatee gets what is committed behind the sync point from
-the sequencer, keeps it, and applies it when all messages are there; until then it acknowledges and owns nothing.
+in chunks of which few are under way at a time, between its other work. Messages that are dequeued by the time their
+chunk is due are left out: consumers shrink the update. Meanwhile the updatee gets the entries committed behind the sync
+point from the sequencer, keeps them, and applies them when all messages are there; until then it acknowledges and owns
+nothing.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Updatee:
 
 
 class Pace:
-    """How fast something may go: so many bytes a second.
+    """How fast an update may go, in bytes a second.
 
     An update that takes all it can get is felt by every publisher, since their brokers need the same cores.
     """
