@@ -338,7 +338,6 @@ class BrokerMachine(Follower):
         def answered() -> None:
             lagging = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
             done(self._outcomes.pop(number, lagging))
-            self.transfers.settled()
 
         number = self.request([(CLUSTER, encode_event(event))], answered)
 
@@ -350,6 +349,7 @@ class BrokerMachine(Follower):
             done = self._waiting.pop(number, None)
             if done is not None:
                 done()
+        self.transfers.settled()
 
     # ---- the cluster stream
 
@@ -428,6 +428,7 @@ class BrokerMachine(Follower):
                     session.end(handle)
                     self.transfers.told(session)
                     self.send(session.peer, Detached(handle, code, text))
+                    sender.ended = True
 
     # ---- clients: opening and attaching
 

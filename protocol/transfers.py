@@ -38,7 +38,8 @@ class Transfers:
         withheld_bytes: of transfers that are committed, and not complete while flow control is on.
         lost: queues that are (`losing.py`).
         held: queue that may be deleted if it is empty -> what would be complete otherwise; until that is decided.
-        gone: queues that were deleted so, as long as requests are under way from before.
+        gone: queues that were deleted so, as long as anything that was sent to them is undecided: requests from before
+            without an answer, and completions that are held for another queue.
         paused: clients are not read: too much is on its way.
     """
 
@@ -82,7 +83,7 @@ class Transfers:
             size += len(event)
         self.uncommitted_bytes += size
         if size > REQUEST_BYTES and len(parts) > 1:
-            self._split(session, frame.handle, [first, last], parts, [])
+            self._split(session, link, [first, last], parts, [])
             return
 
         def done() -> None:
@@ -90,8 +91,8 @@ class Transfers:
             if self.stopped:
                 self.withheld_bytes += size
             if self.lost or self.held or self.gone:
-                self._done(session, frame.handle, [first, last], parts, [])
-            elif session.peer in broker.sessions:
+                self._done(session, link, [first, last], parts, [])
+            elif session.peer in broker.sessions and not link.ended:
                 session.complete(frame.handle, first, last)
                 self._telling[session.peer] = session
 
@@ -103,10 +104,10 @@ class Transfers:
         if link.mandatory or link.exchange == "":
             numbers, nowhere = self._refuse(session, link, frame, nowhere), []
         if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
-            self._complete(session, frame.handle, numbers, nowhere)
+            self._complete(session, link, numbers, nowhere)
             return
         self.uncommitted_bytes += sum(len(event) for _, event in parts)
-        self._split(session, frame.handle, numbers, parts, nowhere)
+        self._split(session, link, numbers, parts, nowhere)
 
     def _refuse(self, session: Session, link: SenderLink, frame: Transfer, gone: list[int]) -> list[int]:
         """Some numbers of a transfer go to no queue, and must; returns the others."""
@@ -124,7 +125,7 @@ class Transfers:
             rest.remove(first, last)
         return rest.flat()
 
-    def _split(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
+    def _split(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """A transfer for several queues: one frame might not carry all of a large one, so that is asked for in several
         requests. It is complete when all are."""
         requests = in_requests(parts)
@@ -137,22 +138,21 @@ class Transfers:
             if self.stopped:
                 self.withheld_bytes += size
             if not left:
-                self._done(session, handle, numbers, parts, nowhere)
+                self._done(session, link, numbers, parts, nowhere)
 
         for request in requests:
             size = sum(len(event) for _, event in request)
             self._broker.request(request, partial(done, size))
 
-    def _done(self, session: Session, handle: int, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
+    def _done(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """The sequencer has answered: all is committed, but for what was on its way to a queue that is lost."""
         if self.lost or self.held or self.gone:
-            again = partial(self._done, session, handle, numbers, parts, nowhere)
-            if self._failed(session, handle, numbers, parts) or self._holds(parts, again):
+            again = partial(self._done, session, link, numbers, parts, nowhere)
+            if self._failed(session, link, numbers, parts) or self._holds(parts, again):
                 return
-            self.settled()
-        self._complete(session, handle, numbers, nowhere)
+        self._complete(session, link, numbers, nowhere)
 
-    def _failed(self, session: Session, handle: int, numbers: list[int], parts: Parts) -> bool:
+    def _failed(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts) -> bool:
         """Whether some of that was on its way to a queue that is gone and did not count: it has failed then."""
         for queue, _ in parts:
             if queue in self.lost or queue in self.gone:
@@ -160,9 +160,8 @@ class Transfers:
                 code, text = LOST, lost_text(name)
                 if queue in self.gone:
                     code, text = NOT_FOUND, f"queue {name!r} was deleted, since it was empty: declare it first"
-                if session.peer in self._broker.sessions:
-                    self._broker.send(session.peer, Failed(handle, numbers, code, text))
-                self.settled()
+                if session.peer in self._broker.sessions and not link.ended:
+                    self._broker.send(session.peer, Failed(link.handle, numbers, code, text))
                 return True
         return False
 
@@ -195,8 +194,9 @@ class Transfers:
         self.settled()
 
     def settled(self) -> None:
-        """Nothing is under way from before a deletion."""
-        if self.gone and self._broker.idle:
+        """All that came together has been dealt with: forget the queues that are gone if nothing is undecided any more.
+        Between two of them it is too soon: the first to fail would make the second complete."""
+        if self.gone and self._broker.idle and not any(self.held.values()):
             self.gone.clear()
 
     def bury(self, peer: str, frame: Bury) -> None:
@@ -219,15 +219,14 @@ class Transfers:
             self.bury(peer, frame)  # it did not count; those who got it know that they have
         else:
             self._broker.send(peer, answer)
-        self.settled()
 
-    def _complete(self, session: Session, handle: int, numbers: list[int], nowhere: list[int]) -> None:
+    def _complete(self, session: Session, link: SenderLink, numbers: list[int], nowhere: list[int]) -> None:
         """Those numbers are complete; of them, those in `nowhere` went to no queue."""
-        if numbers and session.peer in self._broker.sessions:
+        if numbers and session.peer in self._broker.sessions and not link.ended:
             for first, last in pairs(numbers):
-                session.complete(handle, first, last)
+                session.complete(link.handle, first, last)
             if nowhere:
-                session.went_nowhere(handle, nowhere)
+                session.went_nowhere(link.handle, nowhere)
             self._telling[session.peer] = session
 
     def told(self, session: Session) -> None:

@@ -188,6 +188,67 @@ def test_what_is_answered_after_the_queue_has_gone_does_not_complete():
     assert not cluster.machines["b2"].transfers.gone
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_none_of_several_that_went_with_the_queue_completes(late):
+    """Once the first was told to have failed the queue was forgotten, and the second was complete."""
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    admin.command("bind", exchange="amq.fanout", queue="q")
+    client = sender(cluster, "b2", "amq.fanout", "")
+    look = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    if late:  # their answers come when the queue has gone, all in one frame
+        cluster._holding = (QueueReply, Request), look  # pyright: ignore[reportPrivateUsage]
+    for number in (1, 2, 3):
+        client.send(Transfer(1, number, [b"late"]))
+    requests = [item for item in look if isinstance(item[1].frame, Request)]
+    cluster.let_go([item for item in look if item not in requests])
+    assert codes(admin) == [""]
+    cluster.let_go(requests)
+    assert not client.take(Completed)
+    assert [number for failed in client.take(Failed) for number in failed.ranges[::2]] == [1, 2, 3]
+    assert not cluster.machines["b2"].transfers.gone
+
+
+def test_what_waits_for_one_queue_still_knows_of_another_that_went():
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    assert admin.command("declare_queue", name="r").code == ""
+    for name in ("q", "r"):
+        admin.command("bind", exchange="amq.fanout", queue=name)
+    client = sender(cluster, "b2", "amq.fanout", "")
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    admin.send(Command(78, "delete_queue", {"name": "r", **IF_EMPTY}))
+    client.send(Transfer(1, 1, [b"late"]))
+    waits = [id for id, again in cluster.machines["b2"].transfers.held.items() if again]
+    first = [item for item in held if item[1].frame.queue not in waits]
+    assert len(waits) == 1 and len(first) == 1
+    rest = [item for item in held if item not in first]
+    cluster._inbox += first  # pyright: ignore[reportPrivateUsage]
+    cluster.settle()
+    assert not client.take(Completed) and cluster.machines["b2"].transfers.gone
+    cluster.let_go(rest)
+    assert not client.take(Completed) and [failed.code for failed in client.take(Failed)] == ["not-found"]
+
+
+def test_nothing_is_said_of_a_sender_after_its_end():
+    """It was told to be complete when its queue was deleted long ago, and another had its name."""
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    client = sender(cluster, "b2")
+    held = cluster.hold(Request)
+    client.send(Transfer(1, 1, [b"x"]))
+    mine, held[:] = list(held), []
+    cluster._inbox += held  # pyright: ignore[reportPrivateUsage]
+    cluster._holding = (), []  # pyright: ignore[reportPrivateUsage]
+    assert delete(admin) == "" and admin.command("declare_queue", name="q").code == ""
+    assert [frame.code for frame in client.take(Detached)] == ["deleted"]
+    cluster.let_go(mine)
+    assert not client.take(Completed) and not client.take(Failed)
+    assert [len(state.blobs) for state in cluster.queue_states("q")] == [0, 0, 0]
+
+
 def test_what_is_sent_meanwhile_completes_when_the_queue_stays():
     cluster = MemoryCluster()
     admin = declared(cluster)
