@@ -13,7 +13,13 @@ from .workload import play
 
 SEEDS = 12
 BUDGET = 150
-RARE = dict.fromkeys(("given_up_and_not_told", "lost_drop_report_stays_lost", "who_has_just_left_held_nothing"), 300)
+RARE = dict.fromkeys(
+    (
+        "given_up_and_not_told", "lost_drop_report_stays_lost", "who_has_just_left_held_nothing",
+        "who_is_behind_is_never_given_up",
+    ),
+    300,
+)  # fmt: skip
 """Planted bugs that need more."""
 FIGURE_8_STORY, LONG_STORY = 5, 6
 
