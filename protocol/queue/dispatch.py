@@ -37,7 +37,7 @@ class Subscription:
         held: acquisition -> positions delivered and not yet settled.
         draining: the consumer wants to know when it has got all there is.
         wanted, asked, known: number of the last drain that must be sure; of the last for which the stream is asked; of
-            the last whose `Looked` is applied here.
+            the last whose `DrainMark` is applied here.
         waits: number of things to wait for before the next delivery: each of its own releases that is not applied, and
             the return of messages it held at another broker.
         blocked: messages it held at another broker are known to be held there still.
@@ -67,7 +67,7 @@ class Subscription:
         self.wanted += sure
 
 
-class Looked(NamedTuple):
+class DrainMark(NamedTuple):
     """The tag of an event that changes nothing: once it is applied here, so is every message that was complete when
     these drains were asked for. Attributes: drains (subscription id, number of its drain)."""
 
@@ -286,14 +286,14 @@ class Dispatcher:
         self.draining = draining > len(done)
         return done, unsure
 
-    def look(self, unsure: list[Subscription]) -> Looked | None:
+    def mark(self, unsure: list[Subscription]) -> DrainMark | None:
         """The question to the stream for these subscriptions; None when it is asked already."""
         drains = [(s.id, s.wanted) for s in unsure if s.asked < s.wanted]
         for subscription in unsure:
             subscription.asked = subscription.wanted
-        return Looked(drains) if drains else None
+        return DrainMark(drains) if drains else None
 
-    def looked(self, tag: Looked) -> None:
+    def mark_applied(self, tag: DrainMark) -> None:
         """The event with this tag is applied."""
         for id, number in tag.drains:
             if (subscription := self.subscriptions.get(id)) is not None:

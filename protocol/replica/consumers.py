@@ -7,7 +7,7 @@ is ordered behind it in the same stream.
 from __future__ import annotations
 
 from ..lock.holder import LockHolder
-from ..queue.dispatch import Delivered, Dispatcher, Looked
+from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.state import Applied, QueueState
 from ..ranges import runs
 from ..wire.events import Expire, Release
@@ -129,10 +129,10 @@ class QueueConsumers:
         drained, unsure = self._dispatcher.drained(self._lock.held)
         for subscription in drained:
             outbox.send(outbox.broker, Drained(self._id, subscription.id))
-        if unsure and (looked := self._dispatcher.look(unsure)) is not None:
-            self.look(looked)
+        if unsure and (mark := self._dispatcher.mark(unsure)) is not None:
+            self.look(mark)
 
-    def look(self, tag: QueueCommand | Looked) -> None:
+    def look(self, tag: QueueCommand | DrainMark) -> None:
         """Ask in order, by an event that changes nothing, so that the answer holds all that was complete before. It is
         applied once a majority holds it, so a question to a deposed sequencer waits for the next one's answer."""
         self.gather()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
-from ..queue.dispatch import Dispatcher, Looked
+from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.state import Applied, QueueState
 from ..ranges import pairs, runs
 from ..wire.events import (
@@ -186,8 +186,8 @@ class HostedQueue:
                 self._bury(self.state.index)
         elif isinstance(tag, Cancel):
             self.consumers.cancelled(tag)
-        elif isinstance(tag, Looked):
-            self.dispatcher.looked(tag)
+        elif isinstance(tag, DrainMark):
+            self.dispatcher.mark_applied(tag)
         elif isinstance(tag, QueueCommand):
             if tag.name == "purge":
                 self.commands.purged(tag, done)
@@ -237,8 +237,8 @@ class HostedQueue:
                 self._to_broker(Cancelled(self.id, tag.sub))
             elif isinstance(tag, QueueCommand):
                 self.commands.overtaken(tag)
-            elif isinstance(tag, Looked):
-                self.dispatcher.looked(tag)
+            elif isinstance(tag, DrainMark):
+                self.dispatcher.mark_applied(tag)
             elif isinstance(tag, Settling):
                 self.dispatcher.released(tag.releasing)
         self.catch_up.fenced(self.state.evicted.get(self._outbox.broker, -1))
