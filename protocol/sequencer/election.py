@@ -23,7 +23,7 @@ class Role(StrEnum):
     """What a sequencer is."""
 
     STANDBY = "standby"
-    """It waits until a majority of the brokers suspects the leader. RequestBook are not taken."""
+    """It waits until a majority of the brokers suspects the leader. Requests are not taken."""
 
     PREPARING = "preparing"
     """It has asked for promises under a ballot of its own, and adopts the cluster stream when it has a recovery quorum.

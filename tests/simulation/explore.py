@@ -389,7 +389,7 @@ class Explorer:
         for other in others:
             _same_prefix(view, other)
         leading = [views[s] for s, alive in zip(state.sequencers, state.alive, strict=True) if views[s].ready]
-        if len({leader.order.ballot for leader in leading}) != len(leading):
+        if len({leader.ballot for leader in leading}) != len(leading):
             raise Violation("I2: two sequencers lead under one ballot")
         for leader in leading:
             for voter, (inc, given) in leader.votes.items():

@@ -65,9 +65,9 @@ def given_up_and_not_told(patch: Patch) -> None:
     over = Backlog._pass_over
 
     def silent(self: Any, stream: Any, member: str) -> None:
-        said = len(self.machine.effects)
+        said = len(self._outbox.effects)
         over(self, stream, member)
-        del self.machine.effects[said:]
+        del self._outbox.effects[said:]
 
     patch.setattr(Backlog, "_pass_over", silent)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from mantamq.protocol.log.acceptor import Acceptor
@@ -115,7 +116,7 @@ class SequencerView:
 
     def __init__(self, machine: SequencerMachine) -> None:
         stream = machine.order.streams.get(CLUSTER)
-        self.ballot, self.role = machine.order.ballot, machine.election.role
+        self.ballot, self.role = machine.order.ballot, machine.election.role.value
         self.stopped = machine.election.deposed is not None
         self.ready = stream is not None and stream.ready
         self.log = dict(stream.log) if stream is not None and self.ready else {}
@@ -203,6 +204,8 @@ def canonical(value: Any, above: tuple[int, ...] = ()) -> Any:
     kind = type(value)
     if kind in (int, str, bytes, bool, float) or value is None:
         return value
+    if isinstance(value, Enum):
+        return value.name
     if kind is dict:
         return ("d", tuple((key, canonical(item, above)) for key, item in value.items()))
     if kind in (list, tuple):
