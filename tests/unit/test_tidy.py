@@ -69,9 +69,9 @@ REMOTE_TOO = {
 OFFICE = "supervisor/office.py"  # whose orders a member takes: a value that every machine knows
 ROOMS: dict[str, set[str]] = {
     "errors.py": set(),
-    "limits.py": set(),
+    "limits.py": {"errors.py"},
     "ranges.py": set(),
-    "timing.py": set(),
+    "timing.py": {"errors.py"},
     "wire": {"errors.py", "limits.py"},
     "machine.py": {"wire"},
     "outbox.py": {"machine.py", "wire"},
@@ -114,9 +114,20 @@ ROOMS: dict[str, set[str]] = {
         "wiring",
         OFFICE,
     },
-    "supervisor": {"log", "machine.py", "wire"},
+    "supervisor": {"log", "machine.py", "timing.py", "wire"},
     # What it tells of: brokers, replicas, and what they apply.
-    "capture": {"broker", "errors.py", "machine.py", "queue", "ranges.py", "replica", "wire", "wiring"},
+    "capture": {
+        "broker",
+        "errors.py",
+        "machine.py",
+        "queue",
+        "ranges.py",
+        "replica",
+        "wire",
+        "wiring",
+        "limits.py",
+        "timing.py",
+    },
 }
 ACYCLIC = ("protocol", "store", "actors", "client", "jobs")
 NAMED = ("protocol", "store", "actors", "client")

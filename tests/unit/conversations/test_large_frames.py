@@ -27,7 +27,10 @@ from mortal_cluster import MortalCluster
 from msgspec.structs import replace
 
 KIB = 2**10
-SMALL = Limits(frame_bytes=256 * KIB, message_bytes=64 * KIB, member_frame_bytes=256 * KIB)
+SMALL = Limits(
+    frame_bytes=256 * KIB, message_bytes=64 * KIB, member_frame_bytes=256 * KIB, request_bytes=64 * KIB,
+    append_bytes=32 * KIB, fetch_bytes=64 * KIB, deliver_bytes=64 * KIB, dead_letter_bytes=64 * KIB,
+)  # fmt: skip
 """All sizes of the wire by 128 smaller, so that a test takes no time. Members may say no more than clients."""
 
 
