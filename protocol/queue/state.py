@@ -34,7 +34,9 @@ from ..wire.events import (
     Release,
 )
 from .duplicates import LastNumbers
+from .snapshot import Counters, QueueSnapshot
 
+COUNTERS = Counters.__struct_fields__
 Holder = tuple[str, int, int]
 """(broker, incarnation, acquisition)"""
 
@@ -339,57 +341,46 @@ class QueueState:
 
     # ---- updates (`design.md` section 8)
 
-    def outline(self) -> list[Any]:
-        """All but the messages themselves, as plain values."""
-        return [
-            self.index,
-            self.next_position,
-            self.available.flat(),
-            [[*key, held.flat()] for key, held in self.acquired.items()],
-            self.dying.flat(),
-            [[index, broker, ranges] for index, (broker, ranges) in self.batches.items()],
-            [[position, times] for position, times in self.deliveries.items()],
-            [[position, at_ms] for position, at_ms in self.expiry.items()],
-            self.owner,
-            self.grant,
-            [list(line) for line in self.numbers.table()],
-            [list(line) for line in self.evicted.items()],
-            sorted(self.absent),
-            [self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers],
-        ]
+    def snapshot(self) -> QueueSnapshot:
+        """All but the messages themselves."""
+        return QueueSnapshot(
+            index=self.index,
+            next_position=self.next_position,
+            available=self.available.flat(),
+            acquired=[(*holder, held.flat()) for holder, held in self.acquired.items()],
+            dying=self.dying.flat(),
+            batches=[(index, *batch) for index, batch in self.batches.items()],
+            deliveries=list(self.deliveries.items()),
+            expiry=list(self.expiry.items()),
+            owner=self.owner,
+            grant=self.grant,
+            numbers=self.numbers.table(),
+            evicted=list(self.evicted.items()),
+            absent=sorted(self.absent),
+            counters=Counters(*(getattr(self, name) for name in COUNTERS)),
+        )
 
-    def restore(self, outline: list[Any]) -> None:
-        """Take over the state in `outline`, still without messages; `fill` brings those."""
-        (
-            self.index,
-            self.next_position,
-            available,
-            acquired,
-            dying,
-            batches,
-            deliveries,
-            expiry,
-            self.owner,
-            self.grant,
-            numbers,
-            evicted,
-            absent,
-            counters,
-        ) = outline
+    def restore(self, snapshot: QueueSnapshot) -> None:
+        """Take over the state in `snapshot`, still without messages; `fill` brings those."""
         self.blobs.clear()
         self.bytes = 0
-        self.available = RangeSet(available)
-        self.acquired = {(broker, inc, n): RangeSet(ranges) for broker, inc, n, ranges in acquired}
-        self.dying = RangeSet(dying)
-        self.batches = {index: (broker, ranges) for index, broker, ranges in batches}
-        self.deliveries = dict(deliveries)
-        self.expiry = dict(expiry)
+        self.index = snapshot.index
+        self.next_position = snapshot.next_position
+        self.available = RangeSet(snapshot.available)
+        self.acquired = {(broker, inc, n): RangeSet(ranges) for broker, inc, n, ranges in snapshot.acquired}
+        self.dying = RangeSet(snapshot.dying)
+        self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
+        self.deliveries = dict(snapshot.deliveries)
+        self.expiry = dict(snapshot.expiry)
+        self.owner = snapshot.owner
+        self.grant = snapshot.grant
         self.numbers = LastNumbers()
-        for client, number in numbers:
+        for client, number in snapshot.numbers:
             self.numbers.note(client, number)
-        self.evicted = dict(evicted)
-        self.absent = set(absent)
-        self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers = counters
+        self.evicted = dict(snapshot.evicted)
+        self.absent = set(snapshot.absent)
+        for name in COUNTERS:
+            setattr(self, name, getattr(snapshot.counters, name))
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
@@ -400,7 +391,7 @@ class QueueState:
         return live
 
     def fill(self, blobs: dict[int, bytes]) -> None:
-        """Take the messages of a restored outline. Missing ones were dequeued before the updater came to send them:
+        """Take the messages of a restored snapshot. Missing ones were dequeued before the updater came to send them:
         events still to be applied dequeue them here, and until then they have no body."""
         for first, last in self.live():
             for position in range(first, last + 1):
@@ -413,28 +404,8 @@ class QueueState:
     def acquired_count(self) -> int:
         return sum(held.count for held in self.acquired.values())
 
-    def snapshot(self) -> list[object]:
-        """All that is replicated, in a canonical form: equal snapshots mean equal replicas."""
-        positions = sorted(self.blobs)
-        return [
-            self.next_position,
-            positions,
-            list(map(zlib.crc32, map(self.blobs.__getitem__, positions))),
-            self.available.flat(),
-            sorted([list(key), held.flat()] for key, held in self.acquired.items()),
-            self.dying.flat(),
-            sorted([index, broker, ranges] for index, (broker, ranges) in self.batches.items()),
-            sorted(self.deliveries.items()),
-            sorted(self.expiry.items()),
-            self.owner,
-            self.grant,
-            self.bytes,
-            self.numbers.table(),
-            sorted(self.evicted.items()),
-            sorted(self.absent),
-            [self.enqueued, self.accepted, self.discarded, self.dead_lettered, self.expired, self.handovers],
-        ]
-
     def digest(self) -> int:
-        """A checksum of `snapshot`: equal on every replica at equal positions of the stream (I16)."""
-        return zlib.crc32(msgspec.msgpack.encode(self.snapshot()))
+        """A checksum of all that is replicated: equal on every replica at equal positions of the stream (I16)."""
+        positions = sorted(self.blobs)
+        crcs = list(map(zlib.crc32, map(self.blobs.__getitem__, positions)))
+        return zlib.crc32(msgspec.msgpack.encode([self.snapshot().canonical(), positions, crcs, self.bytes]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..errors import LocalError
 from ..log.keeper import Keeper
+from ..queue.snapshot import read_snapshot
 from ..queue.state import QueueState
 from ..timing import UPDATE_RETRY_MS
 from ..wire.events import ZERO
@@ -49,12 +50,17 @@ class CatchUp:
         self._outbox.set_timer(self._state.id, self._retry_ms)
 
     def begin(self, frame: UpdateStart) -> bool:
-        """Take an updater's sync point; False: this keeper votes, or holds as much by another updater."""
+        """Take an updater's sync point; False: this keeper votes, or holds as much by another updater.
+
+        Raises:
+            PeerError: its snapshot is none, and nothing has changed here.
+        """
         if not self._keeper.blank or frame.index <= self._keeper.end:
             return False
+        snapshot = read_snapshot(frame.state)
         self._move(Status.UPDATING)
         self._keeper.restore(frame)
-        self._state.restore(frame.state)
+        self._state.restore(snapshot)
         self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms)
         return True
 
@@ -127,7 +133,7 @@ class CatchUp:
             self._move(Status.BLANK)
         self._update = None
         keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
-        self._state.restore(QueueState(id).outline())
+        self._state.restore(QueueState(id).snapshot())
         self.wait()
         self._outbox.report_log(keeper.log_report())
         return True
@@ -151,7 +157,7 @@ class CatchUp:
     def give(self, updatee: str) -> None:
         """Begin an update at what is applied now."""
         self.given[updatee] = Updater(self._state, updatee)
-        self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, self._state.outline()))
+        self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, self._state.snapshot()))
         self._outbox.dirty[self._state.id] = None
 
     def taken(self, peer: str, frame: UpdateTaken) -> None:

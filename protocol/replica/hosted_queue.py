@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..errors import PeerError
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.dispatch import Dispatcher, DrainMark
@@ -226,8 +227,12 @@ class HostedQueue:
     # ---- updates
 
     def update_started(self, peer: str, frame: UpdateStart) -> None:
-        """Begin again at an updater's sync point."""
-        if not self.catch_up.begin(frame):
+        """Begin again at an updater's sync point. One that cannot be read ends the link, as any bad frame does."""
+        try:
+            if not self.catch_up.begin(frame):
+                return
+        except PeerError as error:
+            self._outbox.refuse(peer, error)
             return
         self.applied = frame.index
         self._unapplied = []

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
+from ..errors import PeerError
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
 from ..log.submitter import Submitter
-from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
+from ..machine import Again, Close, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..supervisor.office import Commission, Office
 from ..wire.events import AnyEvent, encode_event
 from ..wire.frame import Frame
@@ -260,6 +261,9 @@ class ReplicaMachine(Acceptor):
     def report_log(self, report: LogReport) -> None:
         if self.view.leader:
             self.send(self.view.leader, report)
+
+    def refuse(self, peer: str, error: PeerError) -> None:
+        self.effects.append(Close(peer, error.code, error.text))
 
     def set_timer(self, id: str, at_ms: int) -> None:
         if at_ms <= self.now_ms:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..errors import PeerError
 from ..wire.events import AnyEvent
 from ..wire.frame import Frame
 from ..wire.log_frames import LogReport
@@ -45,6 +46,10 @@ class QueueOutbox(Protocol):
 
     def set_timer(self, id: str, at_ms: int) -> None:
         """Have queue `id` served at that time."""
+        ...
+
+    def refuse(self, peer: str, error: PeerError) -> None:
+        """Close the link to a peer that has broken a rule, after telling it which."""
         ...
 
     def retire(self, reason: str) -> None: ...

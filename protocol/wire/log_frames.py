@@ -278,7 +278,7 @@ class UpdateStart(Frame):
     Attributes:
         ballot, seq: of entry `index`.
         numbers, incs, voters: as in `LogReport`.
-        state: `QueueState.outline`, or the wiring's snapshot.
+        state: a `QueueSnapshot`, or the wiring's snapshot.
         log: the last entries up to `index`, oldest first; `log_ballot` and `log_seq` are of the one before them. Other
             voters may not have got as far, and a voter whose log is adopted must have the entries that they lack.
     """

@@ -458,8 +458,8 @@ def update_without_its_number_table(patch: Patch) -> None:
 def update_without_the_clients_numbers(patch: Patch) -> None:
     restore = QueueState.restore
 
-    def forgetful(self: Any, outline: list[Any]) -> None:
-        restore(self, [*outline[:10], [], *outline[11:]])
+    def forgetful(self: Any, snapshot: Any) -> None:
+        restore(self, msgspec.structs.replace(snapshot, numbers=[]))
 
     patch.setattr(QueueState, "restore", forgetful)
 
@@ -467,8 +467,8 @@ def update_without_the_clients_numbers(patch: Patch) -> None:
 def update_forgets_the_dying(patch: Patch) -> None:
     restore = QueueState.restore
 
-    def forgetful(self: Any, outline: list[Any]) -> None:
-        restore(self, [*outline[:4], [], [], *outline[6:]])
+    def forgetful(self: Any, snapshot: Any) -> None:
+        restore(self, msgspec.structs.replace(snapshot, dying=[], batches=[]))
 
     patch.setattr(QueueState, "restore", forgetful)
 

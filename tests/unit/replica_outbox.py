@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mantamq.protocol.errors import PeerError
 from mantamq.protocol.wire.events import AnyEvent
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import LogReport
@@ -28,6 +29,7 @@ class KeptOutbox:
         self.number = 1
         self.timers: dict[str, int] = {}
         self.retired = ""
+        self.refused: list[tuple[str, PeerError]] = []
 
     def send(self, peer: str, frame: Frame) -> None:
         self.sent.append((peer, frame))
@@ -44,6 +46,9 @@ class KeptOutbox:
 
     def set_timer(self, id: str, at_ms: int) -> None:
         self.timers[id] = at_ms
+
+    def refuse(self, peer: str, error: PeerError) -> None:
+        self.refused.append((peer, error))
 
     def retire(self, reason: str) -> None:
         self.retired = reason

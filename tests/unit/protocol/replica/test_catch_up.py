@@ -39,7 +39,7 @@ class Copy:
         """A sync point of two messages."""
         state = QueueState("q#1")
         state.apply(Enqueue("c", [1, 2], [b"m", b"n"]))
-        return self.catch_up.begin(UpdateStart("q#1", updater, "b1.r0", index, ONE, 1, {}, {}, state.outline()))
+        return self.catch_up.begin(UpdateStart("q#1", updater, "b1.r0", index, ONE, 1, {}, {}, state.snapshot()))
 
     def front(self, updater: str = "b2.r0", until: int = 2) -> bool:
         return self.catch_up.take(updater, UpdateFront("q#1", 1, [1, 2], [b"m", b"n"], True, until))

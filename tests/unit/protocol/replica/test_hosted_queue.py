@@ -275,9 +275,9 @@ def test_an_update_answers_what_it_has_overtaken():
     hosted = Hosted(blank=True)
     hosted.commit(messages(1))
     hosted.queue.commands.ask(QueueCommand("q#1", 1, "purge", 0))
-    outline = Hosted().queue.state.outline()
+    snapshot = Hosted().queue.state.snapshot()
     hosted.queue.update_started(
-        "b2.r0", UpdateStart("q#1", "b2.r0", "b1.r0", 9, ONE, 9, {"b1.r0": (4, 1, 1)}, {}, outline)
+        "b2.r0", UpdateStart("q#1", "b2.r0", "b1.r0", 9, ONE, 9, {"b1.r0": (4, 1, 1)}, {}, snapshot)
     )
     assert hosted.queue.updating and hosted.queue.applied == 9 and not hosted.queue.own
     (reply,) = hosted.outbox.take(QueueReply)

@@ -14,7 +14,7 @@ from mantamq.protocol.wire.queue_frames import Host
 def test_a_second_update_does_not_undo_the_first():
     state = QueueState("q#1")
     state.apply(Enqueue("c", [1, 1], [b"m"]))
-    start = UpdateStart("q#1", "b2.r0", "b1.r0", 1, ONE, 1, {}, {}, state.outline())
+    start = UpdateStart("q#1", "b2.r0", "b1.r0", 1, ONE, 1, {}, {}, state.snapshot())
     front = UpdateFront("q#1", 1, [1, 1], [b"m"], True, 1)
     replica = ReplicaMachine("b1.r0", "b1", 1)
     replica.step(Received("b1", Host("q#1", "", {}, ONE, True, 2)))

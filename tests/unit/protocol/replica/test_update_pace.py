@@ -31,7 +31,7 @@ def begin(replica: ReplicaMachine, queue: str, messages: int) -> None:
         state.apply(Enqueue("c", [position, position], [BLOB]))
     replica.step(Received("b1", Host(queue, "", {}, ONE, True, 2)))
     replica.step(
-        Received("b2.r0", UpdateStart(queue, "b2.r0", "b1.r0", messages, ONE, messages, {}, {}, state.outline()))
+        Received("b2.r0", UpdateStart(queue, "b2.r0", "b1.r0", messages, ONE, messages, {}, {}, state.snapshot()))
     )
 
 

@@ -1,0 +1,82 @@
+"""A queue's state without its messages' bodies, as one value: an updater's sync point, and what replicas compare.
+
+Raft calls it a snapshot. It travels as a msgpack array of its fields, so fields are only ever appended, with a default:
+a program ignores fields newer than itself, and a field that an older program does not send keeps its default. The items
+of a list are closed; anything new about them comes in a field of its own.
+"""
+
+# pyright: reportGeneralTypeIssues=false
+# msgspec hands `frozen` down to subclasses, which the type checker does not know.
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..errors import BAD_FRAME, PeerError
+from ..ranges import pairs
+
+
+class Counters(msgspec.Struct, array_like=True, frozen=True):
+    """Messages that have come and gone, by how they went; and how often the consume lock passed between brokers."""
+
+    enqueued: int = 0
+    accepted: int = 0
+    discarded: int = 0
+    dead_lettered: int = 0
+    expired: int = 0
+    handovers: int = 0
+
+
+class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
+    """The fields are those of `QueueState`; sets of positions are flat ranges.
+
+    Attributes:
+        acquired: (broker, incarnation, acquisition, ranges).
+        batches: (index, broker, ranges).
+        deliveries, expiry, numbers, evicted: (key, value).
+    """
+
+    index: int
+    next_position: int
+    available: list[int]
+    acquired: list[tuple[str, int, int, list[int]]]
+    dying: list[int]
+    batches: list[tuple[int, str, list[int]]]
+    deliveries: list[tuple[int, int]]
+    expiry: list[tuple[int, int]]
+    owner: str
+    grant: int
+    numbers: list[tuple[str, int]]
+    evicted: list[tuple[str, int]]
+    absent: list[str]
+    counters: Counters
+
+    def canonical(self) -> QueueSnapshot:
+        """The same in one order: equal queues have equal canonical snapshots. The order of `numbers` is state."""
+        return msgspec.structs.replace(
+            self,
+            acquired=sorted(self.acquired),
+            batches=sorted(self.batches),
+            deliveries=sorted(self.deliveries),
+            expiry=sorted(self.expiry),
+            evicted=sorted(self.evicted),
+        )
+
+
+def read_snapshot(state: Any) -> QueueSnapshot:
+    """The snapshot in a frame's free-form field.
+
+    Raises:
+        PeerError: `bad-frame`, when it is none.
+    """
+    try:
+        snapshot = msgspec.convert(state, QueueSnapshot)
+    except msgspec.ValidationError as error:
+        raise PeerError(BAD_FRAME, f"a queue's snapshot must be a msgpack array of its fields: {error}") from None
+    held = (ranges for *_, ranges in (*snapshot.acquired, *snapshot.batches))
+    for flat in (snapshot.available, snapshot.dying, *held):
+        if len(flat) % 2 or any(not 0 < first <= last < snapshot.next_position for first, last in pairs(flat)):
+            text = f"a queue's snapshot must hold ranges of positions before {snapshot.next_position}, not {flat[:8]}"
+            raise PeerError(BAD_FRAME, text)
+    return snapshot
