@@ -16,7 +16,8 @@ from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..wire.events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
 from ..wire.log_frames import Heartbeat
-from ..wiring.wiring import Outcome, QueueDefinition
+from ..wiring.definitions import QueueDefinition
+from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .consumers import Consumers
 from .requests import Requests

@@ -17,7 +17,8 @@ from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wiring.arguments import check_names
-from ..wiring.wiring import Outcome, QueueDefinition
+from ..wiring.definitions import QueueDefinition
+from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .deletion import Deletions
 from .questions import PURGE, STAT, Questions
@@ -239,7 +240,7 @@ class Management:
 
 def vars_of(value: Any) -> dict[str, Any]:
     """A small record as a plain dictionary for the wire."""
-    return msgspec.to_builtins(value)
+    return msgspec.to_builtins(msgspec.structs.asdict(value))
 
 
 def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:

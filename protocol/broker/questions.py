@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..wire.queue_frames import QueueCommand, QueueReply
-from ..wiring.wiring import QueueDefinition
+from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 
 Asked = Callable[[dict[str, Any]], None]

@@ -10,7 +10,8 @@ from ..errors import DELETED, LOST, NOT_FOUND, UNAVAILABLE
 from ..log.outbox import FollowerOutbox
 from ..machine import WantSpare
 from ..wire.events import AnyEvent, DeleteExchange, DeleteQueue, Evict, Lost, encode_event
-from ..wiring.wiring import Outcome, QueueDefinition
+from ..wiring.definitions import QueueDefinition
+from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .lifecycle import Lifecycle
 from .questions import Questions

@@ -13,7 +13,7 @@ from ..limits import INCARNATIONS_PER_BROKER
 from ..log.outbox import FollowerOutbox
 from ..machine import KeepAlive, WantSpare
 from ..wire.queue_frames import Host, Unhost
-from ..wiring.wiring import QueueDefinition
+from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 
 BEAT_MS = 1000

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..log.outbox import FollowerOutbox
 from ..wire.majority_frames import Reset, ResetDone
-from ..wiring.wiring import QueueDefinition
+from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 
 Answer = Callable[..., Any]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..wire.events import AnyEvent, Evict, FlowControl, Start
+from .snapshot import FlowSnapshot
 
 
 class ClusterFlow:
@@ -38,16 +37,13 @@ class ClusterFlow:
             case _:
                 pass
 
-    def snapshot(self) -> list[Any]:
-        """In a canonical form that msgpack can carry."""
-        return [sorted(self.members.items()), self.count]
+    def snapshot(self) -> FlowSnapshot:
+        return FlowSnapshot(sorted(self.members.items()), self.count)
 
     @classmethod
-    def restore(cls, snapshot: list[Any]) -> ClusterFlow:
-        """Raises ValueError, TypeError: this is no snapshot."""
+    def restore(cls, snapshot: FlowSnapshot) -> ClusterFlow:
         state = cls()
-        members, state.count = snapshot
-        state.members = dict(members)
+        state.members, state.count = dict(snapshot.members), snapshot.count
         return state
 
     def report(self) -> dict[str, object]:

@@ -9,20 +9,13 @@ queue, with `Lift`, or with the incarnation of the broker that asked.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from ..errors import BUSY, IN_USE, NOT_FOUND
 from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin
-
-
-class Condemned(NamedTuple):
-    """A `Condemn` that stands: the broker that asked, the number of its request, and the conditions."""
-
-    broker: str
-    inc: int
-    number: int
-    if_unused: bool
-    if_empty: bool
+from .snapshot import Condemned, Use, UsesSnapshot
 
 
 class Uses:
@@ -46,7 +39,7 @@ class Uses:
             return NOT_FOUND, f"there is no queue {name!r}: declare it first"
         stands = self.condemned.get(id)
         if type(event) is Lift:
-            if stands is not None and stands[:3] == (event.broker, event.inc, event.number):
+            if stands is not None and stands.asked_by(event.broker, event.inc, event.number):
                 del self.condemned[id]
             return "", ""
         if event.inc <= self._out.get(event.broker, -1):
@@ -59,7 +52,7 @@ class Uses:
         if event.if_unused and self.whole and self.users.get(id):
             at = ", ".join(sorted(self.users[id]))
             return IN_USE, f"queue {name!r} has consumers (at {at}): cancel them or delete without if_unused"
-        self.condemned[id] = Condemned(event.broker, event.inc, event.number, event.if_unused, event.if_empty)
+        self.condemned[id] = Condemned(id, event.broker, event.inc, event.number, event.if_unused, event.if_empty)
         return "", ""
 
     def _use(self, event: InUse, stands: Condemned | None) -> tuple[str, str]:
@@ -77,7 +70,7 @@ class Uses:
     def confirms(self, id: str, broker: str, inc: int, number: int) -> bool:
         """Whether the `Condemn` of that broker, inc and number stands for the queue."""
         stands = self.condemned.get(id)
-        return stands is not None and stands[:3] == (broker, inc, number)
+        return stands is not None and stands.asked_by(broker, inc, number)
 
     def forget(self, id: str) -> None:
         """The queue is gone."""
@@ -105,22 +98,21 @@ class Uses:
                 del self.condemned[id]
 
     def snapshot(self) -> list[Any]:
-        """In a form that msgpack can carry; empty unless `whole`."""
+        """A `UsesSnapshot` as msgpack carries it; empty unless `whole`."""
         if not self.whole:
             return []
-        users = [[id, broker, inc] for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]
-        condemned = [[id, *self.condemned[id]] for id in sorted(self.condemned)]
-        return [users, condemned, [list(item) for item in sorted(self._out.items())]]
+        users = [Use(id, broker, inc) for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]
+        condemned = [self.condemned[id] for id in sorted(self.condemned)]
+        return msgspec.to_builtins(UsesSnapshot(users, condemned, sorted(self._out.items())))
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Uses:
+        """Raises ValueError: this is no snapshot."""
         uses = cls()
         uses.whole = bool(snapshot)
-        if not snapshot:
-            return uses
-        users, condemned, out = snapshot[:3]
-        for id, broker, inc in users:
-            uses.users.setdefault(id, {})[broker] = inc
-        uses.condemned = {id: Condemned(*rest) for id, *rest in condemned}
-        uses._out = dict(out)
+        was = msgspec.convert(snapshot, UsesSnapshot)
+        for use in was.users:
+            uses.users.setdefault(use.queue, {})[use.broker] = use.inc
+        uses.condemned = {one.queue: one for one in was.condemned}
+        uses._out = dict(was.out)
         return uses

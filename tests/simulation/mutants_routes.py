@@ -38,9 +38,9 @@ def the_alternate_of_an_alternate_is_not_asked(patch: Patch) -> None:
         alternate = exchange.definition.alternate if exchange is not None else ""
         found = route(self, name, key, headers)
         known = {self._by_id[id].name for id in found}
-        if alternate and not known.intersection(self._bound(exchange, key, headers)):
+        if alternate and not known.intersection(exchange.bound(key, headers)):
             other = self._exchanges[alternate]
-            return tuple(id for id in found if self._by_id[id].name in self._bound(other, key, headers))
+            return tuple(id for id in found if self._by_id[id].name in other.bound(key, headers))
         return found
 
     patch.setattr(Wiring, "_route", lazy)

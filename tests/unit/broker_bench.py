@@ -13,7 +13,8 @@ from mantamq.protocol.log.submitter import Submitter
 from mantamq.protocol.machine import Send
 from mantamq.protocol.wire.events import AnyEvent, Ballot, DeclareQueue, decode_event
 from mantamq.protocol.wire.log_frames import Request, Results
-from mantamq.protocol.wiring.wiring import Outcome, QueueDefinition
+from mantamq.protocol.wiring.definitions import QueueDefinition
+from mantamq.protocol.wiring.wiring import Outcome
 
 ONE: Ballot = (1, 1)
 THREE = ["b1", "b2", "b3"]

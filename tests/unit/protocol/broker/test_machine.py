@@ -7,7 +7,7 @@ from made_up_logs import ONE
 from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.machine import PeerDown, PeerGone, PeerUp, Received, Send, Tick
 from mantamq.protocol.wire.log_frames import Heartbeat, Results, Suspect
-from mantamq.protocol.wiring.wiring import QueueDefinition
+from mantamq.protocol.wiring.definitions import QueueDefinition
 
 
 @pytest.mark.parametrize("inc", [4, 6])

@@ -1,0 +1,94 @@
+"""A queue, an exchange and a binding as they are declared, and when a declaration may be taken as it is.
+
+Names have bounds, arguments are plain values. Declaring again agrees with what is there if all that it names is equal.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import msgspec
+
+from ..errors import EXISTS, INVALID, PeerError
+from ..limits import DEFAULT
+
+TYPES = ("direct", "topic", "fanout", "headers")
+
+
+class QueueDefinition(msgspec.Struct, frozen=True, array_like=True):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    durable: bool = False
+    alternate: str = ""
+
+
+class ExchangeDefinition(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    type: str
+    arguments: dict[str, Any]
+    durable: bool = False
+    alternate: str = ""
+
+
+class Binding(msgspec.Struct, frozen=True, array_like=True):
+    exchange: str
+    queue: str
+    key: str
+    arguments: dict[str, Any]
+
+
+STANDARD = (
+    ExchangeDefinition("", "direct", {}, True),
+    ExchangeDefinition("amq.direct", "direct", {}, True),
+    ExchangeDefinition("amq.fanout", "fanout", {}, True),
+    ExchangeDefinition("amq.headers", "headers", {}, True),
+    ExchangeDefinition("amq.match", "headers", {}, True),
+    ExchangeDefinition("amq.topic", "topic", {}, True),
+)
+
+canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+"""Equal values have equal bytes, whatever the order of their maps; 1 and True differ."""
+
+
+def standard(name: str) -> bool:
+    """Whether an exchange of this name is the standard's own."""
+    return name == "" or name.startswith("amq.")
+
+
+def check_arguments(value: Any) -> None:
+    """Plain values only: others cannot be compared, ordered and encoded again, and must not enter the wiring."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise PeerError(INVALID, f"the names of arguments are text, not {name!r}")
+            check_arguments(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            check_arguments(inner)
+    elif value is not None and not isinstance(value, str | bytes | int | float):
+        text = f"arguments are text, bytes, numbers, booleans, null, lists and maps of them, not {type(value).__name__}"
+        raise PeerError(INVALID, text)
+
+
+def check_name(what: str, name: str) -> None:
+    if not name or len(name) > DEFAULT.name_chars:
+        raise PeerError(INVALID, f"a {what}'s name has 1 to {DEFAULT.name_chars} characters, not {len(name)}")
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in name):
+        raise PeerError(INVALID, f"a {what}'s name has no control characters: {name!r}")
+
+
+def check_same(
+    what: str,
+    known: QueueDefinition | ExchangeDefinition,
+    wanted: QueueDefinition | ExchangeDefinition,
+    fields: tuple[str, ...],
+) -> None:
+    if not wanted.alternate:  # "" is "not named": a client that only makes sure of a queue need not know it
+        fields = tuple(name for name in fields if name != "alternate")
+    differ = [name for name in fields if canonical(getattr(known, name)) != canonical(getattr(wanted, name))]
+    if differ:
+        had = ", ".join(f"{name}={getattr(known, name)!r}" for name in differ)
+        text = f"{what} {known.name!r} exists with {had}: declare it so, or delete it first"
+        raise PeerError(EXISTS, text)

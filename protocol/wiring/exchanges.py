@@ -1,0 +1,79 @@
+"""One exchange and its bindings: the queues that a message finds there, by the rule of the exchange's type.
+
+A *direct* exchange compares the key, a *topic* one matches it against patterns, *headers* looks at the message's
+properties, and *fanout* takes every binding. The index by key is built when it is first needed, and dropped when a
+binding comes or goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .definitions import Binding, ExchangeDefinition, canonical
+from .topics import TopicIndex
+
+Place = tuple[str, str, bytes]
+"""What tells the bindings of an exchange from each other: queue name, key, arguments."""
+
+
+def place_of(binding: Binding) -> Place:
+    return binding.queue, binding.key, canonical(binding.arguments)
+
+
+@dataclass(slots=True)
+class Exchange:
+    definition: ExchangeDefinition
+    bindings: dict[Place, Binding] = field(default_factory=dict)
+    _direct: dict[str, list[str]] | None = None  # key -> queue names
+    _topics: TopicIndex | None = None
+
+    def bind(self, binding: Binding) -> bool:
+        """Whether it is a new one."""
+        place = place_of(binding)
+        if place in self.bindings:
+            return False
+        self.bindings[place] = binding
+        self._changed()
+        return True
+
+    def unbind(self, queue: str, key: str | None = None) -> bool:
+        """Take out the bindings of the queue with that name: those with `key`, or all. Whether there were any."""
+        gone = [place for place in self.bindings if place[0] == queue and key in (None, place[1])]
+        for place in gone:
+            del self.bindings[place]
+        if gone:
+            self._changed()
+        return bool(gone)
+
+    def _changed(self) -> None:
+        self._direct = None
+        self._topics = None
+
+    def bound(self, key: str, headers: dict[str, Any]) -> list[str]:
+        """Names of the queues a message goes to; one may stand there several times."""
+        bindings = self.bindings.values()
+        match self.definition.type:
+            case "fanout":
+                return [binding.queue for binding in bindings]
+            case "direct":
+                if self._direct is None:
+                    self._direct = {}
+                    for binding in bindings:
+                        self._direct.setdefault(binding.key, []).append(binding.queue)
+                return self._direct.get(key, [])
+            case "topic":
+                if self._topics is None:
+                    self._topics = TopicIndex()
+                    for binding in bindings:
+                        self._topics.add(binding.key, binding.queue)
+                return self._topics.match(key)
+            case _:
+                return [binding.queue for binding in bindings if _headers_match(binding.arguments, headers)]
+
+
+def _headers_match(arguments: dict[str, Any], headers: dict[str, Any]) -> bool:
+    """x-match all (the default) or any; arguments that begin with x- take no part; a null value asks for presence."""
+    wanted = {name: value for name, value in arguments.items() if not name.startswith("x-")}
+    hits = (name in headers and (value is None or headers[name] == value) for name, value in wanted.items())
+    return any(hits) if arguments.get("x-match") == "any" else all(hits)

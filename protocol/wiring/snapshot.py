@@ -1,0 +1,72 @@
+"""The wiring's snapshot: all that a broker which begins anew needs of the cluster stream up to one entry.
+
+It travels as arrays, fields in their order, so programs of different versions read each other's: a field is only ever
+appended, with a default; what is behind the last field that a program knows, here or in a row, is passed over. What an
+older program leaves out has its default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .definitions import Binding, ExchangeDefinition, QueueDefinition
+
+
+class FlowSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """`ClusterFlow`: the members that are behind, each with its reason, and how often flow control has gone on."""
+
+    members: list[tuple[str, str]] = []
+    count: int = 0
+
+
+class Holder(msgspec.Struct, frozen=True, array_like=True):
+    """The `Commission` of the supervisor in office."""
+
+    number: int = 0
+    id: str = ""
+    name: str = ""
+
+
+class Use(msgspec.Struct, frozen=True, array_like=True):
+    """A broker that uses the queue of that id."""
+
+    queue: str
+    broker: str
+    inc: int
+
+
+class Condemned(msgspec.Struct, frozen=True, array_like=True):
+    """A `Condemn` that stands: the broker that asked, the number of its request, and the conditions."""
+
+    queue: str
+    broker: str
+    inc: int
+    number: int
+    if_unused: bool
+    if_empty: bool
+
+    def asked_by(self, broker: str, inc: int, number: int) -> bool:
+        return (self.broker, self.inc, self.number) == (broker, inc, number)
+
+
+class UsesSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """`Uses`, where every use is known. `out`: brokers, each with the newest incarnation that is out."""
+
+    users: list[Use] = []
+    condemned: list[Condemned] = []
+    out: list[tuple[str, int]] = []
+
+
+class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """Attributes:
+    uses: a `UsesSnapshot`, or empty where not every use is known.
+    """
+
+    queues: list[QueueDefinition]
+    exchanges: list[ExchangeDefinition]
+    bindings: list[Binding]
+    flow: FlowSnapshot = FlowSnapshot()
+    supervisor: Holder = Holder()
+    uses: list[Any] = []

@@ -1,0 +1,104 @@
+"""The wiring's snapshot as it travels: the same bytes as ever, and read by programs of every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.wire.events import (
+    AnyEvent,
+    Bind,
+    Condemn,
+    DeclareExchange,
+    DeclareQueue,
+    Evict,
+    FlowControl,
+    InUse,
+    Supervise,
+)
+from mantamq.protocol.wiring.cluster_flow import ClusterFlow
+from mantamq.protocol.wiring.snapshot import Condemned, FlowSnapshot, Use, UsesSnapshot
+from mantamq.protocol.wiring.uses import Uses
+from mantamq.protocol.wiring.wiring import Wiring
+
+EVENTS: list[AnyEvent] = [
+    DeclareExchange("e", "topic", {"x": b"\xff"}, True, "amq.fanout"),
+    DeclareQueue("q", {"a": [1, {"n": None}]}, False, "e"),
+    Bind("e", "q", "k.#", {"z": 1.5}),
+    FlowControl("b2", True, "behind"),
+    Supervise(3, "word", "supervisor3"),
+    InUse("q#2", "b1", 4, True),
+    Condemn("q#2", "b1", 4, 7, False, True),
+    Evict("b3", 2),
+]
+GOLDEN = (
+    "969195a3712332a17181a161920181a16ec0c2a165"  # the queue
+    "9795a0a664697265637480c3a095aa616d712e646972656374a664697265637480c3a095aa616d712e66616e6f7574a666616e6f757480c3a0"
+    "95ab616d712e68656164657273a76865616465727380c3a095a9616d712e6d61746368a76865616465727380c3a0"
+    "95a9616d712e746f706963a5746f70696380c3a095a165a5746f70696381a178c401ffc3aa616d712e66616e6f7574"  # seven exchanges
+    "9194a165a171a36b2e2381a17acb3ff8000000000000"  # the binding
+    "929192a26232a6626568696e6401"  # flow control
+    "9303a4776f7264ab73757065727669736f7233"  # the supervisor
+    "939193a3712332a26231049196a3712332a262310407c2c39192a2623302"  # the uses of queues
+)
+
+
+def wired() -> Wiring:
+    wiring = Wiring()
+    for index, event in enumerate(EVENTS, 1):
+        assert wiring.apply(event, index).code == ""
+    return wiring
+
+
+def carried() -> list[Any]:
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(wired().snapshot()))
+
+
+def test_golden_bytes() -> None:
+    assert msgspec.msgpack.encode(wired().snapshot()).hex() == GOLDEN
+
+
+def test_it_comes_back_as_it_was() -> None:
+    again = Wiring.restore(carried())
+    assert again.snapshot() == Wiring.restore(again.snapshot()).snapshot() and again.digest() == wired().digest()
+    assert again.flow.members == {"b2": "behind"} and again.supervisor == wired().supervisor
+    assert again.uses.users == {"q#2": {"b1": 4}} and again.uses.confirms("q#2", "b1", 4, 7)
+    assert again.route("e", "k.l") == ("q#2",)
+
+
+def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
+    """An older broker that comes back blank is brought up to date by a newer one."""
+
+    def longer(rows: list[list[Any]]) -> list[list[Any]]:
+        return [[*row, "newer", {"much": 1}] for row in rows]
+
+    queues, exchanges, bindings, flow, supervisor, (users, condemned, out) = carried()
+    uses = [longer(users), longer(condemned), out, "newer"]
+    newer = [longer(queues), longer(exchanges), longer(bindings), [*flow, 5], [*supervisor, 5], uses, ["newer"]]
+    assert Wiring.restore(newer).snapshot() == Wiring.restore(carried()).snapshot()
+
+
+@pytest.mark.parametrize("parts", [3, 4, 5])
+def test_what_an_older_program_does_not_know_has_its_default(parts: int) -> None:
+    older = Wiring.restore(carried()[:parts])
+    assert older.queue("q") == wired().queue("q")
+    assert older.flow.stopped == (parts > 3) and older.supervisor.number == (3 if parts > 4 else 0)
+    assert not older.uses.whole and older.snapshot()[5] == [], "its uses are not known, so it decides nothing"
+    assert not older.uses.users and not older.uses.condemned
+
+
+def test_what_is_none_names_the_rule() -> None:
+    with pytest.raises(LocalError, match="has what `WiringSnapshot` names, in that order"):
+        Wiring.restore([["q#1", "q"], [], []])
+
+
+def test_flow_control_and_uses_come_back_by_themselves() -> None:
+    flow = ClusterFlow.restore(FlowSnapshot([("b2", "behind")], 3))
+    assert flow.stopped and flow.snapshot() == FlowSnapshot([("b2", "behind")], 3)
+    one = UsesSnapshot([Use("q#1", "b1", 4)], [Condemned("q#1", "b1", 4, 7, True, False)], [("b2", 3)])
+    uses = Uses.restore(msgspec.to_builtins(one))
+    assert uses.whole and uses.confirms("q#1", "b1", 4, 7) and not uses.confirms("q#1", "b1", 5, 7)
+    assert uses.snapshot() == msgspec.to_builtins(one)
+    assert not Uses.restore([]).whole and Uses.restore([[]]).whole
