@@ -38,7 +38,7 @@ def encode_frame(frame: Frame) -> bytes:
     """
     kind = KIND_OF.get(type(frame))
     if kind is None:
-        raise LocalError(f"{type(frame).__name__} has no frame kind: add it to frames.KINDS")
+        raise LocalError(f"{type(frame).__name__} has no frame kind: add it to KINDS in wire/kinds.py")
     payload = _encode(frame)
     return _header(VERSION, len(payload), kind) + payload
 

@@ -14,7 +14,6 @@ from mantamq.protocol.lock import ownership
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.leader import LeaderView
 from mantamq.protocol.queue.state import Applied, QueueState
-from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.machine import ReplicaMachine
@@ -33,10 +32,7 @@ from mantamq.protocol.sequencer.recovery import Recovery
 from mantamq.protocol.sequencer.rejoin import Rejoins
 from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire import events
-from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Ack, Request
-
-from .mutants import patch_rule
 
 Patch = pytest.MonkeyPatch
 
@@ -56,12 +52,6 @@ def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], An
     """What a method returns is changed."""
     before = getattr(kind, name)
     patch.setattr(kind, name, lambda self, *arguments: change(self, before(self, *arguments)))
-
-
-def _told(patch: Patch, frame: type[Frame], change: Callable[[Any, Any], Any]) -> None:
-    """A replica sees another frame than was sent."""
-    rule = replica_machine._RULES[frame]
-    patch_rule(patch, frame, lambda self, peer, seen: rule(self, peer, change(self, seen)))
 
 
 # ---- promises and votes

@@ -232,12 +232,10 @@ def test_nothing_is_said_of_a_sender_after_its_end():
     client = sender(cluster, "b2")
     held = cluster.hold(Request)
     client.send(Transfer(1, 1, [b"x"]))
-    mine, held[:] = list(held), []
-    cluster._inbox += held  # pyright: ignore[reportPrivateUsage]
-    cluster._holding = (), []  # pyright: ignore[reportPrivateUsage]
+    cluster.hold()
     assert delete(admin) == "" and admin.command("declare_queue", name="q").code == ""
     assert [frame.code for frame in client.take(Detached)] == ["deleted"]
-    cluster.let_go(mine)
+    cluster.let_go(held)
     assert not client.take(Completed) and not client.take(Failed)
     assert [len(state.blobs) for state in cluster.queue_states("q")] == [0, 0, 0]
 
