@@ -49,9 +49,9 @@ class Rejoins:
                     self.update(stream, keeper)
 
     def vote(self, stream: Stream, voter: str, keeper: Progress) -> None:
-        """It votes (again) once so many others hold the entry which says so that each majority has one of them: whoever
-        comes to lead by the promise of an older incarnation meets it before anything is committed
-        (`Recovery.mistaken`). If it is committed, so many did."""
+        """Count a keeper's vote (again) once a recovery quorum of the other voters holds its `Rejoin` entry, or that is
+        committed. Each majority has one of them, so a sequencer that comes to lead by the promise of an older
+        incarnation meets the entry before it commits anything (`recovery.mistaken`)."""
         others = {v for v, k in stream.keepers.items() if k.voting and v != voter and k.match >= keeper.rejoin}
         enough = len(others.intersection(stream.voters)) >= recovery_quorum(stream.voters)
         if enough or keeper.rejoin <= stream.commit:
