@@ -11,14 +11,15 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import ray
+from msgspec.structs import replace
 
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
+from .config import ClusterConfig, EventsConfig, chosen_limits
 from .ray_control import bound, door, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
 from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -280,12 +281,12 @@ def start_cluster(
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or something that did not start, and what.
     """
-    events = _directory(events)
-    plan = Plan(
-        brokers, token, slice_ms, spares, queue_actors_max or 1, client_port or 0, bind or "", events=events,
-        events_keep_s=events_keep_days * 86400, events_keep_bytes=int(events_keep_gb * 1024**3),
-        message_bytes=max_message_bytes,
+    config = ClusterConfig(
+        token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
+        client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
+        rebalance=rebalance, limits=chosen_limits(max_message_bytes),
     )  # fmt: skip
+    config.check(brokers)
     say = progress or (lambda text: None)
     owns_ray = False
     if not ray.is_initialized():
@@ -296,16 +297,16 @@ def start_cluster(
         else:
             local_ray.join(_address(address), namespace)
     if bind is None and owns_ray:
-        plan = replace(plan, bind="127.0.0.1")
+        config = replace(config, bind="127.0.0.1")
     if queue_actors_max is None:
-        plan = replace(plan, queue_actors_max=queue_actors(brokers, alive_nodes()))
-    plan = replace(plan, hosts=len({node.host for node in broker_nodes(alive_nodes())}), rebalance=rebalance)
+        config = replace(config, queue_actors_max=queue_actors(brokers, alive_nodes()))
+    hosts = len({node.host for node in broker_nodes(alive_nodes())})
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
-            plan = replace(plan, program=bound.this_program())
+            config = replace(config, program=bound.this_program())
         supervisor = _start_supervisor(namespace)
         try:
-            _follow(supervisor, plan, say)
+            _follow(supervisor, Plan.of(brokers, config, hosts), say)
             book = supervisor.call_now("book_now")
         except BaseException:
             _stop(supervisor)
@@ -412,12 +413,14 @@ def look(
     raise problem
 
 
-def _directory(events: str | None) -> str:
-    """Where events go, so that every process understands it alike; "" for nowhere."""
-    if events in (None, "", "off"):
-        return ""
-    tap_life.check(events)
-    return events if "://" in events else os.path.abspath(os.path.expanduser(events))
+def _events(directory: str | None, keep_days: float, keep_gb: float) -> EventsConfig:
+    """The event table, where every process understands it alike."""
+    if directory in (None, "off"):
+        directory = ""
+    tap_life.check(directory)
+    if directory and "://" not in directory:
+        directory = os.path.abspath(os.path.expanduser(directory))
+    return EventsConfig(directory=directory, keep_s=keep_days * 86400, keep_bytes=int(keep_gb * 1024**3))
 
 
 def _address(address: str | None) -> str:

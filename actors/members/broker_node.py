@@ -7,14 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from ...protocol.broker.machine import BrokerMachine
 from ...protocol.capture.capture import ReportingBroker
 from ...protocol.errors import LocalError
-from ...protocol.limits import DEFAULT
 from ...protocol.machine import Dismiss, Drain, Supervises
-from ..links.handshake import Credentials
+from ..config import BrokerConfig
 from ..supervisor.supervisor_watch import SupervisorWatch
 from .member import MemberActor
 from .moves import Moves
@@ -29,53 +26,33 @@ class BrokerNode(MemberActor):
         super().__init__(name, fenced)
         self._moves = Moves()
 
-    async def start(
-        self,
-        own: Credentials,
-        bind: str,
-        client_port: int,
-        inc: int,
-        members: list[str],
-        token: str,
-        peers: dict[str, str],
-        blank: bool,
-        want_spare: Callable[[str], None],
-        events: bool = False,
-        replicas_max: int = 0,
-        message_bytes: int = DEFAULT.message_bytes,
-    ) -> dict[str, str]:
+    async def start(self, config: BrokerConfig, want_spare: Callable[[str], None]) -> dict[str, str]:
         """Start listening and dial the sequencers, and the tap if there is one.
 
         Args:
-            bind: host to listen on.
-            client_port: for clients; 0 for any.
-            blank: an earlier incarnation of this broker was there before.
             want_spare: called with this broker's id when a warm queue replica has been used up.
-            events: whether the cluster keeps events.
-            replicas_max: most replicas that keep queues; 0: all that there are.
-            message_bytes: of the largest message, encoded.
 
         Returns:
             The addresses: "peers" and "clients".
         """
-        mine = self.name + "."
-        limits = msgspec.structs.replace(DEFAULT, message_bytes=message_bytes)
-        machine = ReportingBroker if events else BrokerMachine
+        member, mine = config.member, self.name + "."
+        machine = (ReportingBroker if config.events else BrokerMachine)(
+            self.name, member.inc, list(config.voters), config.token, member.limits, blank=config.blank,
+            replicas_max=config.replicas_max,
+        )  # fmt: skip
         shell = self._run(
-            machine(self.name, inc, members, token, limits, blank=blank, replicas_max=replicas_max),
-            own,
+            machine,
+            member,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),
         )
         try:
-            clients = await shell.listen_clients(bind, client_port)
+            clients = await shell.listen_clients(member.bind, config.client_port)
         except LocalError:
-            if not blank:
+            if not config.blank:
                 raise
-            clients = await shell.listen_clients(bind)  # the port of its predecessor is taken: any other
-        self.addresses = {"peers": await shell.listen_peers(bind), "clients": clients}
-        await self.meet(peers)
-        return self.addresses
+            clients = await shell.listen_clients(member.bind)  # the port of its predecessor is taken: any other
+        return await self._open(member, clients=clients)
 
     async def members(self, addresses: dict[str, str]) -> None:
         for line in self._moves.heard(addresses, time.time()):

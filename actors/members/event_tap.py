@@ -17,7 +17,7 @@ from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
 from ...store.event_folders import forget_folders
 from ...store.event_parts import EventWriter, WriterLimits
-from ..links.handshake import Credentials
+from ..config import TapConfig
 from .member import MemberActor
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,8 @@ class EventTap(MemberActor):
     _task: asyncio.Task[None] | None = None
     _error = ""
 
-    async def start(
-        self, own: Credentials, bind: str, directory: str, folder: str, limits: WriterLimits
-    ) -> dict[str, str]:
-        """Listen at `bind`, and go on where the parts in `folder` end.
-
-        Args:
-            directory: that of all clusters, `folder` is below it.
+    async def start(self, config: TapConfig) -> dict[str, str]:
+        """Listen, and go on where the parts in the cluster's folder end.
 
         Returns:
             ``{"peers": "host:port"}``.
@@ -49,16 +44,16 @@ class EventTap(MemberActor):
         Raises:
             LocalError: nothing can be written there.
         """
+        events = self._events = config.events
+        self._limits = WriterLimits(keep_s=events.keep_s, keep_bytes=events.keep_bytes)
         try:
-            self._writer = await asyncio.to_thread(EventWriter, folder, limits, _put)
+            self._writer = await asyncio.to_thread(EventWriter, config.folder, self._limits, _put)
         except (OSError, ImportError) as error:
-            raise LocalError(f"events cannot be kept in {directory}: {error}; give another --events") from None
-        self._limits = limits
-        self._directory = directory
+            raise LocalError(f"events cannot be kept in {events.directory}: {error}; give another --events") from None
         self._lock = asyncio.Lock()
         self._machine = TapMachine(self._writer.resume)
-        shell = self._run(self._machine, own)
-        self.addresses = {"peers": await shell.listen_peers(bind)}
+        self._run(self._machine, config.member)
+        await self._open(config.member)
         self._task = asyncio.get_running_loop().create_task(self._work(), name="event tap")
         return self.addresses
 
@@ -108,7 +103,7 @@ class EventTap(MemberActor):
                         self._told_kept(writer)
                     if time.monotonic() - forgot > FORGET_S:
                         forgot = time.monotonic()
-                        where = self._directory, writer.directory
+                        where = self._events.directory, writer.directory
                         await asyncio.to_thread(forget_folders, *where, self._limits, now_us)
                 self._error = ""
             except Exception as error:

@@ -9,13 +9,12 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from ...protocol.errors import LocalError
 from ...protocol.machine import Members
 from ...protocol.supervisor.office import Commission, Office
-from ..links.handshake import Credentials
+from ..config import MemberConfig
 from . import ending
 from .shell import Machine, Retired, Shell
 
@@ -51,7 +50,7 @@ class MemberActor:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
 
-    def _run(self, machine: Machine, own: Credentials, **options: Any) -> Shell:
+    def _run(self, machine: Machine, config: MemberConfig, **options: Any) -> Shell:
         """Make the shell; call from the event loop."""
         if self.shell is not None:
             raise LocalError(f"{self!r} has been started already")
@@ -60,9 +59,14 @@ class MemberActor:
         gc.freeze()
         on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
         machine.office = self.office  # type: ignore[attr-defined]
-        inc = getattr(machine, "inc", 0) or getattr(machine, "uid", 0)
-        self.shell = Shell(machine, replace(own, inc=inc), on_failure=on_failure, **options)
+        self.shell = Shell(machine, config.credentials, limits=config.limits, on_failure=on_failure, **options)
         return self.shell
+
+    async def _open(self, config: MemberConfig, **listening: str) -> dict[str, str]:
+        """Listen for peers, and dial those that are there; returns the addresses, with those that listen already."""
+        self.addresses = {"peers": await self._running().listen_peers(config.bind), **listening}
+        await self.meet(config.peers)
+        return self.addresses
 
     def _running(self) -> Shell:
         if self.shell is None:

@@ -7,24 +7,22 @@ from typing import Any
 
 from ...protocol.capture.capture import ReportingReplica
 from ...protocol.replica.machine import ReplicaMachine
-from ..links.handshake import Credentials
+from ..config import ReplicaConfig
 from .member import MemberActor
 
 
 class QueueReplica(MemberActor):
-    async def start(
-        self, own: Credentials, bind: str, broker: str, inc: int, peers: dict[str, str], events: bool = False
-    ) -> dict[str, str]:
-        """Listen at `bind`, dial `peers`: the sequencers, Ownership, the broker, and replicas of other brokers; with
-        `events` the tap, too.
+    async def start(self, config: ReplicaConfig) -> dict[str, str]:
+        """Listen, and dial the sequencers, Ownership, the broker, and replicas of other brokers; with events the tap,
+        too.
 
         Returns:
             ``{"peers": "host:port"}`` for other replicas.
         """
-        shell = self._run((ReportingReplica if events else ReplicaMachine)(self.name, broker, inc), own)
-        self.addresses = {"peers": await shell.listen_peers(bind)}
-        await self.meet(peers)
-        return self.addresses
+        member = config.member
+        machine = ReportingReplica if config.events else ReplicaMachine
+        self._run(machine(self.name, config.broker, member.inc), member)
+        return await self._open(member)
 
     async def digests(self) -> dict[str, tuple[int, int]]:
         """Queue id -> (how far its stream is applied, checksum of its state): equal on all replicas at equal places."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 
 from ...protocol.sequencer.machine import SequencerMachine
-from ..links.handshake import Credentials
+from ..config import SequencerConfig
 from .member import MemberActor
 
 
 class Sequencer(MemberActor):
-    async def start(self, own: Credentials, bind: str, uid: int, members: list[str], leading: bool) -> dict[str, str]:
-        """Start listening; returns the addresses. `leading`: the cluster begins with this one."""
-        shell = self._run(SequencerMachine(uid, members, leading=leading), own)
-        self.addresses = {"peers": await shell.listen_peers(bind)}
-        return self.addresses
+    async def start(self, config: SequencerConfig) -> dict[str, str]:
+        """Start listening; returns the addresses."""
+        member = config.member
+        self._run(SequencerMachine(member.inc, list(config.voters), leading=config.leading), member)
+        return await self._open(member)
 
     def _needed(self, outside: bool) -> str:
         machine = self.shell.machine if self.shell is not None else None

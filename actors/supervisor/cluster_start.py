@@ -91,7 +91,7 @@ class ClusterStart:
         for broker in members:
             launcher.new(BrokerNode, broker, where.brokers[broker])
         for broker in members:
-            for number in range(plan.spares):
+            for number in range(plan.config.spares):
                 launcher.new(QueueReplica, f"{broker}.r{number}", where.brokers[broker])
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:

@@ -226,10 +226,10 @@ class Joiner:
         return Looked(leading, newcomer, True, bool(entry.clients), entry.serving, entry.pid)
 
     async def _start(self, broker: str, wanted: str) -> Started:
-        book = self._record.book
+        record, book = self._record, self._record.book
         async with self._launcher.starting:
             node = self._nodes.find(wanted)
-            replicas = max(self._record.plan.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
+            replicas = max(record.config.spares, *(len(book.replicas(other)) for other in book.of("BrokerNode")))
             try:
                 node = node or await self._nodes.for_newcomer("")
                 await self._launcher.launch_broker(broker, node, replicas, gently=True)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from ...protocol.machine import EVENTS, SEQUENCER
 from ...protocol.supervisor.layout import Node
 from ...protocol.supervisor.turns import Turns
+from ..config import BrokerConfig, Config, MemberConfig, OwnershipConfig, ReplicaConfig, SequencerConfig, TapConfig
 from ..links.handshake import Credentials
 from ..members.broker_node import BrokerNode
 from ..members.ownership import Ownership
@@ -104,7 +105,7 @@ class Launcher:
 
     def new_tap(self, node: Node) -> None:
         """Begin the tap's process, if the cluster keeps events."""
-        if self._record.plan.events:
+        if self._record.config.events.directory:
             from ..members.event_tap import EventTap
 
             self.new(EventTap, EVENTS, node)
@@ -135,47 +136,54 @@ class Launcher:
 
     # ---- letting one of each kind begin
 
-    async def _start(self, name: str, *args: Any, inc: int = 0) -> None:
-        """Let a process begin. `inc`: its incarnation, if it was given one."""
+    def _member(self, name: str, inc: int, peers: dict[str, str] | None = None) -> MemberConfig:
+        """Of any kind. `inc`: its incarnation, 0 where nobody asks for it."""
+        record, chosen = self._record, self._record.config
+        return MemberConfig(
+            credentials=Credentials(record.cluster, record.secret, name, inc),
+            bind=chosen.bind or record.book[name].host, peers=peers or {}, limits=chosen.limits, timing=chosen.timing,
+        )  # fmt: skip
+
+    async def _start(self, name: str, inc: int, config: Config, *further: Any) -> None:
+        """Let a process begin."""
         record = self._record
-        record.book.change(name, inc=inc or fresh())
-        entry = record.book[name]
-        credentials = Credentials(record.cluster, record.secret, name)
-        addresses = await self._orders.give(name, "start", credentials, record.plan.bind or entry.host, *args)
+        record.book.change(name, inc=inc)
+        addresses = await self._orders.give(name, "start", config, *further)
         record.book.change(name, peers=addresses.get("peers", ""), clients=addresses.get("clients", ""))
 
     async def start_sequencer(self, name: str, leading: bool) -> None:
-        uid = fresh()
-        await self._start(name, uid, list(self._record.plan.members), leading, inc=uid)
+        inc, voters = fresh(), self._record.plan.members
+        await self._start(name, inc, SequencerConfig(member=self._member(name, inc), voters=voters, leading=leading))
 
     async def start_ownership(self, name: str) -> None:
         record, inc = self._record, fresh()
-        await self._start(name, inc, record.plan.slice_ms, record.book.sequencers(), inc=inc)
+        member = self._member(name, inc, record.book.sequencers())
+        await self._start(name, inc, OwnershipConfig(member=member, slice_ms=record.config.slice_ms))
 
     async def start_tap(self) -> None:
         """Let it listen, if there is one: it goes on where the parts end."""
         record = self._record
-        plan = record.plan
         if EVENTS in record.book:
             from ...store.event_folders import folder_of
-            from ...store.event_parts import WriterLimits
 
-            folder = folder_of(plan.events, record.began, record.cluster)
-            limits = WriterLimits(keep_s=plan.events_keep_s, keep_bytes=plan.events_keep_bytes)
-            await self._start(EVENTS, plan.events, folder, limits)
+            events = record.config.events
+            folder = folder_of(events.directory, record.began, record.cluster)
+            await self._start(EVENTS, fresh(), TapConfig(member=self._member(EVENTS, 0), events=events, folder=folder))
 
     async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
-        want_spare = Teller(self._placement, "want_spare")
-        plan, inc = self._record.plan, fresh()
-        await self._start(
-            broker, port, inc, list(plan.members), plan.token, peers, blank, want_spare, bool(plan.events),
-            plan.queue_actors_max, plan.message_bytes, inc=inc,
+        voters, chosen, inc = self._record.plan.members, self._record.config, fresh()
+        config = BrokerConfig(
+            member=self._member(broker, inc, peers), client_port=port, voters=voters, blank=blank, token=chosen.token,
+            events=bool(chosen.events.directory), replicas_max=chosen.queue_actors_max,
         )  # fmt: skip
+        await self._start(broker, inc, config, Teller(self._placement, "want_spare"))
 
     async def start_replica(self, name: str) -> None:
         async with self._linking:  # each dials those that listen already, so every two are linked once
-            peers, inc = self._record.book.peers_of_replica(name), fresh()
-            await self._start(name, broker_of(name), inc, peers, bool(self._record.plan.events), inc=inc)
+            record, inc = self._record, fresh()
+            member = self._member(name, inc, record.book.peers_of_replica(name))
+            events = bool(record.config.events.directory)
+            await self._start(name, inc, ReplicaConfig(member=member, broker=broker_of(name), events=events))
 
     # ---- what begins and ends together
 

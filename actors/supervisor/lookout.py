@@ -99,7 +99,7 @@ def _report(plan: Plan, actors: list[Report], first: list[str], cluster: str, na
     }
     return {
         "cluster": cluster, "namespace": namespace, "stage": "without its supervisor", "uptime_s": 0.0,
-        "brokers": list(plan.members), "members": serving, "change": "", "authenticated": bool(plan.token),
+        "brokers": list(plan.members), "members": serving, "change": "", "authenticated": bool(plan.config.token),
         **figures(plan.members, serving), "supervisor": office(actors), "moved": moved(actors), "healthy": False,
         "unhealthy": first + complaints(plan, actors),
         "lost": [loss.facts() for loss in lost(actors)], "warnings": [], "actors": actors,

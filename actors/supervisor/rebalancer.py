@@ -16,8 +16,9 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ...protocol.errors import LocalError
 from ...protocol.supervisor.layout import Node, astray, emptiest, uneven
@@ -123,7 +124,7 @@ class Rebalancer:
         self.nodes, self.ended = await asyncio.wait_for(asyncio.to_thread(_carriers), NODES_S)
         if self._record.plan.moving[0]:
             await self._go_on()
-        elif self._joiner.change is None and (self._record.plan.rebalance or self.wanted):
+        elif self._joiner.change is None and (self._record.config.rebalance or self.wanted):
             await self._begin()
 
     async def _begin(self) -> None:

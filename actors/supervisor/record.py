@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ...protocol.machine import broker_of
 from ...protocol.supervisor.change_deeds import LEAVE, Change
 from ...protocol.supervisor.changes import Changes
+from ..config import ClusterConfig
 from .address_book import AddressBook
 from .plan import Plan
 
@@ -39,6 +40,11 @@ class ClusterRecord:
     version: int = 0
     began: float = field(default_factory=time.time)
     stage: str = "starting"
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The operator's choice."""
+        return self.plan.config
 
     def changing(self) -> str:
         """The broker that joins or leaves, "" for none."""

@@ -101,7 +101,7 @@ class Replacer:
         await self._launcher.end(name)
         book.pop(name, None)
         await self._orders.give_all([n for n in book.replicas() if broker_of(n) != broker], "part", [name])
-        if broker in book and broker not in self._turns and len(book.replicas(broker)) < self._record.plan.spares + 1:
+        if broker in book and broker not in self._turns and len(book.replicas(broker)) < self._record.config.spares + 1:
             await self._launcher.add_replica(broker)
         await self._announcer.tell()
 
@@ -123,7 +123,7 @@ class Replacer:
         port = int(old.clients.rsplit(":", 1)[1]) if old.clients and stays else self._record.plan.port(broker)
         # The next choice of a place counts the broker where it is about to be.
         book.change(broker, node=node.id, host=node.host, clients=old.clients if stays else "")
-        names = await self._launcher.launch_broker(broker, node, max(self._record.plan.spares, len(replicas)))
+        names = await self._launcher.launch_broker(broker, node, max(self._record.config.spares, len(replicas)))
         try:
             await self._launcher.introduce(broker, names, port)
             self._announcer.serve_when_joined(broker)

@@ -125,8 +125,8 @@ class Supervisor:
         self._host = next((node.host for node in alive_nodes() if node.id == here), "")
         self._healer.begin()
         self._rebalancer.begin()
-        if self._record.plan.program:
-            watch = bound.watch(self._record.plan.program, self._end)
+        if program := self._record.config.program:
+            watch = bound.watch(program, self._end)
             self._bound = asyncio.get_running_loop().create_task(watch, name="bound")
         self._running.set()
 
@@ -137,7 +137,7 @@ class Supervisor:
         record = self._record
         async with self._launcher.starting:
             mine = record.book.replicas(broker)
-            full = len(mine) >= max(record.plan.spares, record.plan.queue_actors_max)
+            full = len(mine) >= max(record.config.spares, record.config.queue_actors_max)
             if record.stage != "running" or full or broker not in record.book:
                 return False
             return await self._launcher.add_replica(broker)
@@ -173,10 +173,10 @@ class Supervisor:
             "cluster": self._record.cluster,
             "namespace": self._placement.namespace,
             "stage": self._record.stage,
-            "token": self._record.plan.token,
+            "token": self._record.config.token,
             "addresses": book.serving(),
             "nodes": {name: entry.node for name, entry in book.items() if entry.clients},
-            "program": self._record.plan.program,
+            "program": self._record.config.program,
             "pids": {self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         }
 
@@ -194,12 +194,13 @@ class Supervisor:
             "members": self._record.book.serving(),
             **figures(self._record.plan.members, self._record.book.serving()),
             "change": str(self._record.changes.change) if self._record.changes.change is not None else "",
-            "authenticated": bool(self._record.plan.token),
+            "authenticated": bool(self._record.config.token),
             "supervisor": {"pid": os.getpid(), "host": self._host, **self._supervision.report()},
             "healthy": not wrong,
             "unhealthy": wrong,
             "lost": [loss.facts() for loss in lost(actors)],
-            "warnings": self._rebalancer.warnings(actors) + tap_life.warnings(self._record.plan.events, actors),
+            "warnings": self._rebalancer.warnings(actors)
+            + tap_life.warnings(self._record.config.events.directory, actors),
             "moved": moved(actors),
             "actors": actors,
         }

@@ -56,14 +56,14 @@ def up(
 ) -> None:
     """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
     from ...actors.cluster import start_cluster, start_ray_head
+    from ...actors.config import ClusterConfig, chosen_limits
     from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
-    from ...actors.supervisor.plan import Plan
 
     max_message_bytes = size(max_message_size)
     own = not address
     # What cannot be is said before anything is started.
-    Plan(brokers, spares=spares, client_port=client_port, message_bytes=max_message_bytes)
+    ClusterConfig(spares=spares, client_port=client_port, limits=chosen_limits(max_message_bytes)).check(brokers)
     tap_life.check("" if events == "off" else events)
     _refuse_another(own, namespace, token)
     table = events or _events()

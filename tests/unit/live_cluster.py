@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
+from mantamq.actors.config import BrokerConfig, MemberConfig, OwnershipConfig, ReplicaConfig, SequencerConfig
 from mantamq.actors.links.handshake import Credentials
 from mantamq.actors.members.broker_node import BrokerNode
 from mantamq.actors.members.ownership import Ownership
@@ -77,9 +79,9 @@ async def cluster(
     Args:
         mine: an actor's credentials.
         via: where each link is dialled.
-        options: of each broker's start.
+        options: of all members, as in `MemberConfig`.
     """
-    members = ["b1", "b2", "b3"]
+    voters = ("b1", "b2", "b3")
     actors: dict[str, Any] = {}
     listening: dict[str, str] = {}
 
@@ -89,27 +91,29 @@ async def cluster(
     def began(name: str, addresses: dict[str, str]) -> None:
         listening[name] = addresses["peers"]
 
+    def of(name: str, inc: int, peers: dict[str, str] | None = None) -> MemberConfig:
+        return MemberConfig(credentials=replace(mine(name), inc=inc), bind="127.0.0.1", peers=peers or {}, **options)
+
     order = (SEQUENCER, SEQUENCER + "2")
-    here = "127.0.0.1"
     try:
         for uid, name in enumerate(order, 7):
             actors[name] = Sequencer(name)
-            began(name, await actors[name].start(mine(name), here, uid, members, name == SEQUENCER))
+            config = SequencerConfig(member=of(name, uid), voters=voters, leading=name == SEQUENCER)
+            began(name, await actors[name].start(config))
         actors[OWNERSHIP] = Ownership(OWNERSHIP)
         dialled = await peers(OWNERSHIP, *order)
-        began(OWNERSHIP, await actors[OWNERSHIP].start(mine(OWNERSHIP), here, 1, 20, dialled))
+        config = OwnershipConfig(member=of(OWNERSHIP, 1, dialled), slice_ms=20)
+        began(OWNERSHIP, await actors[OWNERSHIP].start(config))
         fellows: list[str] = []
-        for broker in members:
+        for broker in voters:
             node = actors[broker] = BrokerNode(broker)
             dialled = await peers(broker, *order)
-            began(
-                broker,
-                await node.start(mine(broker), here, 0, 5, members, "", dialled, False, lambda broker: None, **options),
-            )
+            config = BrokerConfig(member=of(broker, 5, dialled), client_port=0, voters=voters, blank=False)
+            began(broker, await node.start(config, lambda broker: None))
             name = f"{broker}.r0"
             replica = actors[name] = QueueReplica(name)
             dialled = await peers(name, *order, OWNERSHIP, broker, *fellows)
-            began(name, await replica.start(mine(name), here, broker, 6, dialled))
+            began(name, await replica.start(ReplicaConfig(member=of(name, 6, dialled), broker=broker)))
             fellows.append(name)
             assert await replica.until_linked(dialled, LIMIT_S) == []
             assert await node.until_linked(order, LIMIT_S) == []

@@ -12,7 +12,7 @@ ORDERS = "orders#4"
 
 
 def plan(brokers: int = 3) -> Plan:
-    return Plan(brokers)
+    return Plan.of(brokers)
 
 
 def stream(members: list[str], **changes: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from made_up_status import actors, plan, report
 from mantamq.actors import cluster
+from mantamq.actors.config import EventsConfig
 from mantamq.actors.ray_control import local_ray
 from mantamq.actors.supervisor import tap_life
 from mantamq.actors.supervisor.health import complaints
@@ -66,16 +67,20 @@ def test_the_status_shows_the_tap_and_its_warnings():
 
 
 def test_events_go_nowhere_unless_somebody_says_so(monkeypatch, tmp_path):
-    assert cluster._directory(None) == cluster._directory("off") == cluster._directory("") == ""
-    assert cluster._directory("s3://bucket/events") == "s3://bucket/events"
+    def directory(events: str | None) -> str:
+        return cluster._events(events, 7.0, 10.0).directory
+
+    assert directory(None) == directory("off") == directory("") == ""
+    assert cluster._events("off", 7.0, 10.0) == EventsConfig(), "the defaults are those of start_cluster"
+    assert directory("s3://bucket/events") == "s3://bucket/events"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
-    assert cluster._directory("here") == str(tmp_path / "here")
-    assert cluster._directory("~/events") == "/home/me/events"
+    assert directory("here") == str(tmp_path / "here")
+    assert directory("~/events") == "/home/me/events"
     monkeypatch.setattr(tap_life, "missing", lambda: "pyarrow")
-    assert cluster._directory("off") == ""
+    assert directory("off") == ""
     with pytest.raises(LocalError, match="pyarrow"):
-        cluster._directory("here")
+        directory("here")
 
 
 def test_ray_gets_a_java_unless_the_user_has_one(monkeypatch, tmp_path):

@@ -6,14 +6,17 @@ import asyncio
 
 import pytest
 from live_cluster import LIMIT_S, cluster
-from mantamq.actors.supervisor.plan import Plan
+from mantamq.actors.config import chosen_limits
 from mantamq.client import TooLarge, connect_async
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import MESSAGE_BYTES
 
 
 async def test_the_limit_is_told_to_clients_and_the_error_says_how_to_raise_it() -> None:
-    async with cluster(message_bytes=100_000) as actors, connect_async(actors["b3"].addresses["clients"]) as client:
+    async with (
+        cluster(limits=chosen_limits(100_000)) as actors,
+        connect_async(actors["b3"].addresses["clients"]) as client,
+    ):
         await client.declare_queue("q")
         sender = await client.session().sender("q")
         await sender.send(bytes(99_900))
@@ -23,15 +26,18 @@ async def test_the_limit_is_told_to_clients_and_the_error_says_how_to_raise_it()
         assert (await client.queue("q"))["messages"] == 1
 
 
-@pytest.mark.parametrize("size", [0, MESSAGE_BYTES[0] - 1, MESSAGE_BYTES[1] + 1])
+@pytest.mark.parametrize("size", [0, MESSAGE_BYTES[0] - 1, MESSAGE_BYTES[1] + 1, 1 << 30])
 def test_a_limit_that_no_frame_carries_is_refused(size: int) -> None:
     with pytest.raises(LocalError, match="1,024 to 25,165,824 bytes"):
-        Plan(message_bytes=size)
+        chosen_limits(size)
 
 
 async def test_the_largest_that_may_be_chosen_works() -> None:
     most = MESSAGE_BYTES[1]
-    async with cluster(message_bytes=most) as actors, connect_async(actors["b1"].addresses["clients"]) as client:
+    async with (
+        cluster(limits=chosen_limits(most)) as actors,
+        connect_async(actors["b1"].addresses["clients"]) as client,
+    ):
         await client.declare_queue("q")
         sender = await client.session().sender("q", capacity=10)
         await sender.send(b"small")

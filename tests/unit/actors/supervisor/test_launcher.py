@@ -6,6 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from mantamq.actors.config import (
+    BrokerConfig,
+    ClusterConfig,
+    MemberConfig,
+    OwnershipConfig,
+    ReplicaConfig,
+    SequencerConfig,
+    chosen_limits,
+)
 from mantamq.actors.links.handshake import Credentials
 from mantamq.actors.ray_control.ray_handles import ActorGone
 from mantamq.actors.supervisor.address_book import BookEntry
@@ -18,9 +27,11 @@ from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.turns import Turns
+from mantamq.protocol.timing import Timing
 
 NODE = Node("n1", "10.0.0.1", {})
 ONE = Commission(1, "one", "supervisor")
+CHOSEN = ClusterConfig(client_port=7000, token="t", limits=chosen_limits(5000), timing=Timing(evict_ms=3500))
 
 
 class MadeUp:
@@ -35,7 +46,7 @@ class MadeUp:
         self.asked: list[tuple[Any, ...]] = []
         self.fails: set[str] = set()
         self.confirms = True
-        self.record = ClusterRecord("c", b"secret", Plan(2, client_port=7000, token="t"))
+        self.record = ClusterRecord("c", b"secret", Plan.of(2, CHOSEN))
         self.turns = Turns()
         placement: Any = self
         self.launcher = Launcher(self.record, placement, Orders(self.record, Supervision(ONE, True)), self, self.turns)
@@ -140,33 +151,31 @@ async def test_each_kind_is_told_to_begin_by_this_supervisors_number_with_what_i
         "b2.r0": lambda: launcher.start_replica(kind),
     }
     await start[kind]()
-    ((name, obey, giver, method, credentials, bind, *args),) = made.since()
+    ((name, obey, giver, method, config, *further),) = made.since()
     entry = made.record.book[kind]
     assert (name, obey, giver, method) == (kind, "obey", tuple(ONE), "start")
-    assert credentials == Credentials("c", b"secret", kind) and bind == "10.0.0.1"
     assert entry.inc and entry.peers == f"at {kind}" and entry.clients.startswith("10.0.0.1:")
-    if kind == "b2":
-        assert args.pop(6)._method == "want_spare"
-    sequencer = {"sequencer": "at sequencer"} if kind == "sequencer" else {}
+    dialled = {
+        "sequencer": {}, "ownership": {}, "b2": {"sequencer": "there"}, "b2.r0": {"b1.r0": "at b1.r0"},
+    }[kind]  # fmt: skip
+    member = MemberConfig(
+        credentials=Credentials("c", b"secret", kind, entry.inc),
+        bind="10.0.0.1",
+        peers=dialled,
+        limits=CHOSEN.limits,
+        timing=CHOSEN.timing,
+    )
+    voters = ("b1", "b2")
     assert (
-        args
+        config
         == {
-            "sequencer": [entry.inc, ["b1", "b2"], True],
-            "ownership": [entry.inc, 20, sequencer],
-            "b2": [
-                7001,
-                entry.inc,
-                ["b1", "b2"],
-                "t",
-                {"sequencer": "there"},
-                True,
-                False,
-                2,
-                made.record.plan.message_bytes,
-            ],
-            "b2.r0": ["b2", entry.inc, {"b1.r0": "at b1.r0"}, False],
+            "sequencer": SequencerConfig(member=member, voters=voters, leading=True),
+            "ownership": OwnershipConfig(member=member, slice_ms=20),
+            "b2": BrokerConfig(member=member, client_port=7001, voters=voters, blank=True, token="t", replicas_max=2),
+            "b2.r0": ReplicaConfig(member=member, broker="b2"),
         }[kind]
     )
+    assert [one._method for one in further] == (["want_spare"] if kind == "b2" else [])
 
 
 async def test_a_broker_is_launched_only_while_the_brokers_confirm_us_and_introduced_before_its_replicas() -> None:
@@ -229,7 +238,7 @@ async def test_replicas_begin_one_after_the_other_so_that_every_two_are_linked_o
         made.launcher.new(type("QueueReplica", (), {}), name, NODE)
     made.since()
     await asyncio.gather(made.launcher.start_replica("b1.r0"), made.launcher.start_replica("b2.r0"))
-    first, second = (one[8] for one in made.since())
+    first, second = (one[4].member.peers for one in made.since())
     assert first == {"b1": "at b1"} and second == {"b2": "at b2", "b1.r0": "at b1.r0"}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from made_up_status import actors as made_up_actors
+from mantamq.actors.config import ClusterConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import supervision_shell
 from mantamq.actors.supervisor.address_book import BookEntry
@@ -31,6 +32,7 @@ from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.turns import Turns
+from msgspec.structs import replace
 
 ONE = Commission(1, "one", "supervisor")
 NODES = [Node(f"n{number}", f"10.0.0.{number}", {}) for number in (1, 2, 3)]
@@ -86,7 +88,7 @@ class World:
     def __init__(self, *names: str, **answers: Any) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.answers: dict[str, Any] = answers
-        self.record = ClusterRecord("c", b"secret", Plan(3, spares=1, rebalance=True), stage="running")
+        self.record = ClusterRecord("c", b"secret", Plan.of(3, ClusterConfig(spares=1)), stage="running")
         for number, name in enumerate(names or NAMES):
             self.enter(name, NODES[number % 3])
         self.turns = Turns()
@@ -477,13 +479,13 @@ async def test_a_broker_moves_to_the_host_that_has_none_when_the_cluster_is_whol
 
 async def test_who_moves_leaves_when_the_newcomer_has_joined() -> None:
     world = World("b1", "b2", "b3", "b4")
-    world.record.plan = Plan(4, moving=("b3", 3))
+    world.record.plan = replace(Plan.of(4), moving=("b3", 3))
     await rebalancer(world, {"healthy": True}, Change("r", JOIN, "b4"))._go_on()
     assert world.since() == []
     await rebalancer(world, {"healthy": True})._go_on()
     ((asked, _, broker),) = world.since()
     assert (asked, broker) == ("remove", "b3")
-    world.record.plan = Plan(4, moving=("b3", 3)).left_by("b3")
+    world.record.plan = replace(Plan.of(4), moving=("b3", 3)).left_by("b3")
     await rebalancer(world, {"healthy": True})._go_on()
     assert world.since() == [("tell",)] and world.record.plan.moving == ("", 0)
 

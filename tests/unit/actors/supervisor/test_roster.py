@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from made_up_status import ORDERS, Actor, actors, machine, plan, silence
+from mantamq.actors.config import ClusterConfig
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.roster import may_leave
+from mantamq.protocol.errors import LocalError
 from mantamq.protocol.supervisor.change_deeds import Change
 from mantamq.protocol.supervisor.changes import joined, left
 
@@ -94,7 +96,9 @@ def test_a_change_in_words() -> None:
 
 
 def test_the_plan_follows_the_members() -> None:
-    grown = Plan(3, client_port=5000).joined_by("b4").joined_by("b4").left_by("b2")
-    assert (grown.members, grown.brokers) == (("b1", "b3", "b4"), 3)
+    grown = Plan.of(3, ClusterConfig(client_port=5000)).joined_by("b4").joined_by("b4").left_by("b2")
+    assert grown.members == ("b1", "b3", "b4")
     assert [grown.port(broker) for broker in grown.members] == [5000, 5002, 5003]
-    assert Plan(3).port("b3") == 0
+    assert Plan.of(3).port("b3") == 0
+    with pytest.raises(LocalError, match="4 brokers' client ports cannot count up from 65533: name one of 1 to 65,532"):
+        Plan.of(3, ClusterConfig(client_port=65533)).joined_by("b4")

@@ -41,7 +41,7 @@ def test_what_members_log_has_a_time() -> None:
 
 def test_where_rays_node_has_ended_it_is_to_be_started_again() -> None:
     unused: Any = None
-    rebalancer = Rebalancer(ClusterRecord(plan=Plan(3, hosts=3)), unused, unused, unused, unused, unused)
+    rebalancer = Rebalancer(ClusterRecord(plan=Plan.of(3, hosts=3)), unused, unused, unused, unused, unused)
     rebalancer.nodes = [Node("n1", "10.0.0.1", {}), Node("n2", "10.0.0.2", {})]
     rebalancer.ended = ["10.0.0.3"]
     (said,) = [line for line in rebalancer.warnings(actors(3, nodes=3)) if "has ended" in line]

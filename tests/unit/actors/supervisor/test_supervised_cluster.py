@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mantamq.actors.config import ClusterConfig, EventsConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.supervisor import Supervisor
@@ -26,7 +27,8 @@ class Story:
         self.ray = RayInMemory()
 
     async def begin(self, **options: Any) -> None:
-        await self.supervisor("start_cluster", Plan(3, bind="127.0.0.1", spares=2, rebalance=False, **options))
+        config = ClusterConfig(bind="127.0.0.1", spares=2, rebalance=False, **options)
+        await self.supervisor("start_cluster", Plan.of(3, config))
         await self.whole()
 
     async def supervisor(self, method: str, *args: Any) -> Any:
@@ -107,7 +109,7 @@ async def test_the_tap_is_replaced_too(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     with nodes_in_memory():
         story = Story()
-        await story.begin(events=str(tmp_path))
+        await story.begin(events=EventsConfig(directory=str(tmp_path)))
         first = story.ray.named["events"]
         first.kill()
         async with asyncio.timeout(LIMIT_S):
@@ -116,7 +118,7 @@ async def test_the_tap_is_replaced_too(tmp_path: Path) -> None:
         said = "events are not captured now: the tap does not answer and is being replaced"
         await story.until(lambda status: status["healthy"] and said not in status["warnings"], "whole, with a tap")
         started = [args for name, _, args in story.ray.calls if name == "events" and args[1:2] == ("start",)]
-        assert len(started) == 2 and started[0][4:6] == started[1][4:6], "it goes on in the same folder"
+        assert len(started) == 2 and started[0][2].folder == started[1][2].folder, "it goes on in the same folder"
         await story.ray.gone()
 
 

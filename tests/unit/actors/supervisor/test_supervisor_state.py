@@ -33,7 +33,7 @@ def state() -> SupervisorState:
     for name, id in (("b1", "01"), ("b2", "02"), ("b3", "03")):
         book[name] = BookEntry(handle(name, id), "BrokerNode", "node", "10.0.0.1", 7, peers="10.0.0.1:1", serving=True)
     return SupervisorState.of(
-        book, version=5, cluster="c", secret=b"s", plan=Plan(3).left_by("b2"), began=1.5, numbers={"broker": 3},
+        book, version=5, cluster="c", secret=b"s", plan=Plan.of(3).left_by("b2"), began=1.5, numbers={"broker": 3},
         change=Change("r", LEAVE, "b3"), ended={"q": ("b2", "")},
     )  # fmt: skip
 

@@ -1,0 +1,222 @@
+"""The configuration of a cluster and of each of its processes: one frozen, typed value per kind of actor.
+
+    the operator's options -> ClusterConfig, checked once -> Plan -> SequencerConfig, OwnershipConfig, BrokerConfig, ...
+
+A value travels as a map by field names, in an order of the supervisor and in the copies of its state, so processes of
+different minors understand each other: a field that the reader does not know is skipped, and one that the writer did
+not know has its default. Therefore a field that is added has a default, and none is renamed or given another meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..protocol.errors import LocalError
+from ..protocol.limits import DEFAULT, MESSAGE_BYTES, Limits
+from ..protocol.timing import DEFAULT_TIMING, Timing
+from .links.handshake import Credentials
+
+PORTS = 65536
+HIDDEN = frozenset({"token"})
+"""Fields that no repr shows; `Credentials` hides the secret itself."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all of them: how they are packed, for Ray and for the copies that brokers keep."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _unpacked, (type(self), msgspec.msgpack.encode(self))
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        told = (f"{name}={'...' if name in HIDDEN and value else repr(value)}" for name, value in shown.items())
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+def _unpacked(cls: type[Config], packed: bytes) -> Config:
+    return msgspec.msgpack.decode(packed, type=cls)
+
+
+# ---- the cluster
+
+
+class EventsConfig(Config, frozen=True, kw_only=True):
+    """The event table.
+
+    Attributes:
+        directory: directory or URL below which it is kept; "": no events.
+        keep_s, keep_bytes: parts of it that are older, or beyond this size, go; 0: never.
+    """
+
+    directory: str = ""
+    keep_s: float = 7 * 86400.0
+    keep_bytes: int = 10 * 1024**3
+
+
+class ClusterConfig(Config, frozen=True, kw_only=True):
+    """The operator's choice. It stays as it is for the cluster's life, while members come and go (`Plan`).
+
+    Attributes:
+        token: what clients must present; "" admits everybody.
+        slice_ms: an owner's time on a contended queue.
+        spares: warm queue replicas per broker at the start.
+        queue_actors_max: at most this many queue replicas of a broker keep queues; further ones are warm.
+        client_port: brokers' client ports count up from here; 0 for any port.
+        bind: host every listener binds; "" for the address Ray knows the node by.
+        events: the event table.
+        rebalance: brokers are spread over hosts by themselves, when one comes or comes back.
+        program: Ray's id of the job whose end is the cluster's; "": it outlives the program that started it.
+        limits: the bounds that its processes keep (`chosen_limits`).
+        timing: the times that they keep.
+    """
+
+    token: str = ""
+    slice_ms: int = 20
+    spares: int = 2
+    queue_actors_max: int = 2
+    client_port: int = 0
+    bind: str = ""
+    events: EventsConfig = EventsConfig()
+    rebalance: bool = True
+    program: str = ""
+    limits: Limits = DEFAULT
+    timing: Timing = DEFAULT_TIMING
+
+    def check(self, brokers: int) -> None:
+        """Asked when the choice is made, for a cluster that begins with this number of brokers; never again.
+
+        Raises:
+            LocalError: the rule that it breaks, and what to choose.
+        """
+        try:
+            _unpacked(type(self), msgspec.msgpack.encode(self))
+        except (msgspec.ValidationError, TypeError) as error:
+            raise LocalError(f"an option is not of its type, and no process could read it: {error}") from None
+        if brokers < 1:
+            raise LocalError(
+                f"a cluster has at least one broker, not {brokers}: choose 1 or more (`mantamq up --brokers`, "
+                "start_cluster(brokers=...))"
+            )
+        if self.spares < 1 or self.queue_actors_max < 1:
+            raise LocalError(
+                f"a broker has at least one warm queue replica (spares) and one that keeps queues (queue_actors_max), "
+                f"not {self.spares} and {self.queue_actors_max}: choose 1 or more (`mantamq up --spares`, "
+                "start_cluster(spares=..., queue_actors_max=...))"
+            )
+        self.check_ports(brokers)
+
+    def check_ports(self, brokers: int) -> None:
+        """Asked when a broker joins, too.
+
+        Raises:
+            LocalError: this number of brokers has no ports from `client_port` on, and which port to choose.
+        """
+        if not 0 <= self.client_port <= PORTS - brokers:
+            raise LocalError(
+                f"{brokers} brokers' client ports cannot count up from {self.client_port}: name one of 1 to "
+                f"{PORTS - brokers:,}, or 0 for any free ones"
+            )
+
+
+def chosen_limits(message_bytes: int) -> Limits:
+    """The bounds of a cluster whose operator has chosen how large a message may be, encoded.
+
+    Raises:
+        LocalError: no frame carries that, and what may be chosen.
+    """
+    least, most = MESSAGE_BYTES
+    if not least <= message_bytes <= most:
+        raise LocalError(
+            f"the largest message may have {least:,} to {most:,} bytes (a frame carries no more), not "
+            f"{message_bytes:,}: send what is larger in pieces, or where it is kept"
+        )
+    return Limits(message_bytes=message_bytes)
+
+
+# ---- its processes
+
+
+class MemberConfig(Config, frozen=True, kw_only=True):
+    """Of every member: its credentials, where it listens, whom it dials, and the bounds and times it keeps.
+
+    Attributes:
+        credentials: the cluster's id and secret, the member's name and its incarnation.
+        bind: host to listen on.
+        peers: peers that it dials when it begins: name -> "host:port".
+        limits, timing: of the whole cluster.
+    """
+
+    credentials: Credentials
+    bind: str
+    peers: dict[str, str] = {}
+    limits: Limits = DEFAULT
+    timing: Timing = DEFAULT_TIMING
+
+    @property
+    def inc(self) -> int:
+        """The member's incarnation."""
+        return self.credentials.inc
+
+
+class SequencerConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    voters: the brokers that a cluster begins with.
+    leading: the cluster begins with this sequencer.
+    """
+
+    member: MemberConfig
+    voters: tuple[str, ...]
+    leading: bool
+
+
+class OwnershipConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    slice_ms: an owner's time on a contended queue.
+    """
+
+    member: MemberConfig
+    slice_ms: int
+
+
+class BrokerConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    client_port: for clients; 0 for any.
+    voters: the brokers of the cluster.
+    token: what clients must present; "" admits everybody.
+    blank: an earlier incarnation of this broker was there before, or it joins a cluster that runs.
+    events: whether the cluster keeps events.
+    replicas_max: most replicas that keep queues; 0: all that there are.
+    """
+
+    member: MemberConfig
+    client_port: int
+    voters: tuple[str, ...]
+    blank: bool
+    token: str = ""
+    events: bool = False
+    replicas_max: int = 0
+
+
+class ReplicaConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    broker: the broker that it belongs to.
+    events: whether the cluster keeps events.
+    """
+
+    member: MemberConfig
+    broker: str
+    events: bool = False
+
+
+class TapConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    events: the event table of all clusters that share its directory.
+    folder: this cluster's, below that directory.
+    """
+
+    member: MemberConfig
+    events: EventsConfig
+    folder: str

@@ -1,0 +1,123 @@
+"""Each kind of member begins from its configuration alone: no supervisor, no Ray, no other member."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from mantamq.actors.config import (
+    BrokerConfig,
+    EventsConfig,
+    MemberConfig,
+    OwnershipConfig,
+    ReplicaConfig,
+    SequencerConfig,
+    TapConfig,
+)
+from mantamq.actors.links.handshake import Credentials
+from mantamq.actors.members.broker_node import BrokerNode
+from mantamq.actors.members.member import MemberActor
+from mantamq.actors.members.ownership import Ownership
+from mantamq.actors.members.queue_replica import QueueReplica
+from mantamq.actors.members.sequencer import Sequencer
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.capture.capture import ReportingBroker, ReportingReplica
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.limits import Limits
+from mantamq.protocol.lock.ownership import OwnershipMachine
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.sequencer.machine import SequencerMachine
+
+HERE = "127.0.0.1"
+LIMITS = Limits(message_bytes=5000)
+M = TypeVar("M", bound=MemberActor)
+
+
+def member(name: str, **peers: str) -> MemberConfig:
+    return MemberConfig(credentials=Credentials("c", b"s" * 32, name, 77), bind=HERE, peers=peers, limits=LIMITS)
+
+
+def broker(**options: Any) -> BrokerConfig:
+    options = {"client_port": 0, "voters": ("b1", "b2"), "blank": False} | options
+    return BrokerConfig(member=member("b1", sequencer=f"{HERE}:1"), **options)
+
+
+async def begun(actor: M, *order: Any) -> M:
+    """Started as a supervisor does it, with a configuration that has travelled."""
+    addresses = await actor.obey((1, "one", "supervisor"), "start", pickle.loads(pickle.dumps(order[0])), *order[1:])
+    assert addresses == actor.addresses and addresses["peers"].startswith(f"{HERE}:")
+    shell = actor.shell
+    assert shell is not None and shell.own == order[0].member.credentials and shell.machine.office is actor.office
+    assert sorted(shell._diallers) == sorted(order[0].member.peers)
+    return actor
+
+
+async def test_a_sequencer() -> None:
+    for leading in (True, False):
+        config = SequencerConfig(member=member("sequencer"), voters=("b1", "b2"), leading=leading)
+        actor = await begun(Sequencer("sequencer"), config)
+        machine = actor.shell.machine  # pyright: ignore[reportOptionalMemberAccess]
+        assert isinstance(machine, SequencerMachine) and machine.uid == 77
+        assert (await actor.status())["machine"]["standing"] == ("leading" if leading else "standby")
+        with pytest.raises(LocalError, match="has been started already"):
+            await actor.start(config)
+        await actor.stop()
+
+
+async def test_an_ownership() -> None:
+    config = OwnershipConfig(member=member("ownership", sequencer=f"{HERE}:1"), slice_ms=9)
+    actor = await begun(Ownership("ownership"), config)
+    machine = actor.shell.machine  # pyright: ignore[reportOptionalMemberAccess]
+    assert isinstance(machine, OwnershipMachine) and (machine.inc, machine.slice_ms) == (77, 9)
+    await actor.stop()
+
+
+@pytest.mark.parametrize(("events", "kind"), [(False, ReplicaMachine), (True, ReportingReplica)])
+async def test_a_queue_replica(events: bool, kind: type) -> None:
+    config = ReplicaConfig(member=member("b1.r0", b1=f"{HERE}:1", sequencer=f"{HERE}:2"), broker="b1", events=events)
+    actor = await begun(QueueReplica("b1.r0"), config)
+    machine: Any = actor.shell.machine  # pyright: ignore[reportOptionalMemberAccess]
+    assert type(machine) is kind and (machine.broker, machine.inc) == ("b1", 77)
+    await actor.stop()
+
+
+@pytest.mark.parametrize(("events", "kind"), [(False, BrokerMachine), (True, ReportingBroker)])
+async def test_a_broker(events: bool, kind: type) -> None:
+    asked: list[str] = []
+    actor = await begun(BrokerNode("b1"), broker(events=events, token="t", replicas_max=3), asked.append)
+    shell: Any = actor.shell
+    assert type(shell.machine) is kind and shell.machine.inc == 77 and set(actor.addresses) == {"peers", "clients"}
+    shell._on_want_spare()
+    assert asked == ["b1"]
+    await actor.stop()
+
+
+async def test_a_broker_that_comes_back_takes_another_port_where_its_own_is_taken_and_a_first_one_does_not() -> None:
+    server = await asyncio.start_server(lambda reader, writer: None, HERE, 0)
+    taken = server.sockets[0].getsockname()[1]
+    with pytest.raises(LocalError, match="choose another port"):
+        await BrokerNode("b1").start(broker(client_port=taken), lambda broker: None)
+    actor = await begun(BrokerNode("b1"), broker(client_port=taken, blank=True), lambda broker: None)
+    assert actor.addresses["clients"] != f"{HERE}:{taken}"
+    server.close()
+    await actor.stop()
+
+
+async def test_a_tap(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from mantamq.actors.members.event_tap import EventTap
+
+    events = EventsConfig(directory=str(tmp_path), keep_s=5.0, keep_bytes=6)
+    config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "c"))
+    actor = await begun(EventTap("events"), config)
+    report = (await actor.status())["machine"]
+    assert report["directory"].endswith(f"{tmp_path.name}/c") and not report["error"]
+    assert (actor._limits.keep_s, actor._limits.keep_bytes) == (5.0, 6)
+    await actor.stop()
+    (tmp_path / "file").touch()
+    config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "file" / "below"))
+    with pytest.raises(LocalError, match=f"events cannot be kept in {tmp_path}: .*; give another --events"):
+        await EventTap("events").start(config)
