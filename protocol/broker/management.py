@@ -16,7 +16,7 @@ from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerE
 from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
-from ..wiring.arguments import check_names
+from ..wiring.arguments import check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -144,7 +144,7 @@ class Management:
             self._queue_named(a.name)
             answer({"changed": False})
             return
-        check_names("queue", a.arguments)
+        check("queue", a.arguments)
         self._order(answer, DeclareQueue(a.name, a.arguments, a.durable, a.alternate))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
@@ -162,14 +162,14 @@ class Management:
                 raise PeerError(EXISTS, f"exchange {a.name!r} is of type {found.type}, not {a.type}")
             answer({"changed": False})
             return
-        check_names("exchange", a.arguments)
+        check("exchange", a.arguments)
         self._order(answer, DeclareExchange(a.name, a.type, a.arguments, a.durable, a.alternate))
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
         self._order(answer, DeleteExchange(a.name))
 
     def _bind(self, answer: Answer, a: BindArguments) -> None:
-        check_names("binding", a.arguments)
+        check("binding", a.arguments)
         self._order(answer, Bind(a.exchange, a.queue, a.key, a.arguments))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:

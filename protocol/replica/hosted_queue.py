@@ -14,6 +14,7 @@ from ..errors import PeerError
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.dispatch import Dispatcher, DrainMark
+from ..queue.settings import QueueSettings
 from ..queue.state import Applied, QueueState
 from ..ranges import pairs, runs
 from ..wire.events import (
@@ -57,6 +58,7 @@ EXPELS = (Evict, Rejoin, Member)
 
 class HostedQueue:
     """Args:
+        settings: of the queue's declaration.
         ownerships: where interest and grants are told.
         pace: that of all updates to this process together.
         acquisitions: source of rising acquisition numbers, one for all queues of the process.
@@ -69,20 +71,16 @@ class HostedQueue:
 
     __slots__ = (
         "_acquisitions", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up", "commands",
-        "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock", "own", "state",
+        "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock", "own",
+        "settings", "state",
     )  # fmt: skip
 
     def __init__(
-        self,
-        id: str,
-        alternate: str,
-        keeper: Keeper,
-        ownerships: Ownerships,
-        pace: Pace,
-        acquisitions: Iterator[int],
-        outbox: QueueOutbox,
-    ) -> None:
+        self, id: str, settings: QueueSettings, keeper: Keeper, ownerships: Ownerships, pace: Pace,
+        acquisitions: Iterator[int], outbox: QueueOutbox,
+    ) -> None:  # fmt: skip
         self.id = id
+        self.settings = settings
         self.inc = keeper.inc
         self.keeper = keeper
         self.applied = 0
@@ -90,7 +88,7 @@ class HostedQueue:
         self._acquisitions = acquisitions
         self._outbox = outbox
         self._name, self._process_inc = outbox.name, outbox.inc
-        state = self.state = QueueState(id, alternate)
+        state = self.state = QueueState(id, settings.alternate)
         dispatcher = self.dispatcher = Dispatcher(state)
         lock = self.lock = LockHolder()
         own = self.own = OwnEvents(id, outbox)

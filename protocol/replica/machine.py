@@ -15,6 +15,7 @@ from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
 from ..log.submitter import Submitter
 from ..machine import Again, Close, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
+from ..queue.settings import QueueSettings
 from ..supervisor.office import Commission, Office
 from ..wire.events import AnyEvent, encode_event
 from ..wire.frame import Frame
@@ -52,6 +53,7 @@ from ..wire.queue_frames import (
     Settle,
     Unhost,
 )
+from ..wire.settings import read
 from .consumers import QueueConsumers
 from .hosted_queue import HostedQueue
 from .ownerships import Ownerships
@@ -211,8 +213,9 @@ class ReplicaMachine(Acceptor):
         self._unhosted.pop(frame.queue, None)
         if frame.queue not in self.queues:
             keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, view.promised, frame.voters)
+            settings = read(QueueSettings, frame.arguments, alternate=frame.alternate)
             queue = self.queues[frame.queue] = self.hosts(
-                frame.queue, frame.alternate, keeper, self.ownerships, self._pace, self._acquisitions, self
+                frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self
             )
             self.report_log(keeper.log_report())
             if frame.blank:

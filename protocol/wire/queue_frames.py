@@ -65,6 +65,7 @@ class Host(Frame):
     """Host queue id `queue`; `alternate` is its alternate exchange, "" for none.
 
     Attributes:
+        arguments: of the declaration; the replica reads its settings from them (`queue/settings.py`).
         inc: incarnation under which the replica keeps the queue: higher than any under which its broker kept it before.
         voters: the voters of the cluster stream when the queue was declared: its stream begins with them.
         ballot: the ballot that the broker has promised; the replica promises the same.

@@ -3,22 +3,41 @@
 Names that begin with ``qpid.``, ``x-`` or ``manta.`` belong to brokers: one without a meaning here is refused, with
 the nearest name that has one, since its user relies on it. All other names are the user's own, and kept.
 
-The broker that a client asks checks the names, before the event is ordered; applying an event never checks them: a name
-that a later version knows must not divide members of different versions.
+The broker that a client asks checks names and values, before the event is ordered; applying an event never does: a name
+or a value that a later version knows must not divide members of different versions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Annotated, Any
+
+import msgspec
 
 from ..errors import INVALID, PeerError
+from ..queue.settings import QueueSettings
+from ..wire.settings import Argument, names_of, parse
+
+
+class ExchangeSettings(msgspec.Struct, frozen=True):
+    pass
+
+
+class BindingSettings(msgspec.Struct, frozen=True):
+    """Attributes:
+    x_match: of a headers exchange, "all" or "any", which the wiring checks when it applies the binding; exchanges of
+        other types pass it over.
+    """
+
+    x_match: Annotated[Any, Argument("x-match", "all or any")] = "all"
+
 
 OURS = ("qpid.", "x-", "manta.")
-KNOWN: dict[str, frozenset[str]] = {
-    "queue": frozenset(),
-    "exchange": frozenset(),
-    "binding": frozenset({"x-match"}),
+SHAPES: dict[str, type[msgspec.Struct]] = {
+    "queue": QueueSettings,
+    "exchange": ExchangeSettings,
+    "binding": BindingSettings,
 }
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
@@ -39,20 +58,27 @@ LATER: dict[str, frozenset[str]] = {
 """Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
 
 
-def check_names(what: str, names: Iterable[str]) -> None:
-    """Check the names of the arguments of a `what`: "queue", "exchange" or "binding".
+def check(what: str, arguments: dict[str, Any]) -> None:
+    """Check the arguments of a `what`: "queue", "exchange" or "binding".
 
     Raises:
-        PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here.
+        PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; or a name that has one has a
+            value that it does not take.
     """
+    _check_names(what, arguments)
+    parse(SHAPES[what], what, arguments)
+
+
+def _check_names(what: str, names: Iterable[str]) -> None:
+    known = names_of(SHAPES[what])
     for name in names:
-        if not name.startswith(OURS) or name in KNOWN[what]:
+        if not name.startswith(OURS) or name in known:
             continue
         if name in LATER[what]:
             hint = "other brokers know it, this version does not keep it: leave it out"
         else:
-            near = get_close_matches(name, KNOWN[what] | LATER[what], 1)
-            meant = f"did you mean {near[0]!r}? " if near and near[0] in KNOWN[what] else ""
+            near = get_close_matches(name, known | LATER[what], 1)
+            meant = f"did you mean {near[0]!r}? " if near and near[0] in known else ""
             meant = meant or (f"{near[0]!r} of other brokers is not kept by this version either; " if near else "")
             hint = f"{meant}names of your own do not begin with {', '.join(OURS[:-1])} or {OURS[-1]}"
         raise PeerError(INVALID, f"there is no {what} argument {name!r}: {hint}")

@@ -76,7 +76,7 @@ ROOMS: dict[str, set[str]] = {
     "machine.py": {"wire"},
     "outbox.py": {"machine.py", "wire"},
     "log": {"errors.py", "machine.py", "timing.py", "wire"},
-    "wiring": {"errors.py", "limits.py", "wire", OFFICE},
+    "wiring": {"errors.py", "limits.py", "queue/settings.py", "wire", OFFICE},
     "queue": {"errors.py", "limits.py", "ranges.py", "timing.py", "wire"},
     "lock": {"log", "machine.py", "timing.py", "wire", OFFICE},
     "sequencer": {

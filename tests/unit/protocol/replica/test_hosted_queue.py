@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.queue.credit import UNLIMITED
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.replica.acknowledgements import ACK_MS
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.ownerships import Ownerships
@@ -67,7 +68,8 @@ class Hosted:
         self.ownerships = Ownerships(self.outbox)
         self.ownerships.up("ownership")
         keeper = Keeper("q#1", "b1", 2, blank, ONE, ["b1", "b2", "b3"])
-        self.queue = HostedQueue("q#1", "lost", keeper, self.ownerships, Pace(PROCESS_BYTES_S), count(1), self.outbox)
+        settings, pace = QueueSettings(alternate="lost"), Pace(PROCESS_BYTES_S)
+        self.queue = HostedQueue("q#1", settings, keeper, self.ownerships, pace, count(1), self.outbox)
 
     def entry(self, event: AnyEvent, own: bool) -> Entry:
         origin, inc = (self.outbox.name, self.outbox.inc) if own else ("", 0)

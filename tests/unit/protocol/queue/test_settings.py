@@ -1,0 +1,129 @@
+"""A queue argument with a meaning: one field of the settings, from the declaration to the queue at a replica."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from mantamq.protocol.errors import INVALID, PeerError
+from mantamq.protocol.machine import PeerUp, Received
+from mantamq.protocol.queue.settings import QueueSettings
+from mantamq.protocol.replica import machine
+from mantamq.protocol.replica.hosted_queue import HostedQueue
+from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
+from mantamq.protocol.wire.queue_frames import Host
+from mantamq.protocol.wire.settings import Argument, parse, read
+from mantamq.protocol.wiring import arguments
+from msgspec import Meta
+
+from tests.unit.cluster_in_memory import MemoryCluster
+
+RULE = "give a number of messages, at least 1, or leave it out for no limit"
+
+
+class Toy(QueueSettings, frozen=True):
+    """The settings, and two that there are not."""
+
+    max_count: Annotated[int, Meta(ge=1), Argument("qpid.max_count", RULE)] = 0
+    overflow: Annotated[Literal["reject", "ring"], Argument("x-overflow", "give reject or ring")] = "reject"
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(arguments.SHAPES, "queue", Toy)
+    monkeypatch.setattr(machine, "QueueSettings", Toy)
+
+
+def hosted(alternate: str = "", **given: Any) -> HostedQueue:
+    """The queue at a replica that is told of it in a frame with these arguments."""
+    replica = ReplicaMachine("b1.r0", "b1", 1)
+    replica.step(PeerUp("b1"))
+    (frame,) = FrameBuffer().feed(encode_frame(Host("q#1", alternate, given, (1, 7), False, 1, ["b1"])))
+    replica.step(Received("b1", frame))
+    return replica.queues["q#1"]
+
+
+# ---- a shape
+
+
+def test_a_setting_is_parsed_and_what_is_left_out_has_its_default():
+    assert parse(Toy, "queue", {}) == Toy()
+    assert parse(Toy, "queue", {"qpid.max_count": 5, "x-overflow": "ring"}) == Toy(max_count=5, overflow="ring")
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "5", True, None, b"5", [5], {"n": 5}])
+def test_a_value_that_it_does_not_take_is_refused_with_name_value_and_rule(value: object):
+    with pytest.raises(PeerError) as refused:
+        parse(Toy, "queue", {"qpid.max_count": value})
+    assert refused.value.code == INVALID
+    assert refused.value.text == f"queue argument 'qpid.max_count' is {value!r}: {RULE}"
+
+
+def test_a_text_stays_short_whatever_is_given():
+    with pytest.raises(PeerError) as refused:
+        parse(Toy, "queue", {"x-overflow": "x" * 10_000})
+    assert len(refused.value.text) < 200 and refused.value.text.endswith("give reject or ring")
+
+
+def test_names_of_fields_are_no_arguments():
+    given = {"alternate": "mine", "max_count": "mine", "team": 3}
+    assert parse(Toy, "queue", given) == Toy()
+    assert read(Toy, given, alternate="lost") == Toy(alternate="lost")
+
+
+def test_a_reader_passes_over_values_that_are_not_of_its_version():
+    assert read(Toy, {"qpid.max_count": "10%", "x-overflow": "ring", "qpid.newer": 1}) == Toy(overflow="ring")
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Toy().max_count = 3  # type: ignore[misc]
+
+
+# ---- the replica
+
+
+def test_the_alternate_exchange_is_a_setting_of_each_queue():
+    queue = hosted("lost")
+    assert queue.settings == QueueSettings(alternate="lost") and queue.state.alternate == "lost"
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_setting_arrives_at_the_hosted_queue():
+    assert hosted("lost", **{"qpid.max_count": 7, "team": "ours"}).settings == Toy(alternate="lost", max_count=7)
+
+
+@pytest.mark.parametrize("given", [{"qpid.newer": [1, {"a": 2}]}, {"qpid.max_count": 7}, {"x-newer": None, "own": 1}])
+def test_arguments_of_a_newer_broker_do_not_end_an_older_replica(given: dict[str, Any]):
+    assert hosted("lost", **given).settings == QueueSettings(alternate="lost")
+
+
+@pytest.mark.usefixtures("toy")
+def test_values_of_a_newer_broker_do_not_end_an_older_replica():
+    assert hosted(**{"qpid.max_count": "10%"}).settings == Toy()
+
+
+def test_host_is_on_the_wire_what_it_was():
+    """The arguments are a map in third place."""
+    host = Host("q#1", "lost", {"qpid.max_count": 7, "own": "x"}, (1, 7), False, 3, ["b1"])
+    assert encode_frame(host).hex() == (
+        "010000002a3897a3712331a46c6f737482ae717069642e6d61785f636f756e7407a36f776ea178920107c20391a26231"
+    )
+
+
+# ---- the whole way
+
+
+@pytest.mark.usefixtures("toy")
+def test_from_a_declaration_to_every_replica():
+    cluster = MemoryCluster()
+    client = cluster.client("b1")
+    refused = client.command("declare_queue", name="q", arguments={"qpid.max_count": 0})
+    assert (refused.code, refused.text) == ("invalid", f"queue argument 'qpid.max_count' is 0: {RULE}")
+    assert client.command("queues").value == [], "nothing was ordered"
+    assert client.command("declare_queue", name="q", arguments={"qpid.max_count": 9, "team": "ours"}).code == ""
+    assert [one["arguments"] for one in client.command("queues").value] == [{"qpid.max_count": 9, "team": "ours"}]
+    replicas = [one for one in cluster.machines.values() if isinstance(one, ReplicaMachine)]
+    found = [queue.settings for replica in replicas for queue in replica.queues.values()]
+    assert len(found) == 3 and set(found) == {Toy(max_count=9)}
