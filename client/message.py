@@ -1,20 +1,9 @@
-"""A message, and its form on the wire.
-
-The cluster never looks inside: a message travels as one opaque blob, a msgpack array of the fields below in their
-order, cut after the last one that is not at its default. A plain body is ``[body]``.
-"""
+"""A message, as users have it; its encoded form is in `protocol/wire/message.py`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from .books.plain import check
-from .errors import Invalid
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Any]).decode
 UNDECODABLE = "mantamq.undecodable"
 
 
@@ -90,55 +79,7 @@ class Message:
         return f"Message({head!r}, subject={self.subject!r}, properties={self.properties!r}, position={self.position})"
 
 
-_FIELDS = (
-    "subject", "properties", "ttl", "priority", "correlation_id", "reply_to", "durable", "content_type", "message_id",
-)  # fmt: skip
-
-
-def encode(message: Message) -> bytes:
-    """The blob of a message.
-
-    Raises:
-        Invalid: a field is of a type that cannot travel.
-    """
-    body = message.body
-    if type(body) is not bytes:
-        body = _as_bytes(body)
-    values = [body]
-    if (
-        message.subject is not None or message.properties is not None or message.ttl is not None
-        or message.priority is not None or message.correlation_id is not None or message.reply_to is not None
-        or message.durable or message.content_type is not None or message.message_id is not None
-    ):  # fmt: skip
-        values += [getattr(message, name) for name in _FIELDS]
-        while values[-1] is None or values[-1] is False:  # a body is never either, so this ends
-            values.pop()
-        for name, value in zip(_FIELDS, values[1:], strict=False):
-            if value is not None and type(value) is not str:
-                check(value, f"a message's {name}")
-    try:
-        return _encode(values)
-    except (TypeError, OverflowError, ValueError, RecursionError) as error:
-        raise Invalid(f"a message holds bytes, text, numbers, lists and maps only: {error}") from None
-
-
-def _as_bytes(body: object) -> bytes:
-    if isinstance(body, str):
-        return body.encode()
-    if isinstance(body, bytearray | memoryview):
-        return bytes(body)
-    raise Invalid(f"a message's body is bytes or str, not {type(body).__name__}: serialise it first")
-
-
-def decode(blob: bytes) -> Message:
-    """The message of a blob. What is no message comes as a body with the property `mantamq.undecodable`: a foreign or
-    damaged blob must not block the receiver that meets it."""
-    try:
-        values = _decode(blob)
-        if len(values) == 1 and type(values[0]) is bytes:
-            return Message(values[0])
-        if type(values[0]) is not bytes:
-            raise ValueError
-        return Message(*values[:10])
-    except (msgspec.DecodeError, ValueError, TypeError, IndexError):
-        return Message(blob, properties={UNDECODABLE: True})
+def undecodable(blob: bytes) -> Message:
+    """A blob that is no message, as a body with the property `mantamq.undecodable`: a foreign or damaged blob must not
+    block the receiver that meets it."""
+    return Message(blob, properties={UNDECODABLE: True})

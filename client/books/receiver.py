@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 
+from ...protocol.errors import PeerError
 from ...protocol.limits import DEFAULT
 from ...protocol.ranges import RangeSet, compress, pairs
 from ...protocol.wire.client_frames import Delivery, Detached, Dispose, Disposed, Flow
 from ...protocol.wire.frame import Frame
+from ...protocol.wire.message import decode
 from ...protocol.wire.queue_frames import RELEASE
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
-from ..message import Message, decode
+from ..message import Message, undecodable
 from .patience import Patience
 
 GATHER_SETTLEMENTS = 256
@@ -169,7 +171,10 @@ class ReceiverCore:
             self._redelivered = dict(pairs(batch.redelivered)) if batch.redelivered else {}
             self._index = 0
         position, blob = found
-        message = decode(blob)
+        try:
+            message = decode(blob, Message)
+        except PeerError:
+            message = undecodable(blob)
         message.position = position
         message._acquisition = self._acquisition
         message._receiver = self

@@ -18,8 +18,9 @@ from ...protocol.ranges import RangeSet, pairs, size, subtract
 from ...protocol.wire.client_frames import Completed, Detached, Failed, Transfer
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import check_depth
+from ...protocol.wire.message import encode
 from ..errors import Invalid, MantaError, TooLarge, Unavailable, again, error, link_ended
-from ..message import Message, encode
+from ..message import Message
 from .patience import Patience
 
 GATHER_MESSAGES = 128
@@ -124,7 +125,10 @@ class SenderCore:
         """
         if type(message) is not Message:
             message = Message(message)  # type: ignore[arg-type]
-        blob = encode(message)
+        try:
+            blob = encode(message)
+        except PeerError as problem:
+            raise Invalid(problem.text) from None
         length = len(blob)
         if length > self._message_bytes:
             raise TooLarge(too_large(self._message_bytes, length))

@@ -3,8 +3,9 @@
 Names that begin with ``qpid.``, ``x-`` or ``manta.`` belong to brokers: one without a meaning here is refused, with
 the nearest name that has one, since its user relies on it. All other names are the user's own, and kept.
 
-The broker that a client asks checks names and values, before the event is ordered; applying an event never does: a name
-or a value that a later version knows must not divide members of different versions.
+The broker that a client asks checks names and values, before the event is ordered. Applying an event checks no names,
+and only the value of x-match, which every version knows: what a later version knows must not divide members of
+different versions.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Message, NotAllowed, Unroutable, connect, connect_async
-from mantamq.client.message import decode
 from mantamq.protocol.broker import connections
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.wire.client_frames import Completed, Transfer
+from mantamq.protocol.wire.message import decode
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -33,7 +33,7 @@ def connection(cluster):
 def bodies(cluster, queue="q"):
     cluster.pass_time(1000)
     state = cluster.call(lambda: cluster.cluster.queue_states(queue)[1])
-    return [decode(state.blobs[p]).body for p in sorted(state.blobs)]
+    return [decode(state.blobs[p], Message).body for p in sorted(state.blobs)]
 
 
 def test_it_completes_and_is_counted(connection):

@@ -8,10 +8,11 @@ import time
 import pytest
 from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Full, connect_async
-from mantamq.client.message import decode
+from mantamq.client.message import Message
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.wire.client_frames import AttachReceiver, Command, Completed, Disposed, Open, Reply, Transfer
 from mantamq.protocol.wire.link_frames import Refused
+from mantamq.protocol.wire.message import decode
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -46,7 +47,7 @@ def bodies_of(cluster):
     def look():
         contents = [[s.blobs[p] for p in sorted(s.blobs)] for s in cluster.cluster.queue_states("q")]
         assert contents[0] == contents[1]
-        return [decode(blob).body for blob in contents[0]]
+        return [decode(blob, Message).body for blob in contents[0]]
 
     return cluster.call(look)
 

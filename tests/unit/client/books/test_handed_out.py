@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mantamq.client import Invalid, Message, connect
 from mantamq.client.books.receiver import ReceiverCore
 from mantamq.client.books.sender import SenderCore
-from mantamq.client.message import decode
 from mantamq.protocol.wire.client_frames import Command, Completed, Delivery, Disposed, Transfer
 from mantamq.protocol.wire.framing import encode_frame
+from mantamq.protocol.wire.message import decode
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 pytestmark = pytest.mark.timeout(20)
@@ -96,7 +96,7 @@ def alive(cluster):
     """Bodies in queue "q" when a minute has passed."""
     cluster.pass_time(60_000)
     state = cluster.call(lambda: cluster.cluster.queue_states("q")[1])
-    return [decode(state.blobs[p]).body for first, last in state.available for p in range(first, last + 1)]
+    return [decode(state.blobs[p], Message).body for first, last in state.available for p in range(first, last + 1)]
 
 
 @pytest.mark.parametrize("kind", ["queue", "keyed", "headers"])

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mantamq.client import Invalid, Message
-from mantamq.client.message import decode, encode
+from mantamq.client.books.plain import copied
+from mantamq.client.books.sender import SenderCore
+from mantamq.protocol.wire.message import decode, encode
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False) | st.text()
@@ -31,7 +33,7 @@ def types_of(value):
 
 @given(st.dictionaries(st.text(), PLAIN, max_size=4))
 def test_plain_values_come_as_they_were(properties):
-    got = decode(encode(Message(b"x", properties=properties))).properties
+    got = decode(encode(Message(b"x", properties=properties)), Message).properties
     assert got == properties and types_of(got) == types_of(properties)
 
 
@@ -59,18 +61,25 @@ ODD = [
 ]  # fmt: skip
 
 
+def put(**fields):
+    """Send a message with these fields."""
+    SenderCore(1, "q", False, False, 10, 1000, lambda frame: None).put(Message(b"x", **fields))
+
+
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
 def test_what_would_be_changed_is_refused_and_named(odd):
     with pytest.raises(Invalid, match="properties"):
-        encode(Message(b"x", properties={"fine": 1, "odd": odd}))
+        put(properties={"fine": 1, "odd": odd})
     with pytest.raises(Invalid, match="correlation_id"):
-        encode(Message(b"x", correlation_id=odd))  # type: ignore[arg-type]
+        put(correlation_id=odd)
+    with pytest.raises(Invalid, match="the arguments"):
+        copied({"odd": odd}, "the arguments")
 
 
 def test_the_text_says_where_and_what_to_do():
     with pytest.raises(Invalid, match=r"properties\['at'\]\[1\] is of type datetime, .* send None, bool, int"):
-        encode(Message(b"x", properties={"at": [1, datetime.datetime(2026, 1, 2)]}))
+        put(properties={"at": [1, datetime.datetime(2026, 1, 2)]})
     with pytest.raises(Invalid, match=r"key 7, of type int: keys are str"):
-        encode(Message(b"x", properties={7: 1}))  # type: ignore[dict-item]
+        put(properties={7: 1})
     with pytest.raises(Invalid, match=r"2\*\*64"):
-        encode(Message(b"x", properties={"n": 1 << 64}))
+        put(properties={"n": 1 << 64})

@@ -10,7 +10,7 @@ import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import ConnectionLost, Empty, LinkClosed, NotAllowed, connect
 from mantamq.client.books.reconnect import FIRST_WAIT_S, FLAPS, LONGEST_WAIT_S, SETTLED_S, Reconnecting, Search
-from mantamq.client.message import Message, decode, encode
+from mantamq.client.message import Message
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
@@ -23,6 +23,7 @@ from mantamq.protocol.wire.client_frames import (
     Transfer,
 )
 from mantamq.protocol.wire.link_frames import Refused
+from mantamq.protocol.wire.message import decode, encode
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -77,7 +78,7 @@ def bodies_of(cluster, queue="q"):
     def look():
         contents = [[s.blobs[p] for p in sorted(s.blobs)] for s in cluster.cluster.queue_states(queue)]
         assert contents[0] == contents[1]
-        return [decode(blob).body for blob in contents[0]]
+        return [decode(blob, Message).body for blob in contents[0]]
 
     return cluster.call(look)
 
