@@ -77,17 +77,17 @@ class Announcer:
 
     def _state(self) -> SupervisorState:
         record = self._record
-        return SupervisorState.of(
-            record.book,
+        return SupervisorState(
             version=record.version,
             number=self._supervision.commission.number,
             cluster=record.cluster,
             secret=record.secret,
             plan=record.plan,
             began=record.began,
-            numbers=dict(record.numbers),
+            book=record.book,
+            numbers=record.numbers,
             change=record.changes.change,
-            ended=dict(record.changes.ended),
+            ended=record.changes.ended,
         )
 
     def serve_when_joined(self, broker: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from typing import Any
 
 import pytest
@@ -495,14 +494,14 @@ async def test_who_moves_leaves_when_the_newcomer_has_joined() -> None:
 
 async def test_the_newest_word_of_a_majority_counts_and_what_it_does_not_know_is_ended() -> None:
     world = World("b1", "b2", "b3", "b3.r0")
-    older = SupervisorState.of(
-        world.record.book, version=4, cluster="c", secret=b"s", plan=world.record.plan, began=1.0, numbers={},
-        change=None, ended={}, number=1,
+    older = SupervisorState(
+        book=world.record.book, version=4, cluster="c", secret=b"s", plan=world.record.plan, began=1.0, numbers={},
+        number=1,
     )  # fmt: skip
     world.record.book.change("b3.r0", peers="")
-    newer = SupervisorState.of(
-        world.record.book, version=5, cluster="c", secret=b"newer", plan=world.record.plan, began=1.0,
-        numbers={"b3": 7}, change=None, ended={}, number=1,
+    newer = SupervisorState(
+        book=world.record.book, version=5, cluster="c", secret=b"newer", plan=world.record.plan, began=1.0,
+        numbers={"b3": 7}, number=1,
     )  # fmt: skip
     world.answers["recall"] = newer.packed()
     known = dict(world.record.book)
@@ -518,4 +517,4 @@ async def test_the_newest_word_of_a_majority_counts_and_what_it_does_not_know_is
     asked = world.since()
     assert asked[0] == ("elected", 25.0) and ("b3.r9", "killed") in asked
     assert asked[-1] == ("dead", "b3.r0"), "it is not known whether it listens"
-    assert pickle.loads(older.packed()).version == 4
+    assert SupervisorState.unpacked(older.packed()).version == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from mantamq.actors.ray_control.ray_handles import ActorGone, Handle
 from mantamq.actors.supervisor.address_book import AddressBook, BookEntry
@@ -32,8 +33,8 @@ def state() -> SupervisorState:
     book = AddressBook()
     for name, id in (("b1", "01"), ("b2", "02"), ("b3", "03")):
         book[name] = BookEntry(handle(name, id), "BrokerNode", "node", "10.0.0.1", 7, peers="10.0.0.1:1", serving=True)
-    return SupervisorState.of(
-        book, version=5, cluster="c", secret=b"s", plan=Plan.of(3).left_by("b2"), began=1.5, numbers={"broker": 3},
+    return SupervisorState(
+        book=book, number=2, version=5, cluster="c", secret=b"s", plan=Plan.of(3).left_by("b2"), began=1.5, numbers={"broker": 3},
         change=Change("r", LEAVE, "b3"), ended={"q": ("b2", "")},
     )  # fmt: skip
 
@@ -43,6 +44,18 @@ def test_all_of_it_is_there_again() -> None:
     assert (found.version, found.plan.members, found.numbers) == (5, ("b1", "b3"), {"broker": 3})
     assert found.change == Change("r", LEAVE, "b3") and found.ended == {"q": ("b2", "")}
     assert found.book["b1"].serving and found.book["b1"].peers == "10.0.0.1:1"
+    assert [entry.handle.id for entry in found.book.values()] == ["01", "02", "03"]
+    assert found.age == (2, 5) and "'s'" not in repr(found)
+
+
+def test_a_supervisor_of_another_minor_reads_it() -> None:
+    said = msgspec.msgpack.decode(state().packed())
+    for one in (said, said["plan"], said["plan"]["config"], said["change"], said["book"]["b1"]):
+        one["later"] = [1, "2"]
+    del said["ended"], said["plan"]["moving"], said["book"]["b2"]["serving"]
+    found = SupervisorState.unpacked(msgspec.msgpack.encode(said))
+    assert (found.plan, found.change, found.ended) == (state().plan, state().change, {})
+    assert found.book["b1"].serving and not found.book["b2"].serving
 
 
 def test_a_handle_is_of_the_same_process_or_of_none() -> None:
