@@ -20,8 +20,8 @@ from ..protocol.timing import DEFAULT_TIMING, Timing
 from .links.handshake import Credentials
 
 PORTS = 65536
-HIDDEN = frozenset({"token"})
-"""Fields that no repr shows; `Credentials` hides the secret itself."""
+HIDDEN = frozenset({"token", "state", "successor"})
+"""Fields that no repr shows, for they are secret or have a secret in them; `Credentials` hides its own."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from ...protocol.capture.capture import ReportingBroker
 from ...protocol.errors import LocalError
 from ...protocol.machine import Dismiss, Drain, Supervises
 from ..config import BrokerConfig
-from ..supervisor.supervisor_watch import SupervisorWatch
+from ..supervisor.supervisor_watch import SupervisorWatch, WatchConfig
 from .member import MemberActor
 from .moves import Moves
 
@@ -100,13 +100,12 @@ class BrokerNode(MemberActor):
         machine = self.shell.machine if self.shell is not None and not outside else None
         return machine.lifecycle.needed(int(time.time() * 1000)) if isinstance(machine, BrokerMachine) else ""
 
-    async def remember(self, watch: SupervisorWatch) -> None:
+    async def remember(self, config: WatchConfig) -> None:
         """Keep what a new Supervisor must know, and look from time to time whether one is needed."""
         if self._watch is not None:
             self._watch.close()
-        self._watch = watch
-        watch.begin(self)
+        self._watch = SupervisorWatch(config, self)
 
     async def recall(self) -> bytes | None:
         """The state that the last supervisor left here."""
-        return self._watch.state if self._watch is not None else None
+        return self._watch.config.state if self._watch is not None else None

@@ -15,7 +15,7 @@ from ..ray_control.ray_handles import ActorGone
 from .orders import Orders
 from .record import ClusterRecord
 from .supervisor_state import SupervisorState
-from .supervisor_watch import SupervisorWatch
+from .supervisor_watch import WatchConfig
 from .tasks import Tasks
 
 TELL_S = 5.0
@@ -61,12 +61,14 @@ class Announcer:
         for rank, broker in enumerate(brokers):
             if broker in self._turns:
                 continue  # a broker is told when it has come back; one that stands still is not waited for
-            watch = SupervisorWatch(self._placement, state, rank, tuple(brokers), self._successor)
+            watch = WatchConfig(
+                placement=self._placement, state=state, rank=rank, brokers=tuple(brokers), successor=self._successor
+            )
             calls.append(self._tell_broker(broker, addresses, watch))
         told = sum(await asyncio.gather(*calls))
         return told >= majority([b for b in brokers if record.book[b].inc or b in self._turns])
 
-    async def _tell_broker(self, broker: str, addresses: dict[str, str], watch: SupervisorWatch) -> bool:
+    async def _tell_broker(self, broker: str, addresses: dict[str, str], watch: WatchConfig) -> bool:
         """Whether it remembers."""
         said = await asyncio.gather(
             self._orders.give(broker, "members", addresses, timeout_s=TELL_S),

@@ -17,6 +17,7 @@ import time
 from typing import Any, Protocol
 
 from ...protocol.supervisor.office import SILENT_MS, Office
+from ..config import Config
 from ..ray_control.placement import SUPERVISOR, Placement, is_supervisor
 from ..ray_control.ray_handles import Handle
 
@@ -35,35 +36,32 @@ class Broker(Protocol):
     async def supervisor_silent(self) -> tuple[int, int]: ...
 
 
-class SupervisorWatch:
-    """Picklable until `begin`.
-
-    Args:
-        placement: where the cluster's actors are named.
-        state: what the next Supervisor must know (`SupervisorState`, packed).
-        rank: how many brokers look before this one.
-        brokers: all of them.
-        successor: the class of the next Supervisor, pickled: unpacking it imports all that a Supervisor needs.
+class WatchConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    placement: where the cluster's actors are named.
+    state: what the next Supervisor must know (`SupervisorState`, packed).
+    rank: how many brokers look before this one.
+    brokers: all of them.
+    successor: the class of the next Supervisor, pickled: unpacking it imports all that a Supervisor needs.
     """
 
-    def __init__(
-        self, placement: Placement, state: bytes, rank: int, brokers: tuple[str, ...], successor: bytes
-    ) -> None:
-        self.placement = placement
-        self.state = state
-        self.rank = rank
-        self.brokers = brokers
-        self.successor = successor
-        self._broker: Broker | None = None
-        self._task: asyncio.Task[None] | None = None
+    placement: Placement
+    state: bytes
+    rank: int
+    brokers: tuple[str, ...]
+    successor: bytes
 
-    def begin(self, broker: Broker) -> None:
+
+class SupervisorWatch:
+    """Looks from its making on, until it is closed."""
+
+    def __init__(self, config: WatchConfig, broker: Broker) -> None:
+        self.config = config
         self._broker = broker
         self._task = asyncio.get_running_loop().create_task(self._look(), name="watch")
 
     def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()
 
     async def _look(self) -> None:
         missed = 0
@@ -72,41 +70,40 @@ class SupervisorWatch:
             try:
                 there = await asyncio.to_thread(self._there)
                 missed = 0 if there else missed + 1
-                if missed > 1 + self.rank:
+                if missed > 1 + self.config.rank:
                     log.warning("there is no supervisor: starting one")
                     await self._replace(SUPERVISOR)
                     missed = 0
                 elif there and await self._out_of_reach():
                     log.warning("a majority of the brokers hears nothing of the supervisor: starting another")
-                    assert self._broker is not None
                     await self._replace(f"{SUPERVISOR}{self._broker.office.holder.number + 1}")
             except Exception as error:
                 log.warning("looking for the supervisor failed: %r", error)
 
     def _there(self) -> bool:
-        return any(is_supervisor(name) for name in self.placement.names())
+        return any(is_supervisor(name) for name in self.config.placement.names())
 
     async def _out_of_reach(self) -> bool:
         """Whether the supervisor has been silent here, and at so many others that they are a majority with us."""
-        broker = self._broker
-        assert broker is not None
+        broker, config = self._broker, self.config
         _, silent_ms = await broker.supervisor_silent()
         if silent_ms < SILENT_MS:
             return False
-        others = [name for name in self.brokers if name != broker.name]
+        others = [name for name in config.brokers if name != broker.name]
         answers = await asyncio.gather(*(self._ask(name) for name in others), return_exceptions=True)
         found: list[tuple[int, int]] = [answer for answer in answers if isinstance(answer, tuple)]
-        return broker.office.out_of_reach(int(time.time() * 1000), self.rank, found, len(self.brokers))
+        return broker.office.out_of_reach(int(time.time() * 1000), config.rank, found, len(config.brokers))
 
     async def _ask(self, name: str) -> Any:
-        handle: Handle | None = await asyncio.to_thread(self.placement.find, name)
+        handle: Handle | None = await asyncio.to_thread(self.config.placement.find, name)
         return await handle.call("supervisor_silent", timeout_s=ASK_S) if handle is not None else None
 
     async def _replace(self, name: str) -> None:
-        successor: type = pickle.loads(self.successor)
+        placement = self.config.placement
+        successor: type = pickle.loads(self.config.successor)
         node = await asyncio.to_thread(_this_node)
-        handle = await asyncio.to_thread(self.placement.actor, successor, name, node, self.placement, True)
-        await handle.call("resume", self.state)
+        handle = await asyncio.to_thread(placement.actor, successor, name, node, placement, True)
+        await handle.call("resume", self.config.state)
 
 
 def _this_node() -> str:

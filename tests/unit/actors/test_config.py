@@ -20,7 +20,9 @@ from mantamq.actors.config import (
     chosen_limits,
 )
 from mantamq.actors.links.handshake import Credentials
+from mantamq.actors.ray_control.placement import Placement
 from mantamq.actors.supervisor.plan import Plan
+from mantamq.actors.supervisor.supervisor_watch import WatchConfig
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.timing import Timing
@@ -48,6 +50,9 @@ ALL: list[Config] = [
     ),
     ReplicaConfig(member=MEMBER, broker="b1", events=True),
     TapConfig(member=MEMBER, events=EVENTS, folder="/events/c"),
+    WatchConfig(
+        placement=Placement("here"), state=b"secret", rank=1, brokers=("b1", "b2"), successor=b"Supervisor"
+    ),
     Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2)),
 ]  # fmt: skip
 FIRST: dict[str, set[str]] = {
@@ -59,6 +64,7 @@ FIRST: dict[str, set[str]] = {
     "BrokerConfig": {"member", "client_port", "voters", "blank"},
     "ReplicaConfig": {"member", "broker"},
     "TapConfig": {"member", "events", "folder"},
+    "WatchConfig": {"placement", "state", "rank", "brokers", "successor"},
     "Plan": set(),
 }
 """The fields without a default: those that every minor has known. The list does not grow."""

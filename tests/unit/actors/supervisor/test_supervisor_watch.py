@@ -8,11 +8,13 @@ import sys
 
 from mantamq.actors.ray_control.placement import Placement
 from mantamq.actors.supervisor.supervisor import Supervisor
-from mantamq.actors.supervisor.supervisor_watch import SupervisorWatch
+from mantamq.actors.supervisor.supervisor_watch import WatchConfig
 
 
 def test_a_watch_carries_the_class_of_the_next_supervisor() -> None:
-    watch = SupervisorWatch(Placement("here"), b"state", 1, ("b1", "b2"), pickle.dumps(Supervisor))
+    watch = WatchConfig(
+        placement=Placement("here"), state=b"state", rank=1, brokers=("b1", "b2"), successor=pickle.dumps(Supervisor)
+    )
     found = pickle.loads(pickle.dumps(watch))
     assert (found.placement, found.state, found.rank, found.brokers) == (Placement("here"), b"state", 1, ("b1", "b2"))
     assert pickle.loads(found.successor) is Supervisor
