@@ -152,11 +152,7 @@ def test_brokers_visited_in_vain_do_not_crowd_out_the_one_that_holds_it():
     assert len(core.before) <= BEFORE
 
 
-def test_settlements_on_their_way_are_told_as_well(monkeypatch):
-    from mantamq.client.books import receiver
-    from mantamq.client.message import Message
-
-    monkeypatch.setattr(receiver, "decode", lambda blob: Message(blob))
+def test_settlements_on_their_way_are_told_as_well():
     core, _ = books()
     core.delivered(Delivery(1, 7, [1, 2], [b"1", b"2"]))
     for _ in range(2):
