@@ -1,0 +1,170 @@
+"""What `start_cluster` and `mantamq up` are told becomes the operator's choice, and is judged before there is a Ray."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+from mantamq.actors import cluster
+from mantamq.actors.config import ClusterConfig, EventsConfig
+from mantamq.actors.supervisor.plan import Plan
+from mantamq.client.cli import app
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.limits import Limits
+from mantamq.protocol.supervisor.layout import Node
+
+NODES = [Node(f"n{number}", f"10.0.0.{number}", {"CPU": 6.0}) for number in (1, 2)]
+BOOK = {"nodes": {}, "addresses": {"b1": "10.0.0.1:5"}, "token": "", "namespace": "mantamq", "cluster": "c"}
+DEFAULTS = {
+    "brokers": 3, "address": "local", "namespace": "mantamq", "detached": None, "token": "", "slice_ms": 20,
+    "spares": 2, "queue_actors_max": None, "client_port": None, "num_cpus": None, "bind": None, "events": None,
+    "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
+    "progress": None,
+}  # fmt: skip
+
+
+class Supervisor:
+    def call_now(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
+        assert method == "book_now"
+        return BOOK
+
+
+class MadeUpRay:
+    """All that is asked of Ray.
+
+    Attributes:
+        joined: whether this process is in one.
+        asked: what was done, in order.
+        plans: what supervisors were given.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.joined = False
+        self.asked: list[str] = []
+        self.plans: list[Plan] = []
+        monkeypatch.setattr(cluster.ray, "is_initialized", lambda: self.joined)
+        monkeypatch.setattr(cluster.local_ray, "start_local", lambda namespace, cpus: self.asked.append("start"))
+        monkeypatch.setattr(cluster.local_ray, "join", lambda address, namespace: self.asked.append(f"join {address}"))
+        monkeypatch.setattr(cluster, "alive_nodes", lambda: NODES)
+        monkeypatch.setattr(cluster.bound, "this_program", lambda: "job")
+        monkeypatch.setattr(cluster.tap_life, "missing", lambda: "")
+        monkeypatch.setattr(cluster.atexit, "register", lambda call: None)
+        monkeypatch.setattr(cluster, "_start_supervisor", lambda namespace: Supervisor())
+        monkeypatch.setattr(cluster, "_follow", lambda supervisor, plan, say: self.plans.append(plan))
+
+    def plan(self, **arguments: Any) -> Plan:
+        cluster.start_cluster(**arguments)
+        return self.plans[-1]
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUpRay:
+    return MadeUpRay(monkeypatch)
+
+
+def test_the_arguments_and_their_defaults_are_those_that_programs_were_written_for() -> None:
+    parameters = inspect.signature(cluster.start_cluster).parameters
+    assert {name: one.default for name, one in parameters.items()} == DEFAULTS
+    assert list(parameters) == list(DEFAULTS)
+
+
+def test_the_defaults_of_an_embedded_cluster(made_up: MadeUpRay) -> None:
+    config = ClusterConfig(bind="127.0.0.1", queue_actors_max=6, program="job")
+    assert made_up.plan() == Plan(config=config, members=("b1", "b2", "b3"), hosts=2)
+    assert made_up.asked == ["start"]
+
+
+def test_the_defaults_in_a_ray_that_runs(made_up: MadeUpRay) -> None:
+    config = ClusterConfig(queue_actors_max=6)
+    assert made_up.plan(address="10.0.0.1:6379") == Plan(config=config, members=("b1", "b2", "b3"), hosts=2)
+    assert made_up.asked == ["join 10.0.0.1:6379"]
+    made_up.joined = True
+    assert made_up.plan(address="auto", detached=False).config.program == "job"
+    assert made_up.plan(address="local").config == ClusterConfig(queue_actors_max=6, program="job"), "it is not its own"
+
+
+def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
+    plan = made_up.plan(
+        brokers=2, token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0",
+        events="s3://bucket/events", events_keep_days=0.5, events_keep_gb=0.5, max_message_bytes=5000, rebalance=False,
+        detached=True,
+    )  # fmt: skip
+    events = EventsConfig(directory="s3://bucket/events", keep_s=43200.0, keep_bytes=1 << 29)
+    config = ClusterConfig(
+        token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0", events=events,
+        rebalance=False, limits=Limits(message_bytes=5000),
+    )  # fmt: skip
+    assert plan == Plan(config=config, members=("b1", "b2"), hosts=2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule"),
+    [
+        ({"brokers": 0}, "at least one broker"),
+        ({"spares": 0}, "at least one warm queue replica"),
+        ({"queue_actors_max": -1}, "one that keeps queues"),
+        ({"client_port": 65534}, "cannot count up"),
+        ({"max_message_bytes": 1 << 30}, "the largest message may have"),
+        ({"slice_ms": "20"}, "not of its type"),
+    ],
+)
+def test_a_wrong_choice_is_refused_before_anything_is_started(
+    made_up: MadeUpRay, wrong: dict[str, Any], rule: str
+) -> None:
+    with pytest.raises(LocalError, match=rule):
+        cluster.start_cluster(**wrong)
+    assert not made_up.asked and not made_up.plans
+
+
+# ---- `mantamq up`
+
+
+def up(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *words: str) -> dict[str, Any]:
+    """The arguments with which it starts a cluster; none if it starts nothing."""
+    told: dict[str, Any] = {}
+
+    class Started(Exception): ...
+
+    def start_cluster(**arguments: Any) -> None:
+        told.update(arguments)
+        raise Started
+
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.delenv("MANTAMQ_TOKEN", raising=False)
+    monkeypatch.setattr(cluster, "start_cluster", start_cluster)
+    monkeypatch.setattr(sys, "argv", ["mantamq", "up", "--address", "10.0.0.1:6379", "--events", "off", *words])
+    with pytest.raises((Started, SystemExit)):
+        app.main()
+    told.pop("progress", None)
+    return told
+
+
+def test_up_chooses_what_start_cluster_does_and_outlives_its_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    told = up(monkeypatch, tmp_path)
+    assert told.pop("address") == "10.0.0.1:6379" and told.pop("detached") is True and told.pop("events") == "off"
+    assert told == {name: DEFAULTS[name] for name in told}
+    assert set(DEFAULTS) - set(told) == {"address", "detached", "events", "queue_actors_max", "num_cpus", "progress"}
+
+
+def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    told = up(
+        monkeypatch, tmp_path, "--brokers", "2", "--token", "t", "--slice-ms", "9", "--spares", "3", "--client-port",
+        "5000", "--bind", "0.0.0.0", "--events-keep-days", "0.5", "--events-keep-gb", "0.25", "--max-message-size",
+        "1MiB", "--no-rebalance", "--namespace", "two",
+    )  # fmt: skip
+    assert told == {
+        "brokers": 2, "address": "10.0.0.1:6379", "namespace": "two", "detached": True, "token": "t", "slice_ms": 9,
+        "spares": 3, "client_port": 5000, "bind": "0.0.0.0", "events": "off", "events_keep_days": 0.5,
+        "events_keep_gb": 0.25, "max_message_bytes": 1 << 20, "rebalance": False,
+    }  # fmt: skip
+
+
+def test_up_refuses_what_cannot_be_before_it_starts_anything(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up(monkeypatch, tmp_path, "--client-port", "65534") == {}
+    assert "3 brokers' client ports cannot count up from 65534" in " ".join(capsys.readouterr().err.split())
