@@ -15,6 +15,7 @@ from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 from mantamq.protocol.wire.queue_frames import Host
 from mantamq.protocol.wire.settings import Argument, parse, read
 from mantamq.protocol.wiring import arguments
+from mantamq.protocol.wiring.arguments import ExchangeSettings
 from msgspec import Meta
 
 from tests.unit.cluster_in_memory import MemoryCluster
@@ -110,6 +111,27 @@ def test_host_is_on_the_wire_what_it_was():
     assert encode_frame(host).hex() == (
         "010000002a3897a3712331a46c6f737482ae717069642e6d61785f636f756e7407a36f776ea178920107c20391a26231"
     )
+
+
+# ---- exchanges and bindings
+
+
+def test_exchanges_have_settings_in_the_same_way(monkeypatch: pytest.MonkeyPatch):
+    class ToyExchange(ExchangeSettings, frozen=True):
+        numbered: Annotated[bool, Argument("qpid.msg_sequence", "give true, or leave it out")] = False
+
+    monkeypatch.setitem(arguments.SHAPES, "exchange", ToyExchange)
+    client = MemoryCluster().client("b1")
+    refused = client.command("declare_exchange", name="e", arguments={"qpid.msg_sequence": "on"})
+    assert refused.text == "exchange argument 'qpid.msg_sequence' is 'on': give true, or leave it out"
+    assert client.command("declare_exchange", name="e", arguments={"qpid.msg_sequence": True}).code == ""
+
+
+@pytest.mark.parametrize(("exchange", "code"), [("amq.match", "invalid"), ("amq.topic", "")])
+def test_the_wiring_itself_knows_which_exchange_goes_by_x_match(exchange: str, code: str):
+    client = MemoryCluster().client("b1")
+    client.command("declare_queue", name="q")
+    assert client.command("bind", exchange=exchange, queue="q", key="k", arguments={"x-match": "most"}).code == code
 
 
 # ---- the whole way
