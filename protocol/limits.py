@@ -68,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True):
     # ---- queues
 
     run_messages: int = 1000
-    """Most messages delivered in one run of a queue."""
+    """Most messages delivered in one run of a queue, before it yields to other queues."""
     deliver_bytes: int = 1024 * 1024
     """Most bytes of messages in one delivery (one message may be larger)."""
     dead_letter_bytes: int = 8 * 1024 * 1024

@@ -36,7 +36,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     keepalive_ms: int = 1000
     """How often each end of a link between members sends a sign of life."""
     keepalive_patience_ms: int = 4000
-    """A link between members that is silent for longer is closed."""
+    """A link between members that is silent for longer is closed, so that both ends soon know of a dead link."""
 
     # ---- a new sequencer
 
@@ -246,10 +246,3 @@ RULES = (
 )
 
 DEFAULT_TIMING = Timing()
-
-BEAT_MS = DEFAULT_TIMING.heartbeat_ms
-BROKEN_MS = DEFAULT_TIMING.broken_ms
-SUSPECT_MS = DEFAULT_TIMING.suspect_ms
-LEASE_MS = DEFAULT_TIMING.lease_ms
-EVICT_MS = DEFAULT_TIMING.evict_ms
-UPDATE_RETRY_MS = DEFAULT_TIMING.update_retry_ms

@@ -38,7 +38,7 @@ class BrokerNode(MemberActor):
         member, mine = config.member, self.name + "."
         machine = (ReportingBroker if config.events else BrokerMachine)(
             self.name, member.inc, list(config.voters), config.token, member.limits, blank=config.blank,
-            replicas_max=config.replicas_max,
+            replicas_max=config.replicas_max, timing=member.timing,
         )  # fmt: skip
         shell = self._run(
             machine,

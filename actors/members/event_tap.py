@@ -51,7 +51,7 @@ class EventTap(MemberActor):
         except (OSError, ImportError) as error:
             raise LocalError(f"events cannot be kept in {events.directory}: {error}; give another --events") from None
         self._lock = asyncio.Lock()
-        self._machine = TapMachine(self._writer.resume)
+        self._machine = TapMachine(self._writer.resume, config.member.timing)
         self._run(self._machine, config.member)
         await self._open(config.member)
         self._task = asyncio.get_running_loop().create_task(self._work(), name="event tap")

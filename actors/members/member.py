@@ -59,7 +59,9 @@ class MemberActor:
         gc.freeze()
         on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
         machine.office = self.office  # type: ignore[attr-defined]
-        self.shell = Shell(machine, config.credentials, limits=config.limits, on_failure=on_failure, **options)
+        self.shell = Shell(
+            machine, config.credentials, timing=config.timing, limits=config.limits, on_failure=on_failure, **options
+        )
         return self.shell
 
     async def _open(self, config: MemberConfig, **listening: str) -> dict[str, str]:

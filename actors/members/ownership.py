@@ -11,6 +11,6 @@ class Ownership(MemberActor):
     async def start(self, config: OwnershipConfig) -> dict[str, str]:
         """Start listening and dial the sequencers; returns the addresses."""
         member = config.member
-        machine = OwnershipMachine(member.inc, config.slice_ms, self.name)
+        machine = OwnershipMachine(member.inc, config.slice_ms, self.name, member.timing)
         self._run(machine, member, admits=lambda name: ".r" in name)
         return await self._open(member)

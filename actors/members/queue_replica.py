@@ -21,7 +21,7 @@ class QueueReplica(MemberActor):
         """
         member = config.member
         machine = ReportingReplica if config.events else ReplicaMachine
-        self._run(machine(self.name, config.broker, member.inc), member)
+        self._run(machine(self.name, config.broker, member.inc, timing=member.timing, limits=member.limits), member)
         return await self._open(member)
 
     async def digests(self) -> dict[str, tuple[int, int]]:

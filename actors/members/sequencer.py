@@ -13,7 +13,10 @@ class Sequencer(MemberActor):
     async def start(self, config: SequencerConfig) -> dict[str, str]:
         """Start listening; returns the addresses."""
         member = config.member
-        self._run(SequencerMachine(member.inc, list(config.voters), leading=config.leading), member)
+        machine = SequencerMachine(
+            member.inc, list(config.voters), leading=config.leading, timing=member.timing, limits=member.limits
+        )
+        self._run(machine, member)
         return await self._open(member)
 
     def _needed(self, outside: bool) -> str:

@@ -43,9 +43,9 @@ from ...protocol.machine import (
     Tick,
     WantSpare,
 )
+from ...protocol.timing import DEFAULT_TIMING, Timing
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import encode_frame
-from ...protocol.wire.keepalive import PEER_BEAT_MS, PEER_PATIENCE_MS
 from ...protocol.wire.version import spoken
 from ..links.dialler import Dialler
 from ..links.handshake import ClientOpening, Credentials, ListenOpening
@@ -75,6 +75,7 @@ class Shell:
     Args:
         machine: the rules.
         own: this process's credentials; its name is the machine's peer name.
+        timing: how often links to other members say something, and how long they may be silent.
         limits: bounds of frames.
         admits: which peer names may dial in; everybody with the secret by default.
         on_want_spare: called for `WantSpare`.
@@ -91,6 +92,7 @@ class Shell:
         machine: Machine,
         own: Credentials,
         *,
+        timing: Timing = DEFAULT_TIMING,
         limits: Limits = DEFAULT,
         admits: Callable[[str], bool] = lambda name: True,
         on_want_spare: Callable[[], None] = lambda: None,
@@ -101,6 +103,7 @@ class Shell:
         self.links: dict[str, Link] = {}
         self.failure: BaseException | None = None
         self.retired = ""
+        self._timing = timing
         self._limits = limits
         self._member_limits = limits.between_members()
         self._admits = admits
@@ -235,7 +238,8 @@ class Shell:
         self._schedule()
         self.refusals.up(link)
         if not link.is_client:
-            link.heartbeat(PEER_BEAT_MS, PEER_PATIENCE_MS)  # a `KeepAlive` may ask for another
+            # A `KeepAlive` may ask for another.
+            link.heartbeat(self._timing.keepalive_ms, self._timing.keepalive_patience_ms)
         try:
             self._tick()
             self._tell_lost()

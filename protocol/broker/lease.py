@@ -6,7 +6,7 @@ which a cut-off broker still serves; what keeps the cluster's state right is the
 
 from __future__ import annotations
 
-from ..timing import LEASE_MS
+from ..timing import DEFAULT_TIMING, Timing
 
 KEPT = 64
 """At most this many heartbeats are remembered until they are known to be answered."""
@@ -15,9 +15,10 @@ KEPT = 64
 class Lease:
     """Attributes: until_ms: served up to then; 0 before the first beat."""
 
-    __slots__ = ("_heard_ms", "until_ms")
+    __slots__ = ("_heard_ms", "_lease_ms", "until_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._lease_ms = timing.lease_ms
         self.until_ms = 0
         self._heard_ms: dict[int, int] = {}
 
@@ -29,7 +30,7 @@ class Lease:
         # The very first beat begins the lease: a broker that is cut off before it is renewed must not serve for ever.
         at_ms = self._heard_ms.get(sure) if self.until_ms else now_ms
         if at_ms is not None:
-            self.until_ms = max(self.until_ms, at_ms + LEASE_MS)
+            self.until_ms = max(self.until_ms, at_ms + self._lease_ms)
 
     def renew(self) -> None:
         """Another sequencer leads: its beats have numbers of their own."""
@@ -39,5 +40,5 @@ class Lease:
         return 0 < self.until_ms < now_ms
 
     def over_ms(self, now_ms: int) -> int:
-        """For how long the lease has been over: no majority has been heard of for `LEASE_MS` more."""
+        """For how long the lease has been over: no majority has been heard of for `Timing.lease_ms` more."""
         return now_ms - self.until_ms if self.expired(now_ms) else 0

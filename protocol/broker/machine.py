@@ -33,7 +33,7 @@ from ..machine import (
     Tick,
 )
 from ..supervisor.office import Office
-from ..timing import BEAT_MS, BROKEN_MS
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
 from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, InUse, Recount, decode_event
 from ..wire.frame import Frame
@@ -83,7 +83,7 @@ class BrokerMachine(Acceptor):
         inc: its incarnation, fresh at every start.
         members: broker ids of the cluster.
         token: what clients must present; "" admits everybody.
-        limits: bounds of a client connection.
+        timing, limits: the cluster's.
         blank: an earlier incarnation may have kept the wiring: no vote and no clients until it has rejoined (K4).
         replicas_max: at most this many of its replicas keep queues, while any others are spares; 0: all.
     """
@@ -97,28 +97,31 @@ class BrokerMachine(Acceptor):
         limits: Limits = DEFAULT,
         blank: bool = False,
         replicas_max: int = 0,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        super().__init__()
+        super().__init__(timing)
+        self.timing = timing
+        self.limits = limits
         self.broker = broker
         self.inc = inc
         self.needs_ack = False
         self._timer = 0
-        self.waits_heard = WaitsHeard()
-        self.lease = Lease()
+        self.waits_heard = WaitsHeard(timing)
+        self.lease = Lease(timing)
         self.cluster = cluster = ClusterState(broker, inc, blank, members)
         self.keeper = cluster.keeper
         self.submitter = Submitter(broker, inc)
         self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
-        self.placement = placement = QueuePlacement(self, cluster, replicas_max)
+        self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
         self.investiture = Investiture(self, cluster, requests, placement.replicas)
         self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, not blank)
         self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end)
         self.sessions = sessions = self.connections.sessions
-        self.transfers = Transfers(self, cluster, requests, sessions, limits.uncommitted_bytes)
+        self.transfers = Transfers(self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes)
         self.senders = Senders(self, cluster, self.transfers, sessions)
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
-        self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits)
+        self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits, timing)
         self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
         self.resets = Resets(self, cluster)
         self.management = Management(
@@ -261,9 +264,10 @@ class BrokerMachine(Acceptor):
 
     def _watch(self) -> None:
         """Every beat: is the leader there, and may this broker serve?"""
-        view, now_ms = self.view, self.now_ms
-        again_ms = view.parted_ms + BROKEN_MS + 1  # a broken link is looked at then; no watch is put off for it
-        self._timer = again_ms if now_ms < again_ms < now_ms + BEAT_MS else now_ms + BEAT_MS
+        view, now_ms, beat_ms = self.view, self.now_ms, self.timing.heartbeat_ms
+        # A broken link is looked at then; no watch is put off for it.
+        again_ms = view.parted_ms + self.timing.broken_ms + 1
+        self._timer = again_ms if now_ms < again_ms < now_ms + beat_ms else now_ms + beat_ms
         self.effects.append(SetTimer(self._timer))
         for peer in view.others() if view.suspicious(now_ms) else ():
             self.send(peer, Suspect(view.promised, self.broker, list(self.cluster.voters)))

@@ -12,16 +12,13 @@ from typing import Any, NamedTuple
 
 from ..errors import UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import QueueCommand, QueueReply
 from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 
 Asked = Callable[[dict[str, Any]], None]
 
-WAITED_MS = 2000
-"""How long a question to a queue waits where it is known that the queue has no majority."""
-LISTED_MS = 5000
-"""How long a list waits for one of its queues, and a deletion on a condition for its queue, whatever the reason."""
 STAT = "stat"
 PURGE = "purge"
 
@@ -56,7 +53,9 @@ class Questions:
         cluster: ClusterState,
         replica_of: Mapping[str, str],
         stands_still: Callable[[str, int], bool],
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        self._timing = timing
         self._outbox = outbox
         self._cluster = cluster
         self._replica_of = replica_of
@@ -78,8 +77,8 @@ class Questions:
         self._outbox.send(replica, QueueCommand(queue.id, number, what, argument))
 
     def look(self, queue: QueueDefinition, then: Asked) -> None:
-        """Ask for a queue's report, for at most `LISTED_MS`."""
-        self.ask(queue, STAT, 0, then, LISTED_MS)
+        """Ask for a queue's report, for at most `Timing.question_ms`."""
+        self.ask(queue, STAT, 0, then, self._timing.question_ms)
 
     def replied(self, frame: QueueReply) -> None:
         """A queue replica has answered."""
@@ -102,14 +101,15 @@ class Questions:
         waits, slow = [], []
         for number, question in self._asked.items():
             for_ms = now_ms - question.since_ms
-            if question.what != STAT or for_ms < WAITED_MS:
+            if question.what != STAT or for_ms < self._timing.question_waits_ms:
                 continue
             if self._stands_still(question.queue, now_ms):
                 waits.append(number)
             elif 0 < question.limit_ms <= for_ms:
                 slow.append(number)
         self._fail(waits, "queue {!r} has no majority of its replicas and answers nothing: see `mantamq status`")
-        self._fail(slow, f"queue {{!r}} has not answered for {LISTED_MS // 1000} s: ask again, or see `mantamq status`")
+        limit_s = self._timing.question_ms // 1000
+        self._fail(slow, f"queue {{!r}} has not answered for {limit_s} s: ask again, or see `mantamq status`")
 
     def _fail(self, numbers: list[int], text: str) -> None:
         """`text`: with the queue's name to be put in."""

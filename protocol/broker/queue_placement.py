@@ -12,13 +12,10 @@ import zlib
 from ..limits import INCARNATIONS_PER_BROKER
 from ..log.outbox import FollowerOutbox
 from ..machine import KeepAlive, WantSpare
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Host, Unhost
 from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
-
-BEAT_MS = 1000
-PATIENCE_MS = 3000
-"""A replica that is silent for so long is taken for dead: it may hold consume locks, and stand still."""
 
 
 class QueuePlacement:
@@ -34,7 +31,10 @@ class QueuePlacement:
         voters: queue id -> the voters when it was declared.
     """
 
-    def __init__(self, outbox: FollowerOutbox, cluster: ClusterState, most: int = 0) -> None:
+    def __init__(
+        self, outbox: FollowerOutbox, cluster: ClusterState, most: int = 0, timing: Timing = DEFAULT_TIMING
+    ) -> None:
+        self._timing = timing
         self.replicas: dict[str, set[str]] = {}
         self.of: dict[str, str] = {}
         self.starting: dict[str, int] = {}
@@ -51,7 +51,8 @@ class QueuePlacement:
     def up(self, replica: str) -> None:
         """A replica has connected. `settle` must follow."""
         self.replicas.setdefault(replica, set())
-        self._outbox.effects.append(KeepAlive(replica, BEAT_MS, PATIENCE_MS))
+        timing = self._timing
+        self._outbox.effects.append(KeepAlive(replica, timing.replica_keepalive_ms, timing.replica_patience_ms))
 
     def settle(self) -> None:
         """Give the queues that no replica keeps to those that are connected."""

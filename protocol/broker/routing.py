@@ -11,17 +11,14 @@ from .session import SenderLink
 Parts = list[tuple[str, bytes]]
 """(queue id, encoded enqueue)"""
 
-REQUEST_BYTES = 8 * 1024 * 1024
-"""At most this many event bytes in a request of several parts; one part alone may be larger."""
 
-
-def in_requests(parts: Parts) -> list[Parts]:
-    """The parts of a large transfer, in order, for as many requests as carry them."""
+def in_requests(parts: Parts, most_bytes: int) -> list[Parts]:
+    """The parts of a large transfer, in order, for as many requests as carry them; a part alone may be larger."""
     requests: list[Parts] = []
     size = 0
     for part in parts:
         size += len(part[1])
-        if not requests or size > REQUEST_BYTES:
+        if not requests or size > most_bytes:
             requests.append([])
             size = len(part[1])
         requests[-1].append(part)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..errors import LOST, NOT_FOUND, UNROUTABLE
+from ..limits import DEFAULT
 from ..log.outbox import FollowerOutbox
 from ..machine import PauseClient, PauseClients
 from ..ranges import RangeSet, compress, pairs
@@ -19,7 +20,7 @@ from ..wire.events import Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter, DeadLettered
 from .cluster_state import ClusterState
 from .requests import Requests
-from .routing import REQUEST_BYTES, Parts, in_requests, route_each, route_together
+from .routing import Parts, in_requests, route_each, route_together
 from .session import SenderLink, Session
 
 
@@ -34,6 +35,7 @@ class Transfers:
     """Args:
         sessions: peer -> its session, of all connections.
         limit_bytes: with more than this on its way the broker reads its clients no further.
+        request_bytes: a transfer of several parts goes in requests of at most this size.
 
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
@@ -52,6 +54,7 @@ class Transfers:
         requests: Requests,
         sessions: Mapping[str, Session],
         limit_bytes: int,
+        request_bytes: int = DEFAULT.request_bytes,
     ) -> None:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
@@ -63,6 +66,7 @@ class Transfers:
         self._requests = requests
         self._sessions = sessions
         self._limit_bytes = limit_bytes
+        self._request_bytes = request_bytes
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
         self.paused = False
@@ -95,7 +99,7 @@ class Transfers:
         for _, event in parts:
             size += len(event)
         self.uncommitted_bytes += size
-        if size > REQUEST_BYTES and len(parts) > 1:
+        if size > self._request_bytes and len(parts) > 1:
             self._split(session, link, [first, last], parts, [])
             return
 
@@ -141,7 +145,7 @@ class Transfers:
     def _split(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
         """A transfer for several queues: one frame might not carry all of a large one, so that is asked for in several
         requests. It is complete when all are."""
-        requests = in_requests(parts)
+        requests = in_requests(parts, self._request_bytes)
         left = len(requests)
 
         def done(size: int) -> None:

@@ -6,12 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.majority_frames import Waits
 
-KEPT_MS = 5000
-"""How long a broker holds on to what it has been told by a sequencer that says no more."""
-RECENT_MS = 1000
-"""A word that is older counts for no more than that of any other sequencer: each says it once a second."""
 _RANK = {"standby": 0, "preparing": 1, "leading": 2}
 
 
@@ -21,16 +18,17 @@ class WaitsHeard:
     The leader's word counts as long as it speaks; without one, the last that anybody said.
     """
 
-    __slots__ = ("_by", "_frame", "_heard_ms")
+    __slots__ = ("_by", "_frame", "_heard_ms", "_timing")
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._timing = timing
         self._by = ""
         self._frame: Waits | None = None
         self._heard_ms = 0
 
     def hear(self, peer: str, frame: Waits, now_ms: int) -> None:
         known = self._frame
-        recent = known is not None and now_ms - self._heard_ms < RECENT_MS
+        recent = known is not None and now_ms - self._heard_ms < self._timing.waits_recent_ms
         if known is not None and recent and peer != self._by:
             if (_RANK.get(frame.role, 0), frame.ballot) < (_RANK.get(known.role, 0), known.ballot):
                 return
@@ -40,7 +38,7 @@ class WaitsHeard:
         """Whether that stream has no majority, as far as is known; of those that were not named one is as good as
         another."""
         frame = self._frame
-        if frame is None or now_ms - self._heard_ms > KEPT_MS:
+        if frame is None or now_ms - self._heard_ms > self._timing.waits_kept_ms:
             return False
         return frame.more > 0 or any(waiting.stream == stream for waiting in frame.streams)
 
@@ -48,7 +46,7 @@ class WaitsHeard:
         """`waiting`: the streams, as `Waiting`'s fields; `waiting_more`: so many others; `waiting_by`: who says so, and
         in which role; `waiting_heard_ms`: how long ago."""
         frame = self._frame
-        if frame is None or now_ms - self._heard_ms > KEPT_MS:
+        if frame is None or now_ms - self._heard_ms > self._timing.waits_kept_ms:
             return {"waiting": [], "waiting_more": 0, "waiting_by": "", "waiting_role": "", "waiting_heard_ms": 0}
         return {
             "waiting": [msgspec.structs.asdict(waiting) for waiting in frame.streams],

@@ -110,8 +110,8 @@ class ReportingReplica(ReplicaMachine):
 
     hosts = ReportingQueue
 
-    def __init__(self, name: str, broker: str, inc: int) -> None:
-        super().__init__(name, broker, inc)
+    def __init__(self, name: str, broker: str, inc: int, **options: Any) -> None:
+        super().__init__(name, broker, inc, **options)
         self.watcher = _Watcher(name, broker, inc)
         self._giving: dict[str, int] = {}  # queue id -> since when the lock is on its way to another broker
         self._starved: dict[str, int] = {}  # queue id -> since when messages wait and no consumer here has credit

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..errors import PeerError
 from ..machine import Effect, Flush, Input, Kept, PeerDown, Received, Send, SetTimer, Tick
 from ..queue.state import Applied
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import (
     EnqueueFact,
     EventFact,
@@ -29,8 +30,6 @@ from ..wire.capture_frames import (
 from ..wire.events import CLUSTER, ZERO, Entry, decode_event
 from .event_table import OBSERVED_KINDS, Row, rows
 
-GRACE_MS = 2000
-"""How long a stream waits for a source that has the next index, while all present ones lack it."""
 ORPHANS_KEPT = 1000
 """At most this many streams without a source have their place remembered."""
 
@@ -69,6 +68,7 @@ class TapMachine:
 
     Args:
         resume: stream -> index up to which an earlier tap has written its rows.
+        timing: the cluster's.
 
     Attributes:
         rows: rows that were made and not taken yet, oldest first.
@@ -76,7 +76,8 @@ class TapMachine:
         unwritten: number of indexes whose rows are made and not on disk, as far as `Kept` says.
     """
 
-    def __init__(self, resume: dict[str, int] | None = None) -> None:
+    def __init__(self, resume: dict[str, int] | None = None, timing: Timing = DEFAULT_TIMING) -> None:
+        self.timing = timing
         self.streams: dict[str, Tapped] = {stream: Tapped(index) for stream, index in (resume or {}).items()}
         self.rows: list[Rows] = []
         self.dropped = 0
@@ -139,7 +140,7 @@ class TapMachine:
         if not whole and stream.offers:
             if not stream.since_ms:
                 stream.since_ms = self.now_ms
-            if self.now_ms < stream.since_ms + GRACE_MS:
+            if self.now_ms < stream.since_ms + self.timing.tap_grace_ms:
                 self._waiting[name] = stream
                 return
             whole = [min(stream.offers, key=lambda peer: (stream.offers[peer].base, peer))]
@@ -160,7 +161,7 @@ class TapMachine:
         for name, stream in list(self._waiting.items()):
             self._choose(name, stream)
         if self._waiting:
-            self._effects.append(SetTimer(min(s.since_ms for s in self._waiting.values()) + GRACE_MS))
+            self._effects.append(SetTimer(min(s.since_ms for s in self._waiting.values()) + self.timing.tap_grace_ms))
 
     # ---- facts
 

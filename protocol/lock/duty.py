@@ -15,10 +15,7 @@ and turn, and a replica takes none that is older than it has heard.
 from __future__ import annotations
 
 from ..machine import OWNERSHIP, is_broker, is_ownership
-from ..timing import BROKEN_MS, SUSPECT_MS
-
-FIRST_MS = 10_000
-"""So long the first is waited for when the cluster begins, before the other is taken."""
+from ..timing import DEFAULT_TIMING, Timing
 
 
 def hears_beats(peer: str) -> bool:
@@ -33,11 +30,12 @@ class Duty:
         turn: how often that changed in this term.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._timing = timing
         self.name = OWNERSHIP
         self.turn = 0
         self._began_ms = 0
-        self._grace_ms = FIRST_MS
+        self._grace_ms = timing.first_duty_ms
         self._heard_ms: dict[str, int] = {}  # when it answered a beat of this term last
         self._parted_ms: dict[str, int] = {}
 
@@ -45,7 +43,7 @@ class Duty:
         """A term begins that is not the cluster's first: of those who are here the first to answer is taken soon."""
         self.turn = 0
         self._began_ms = now_ms
-        self._grace_ms = BROKEN_MS
+        self._grace_ms = self._timing.broken_ms
         self._heard_ms.clear()
 
     def up(self, peer: str) -> None:
@@ -78,12 +76,12 @@ class Duty:
         return now_ms - self._heard_ms.get(self.name, self._began_ms or now_ms)
 
     def _silent(self, peer: str, now_ms: int) -> bool:
-        if peer in self._parted_ms and now_ms - self._parted_ms[peer] > BROKEN_MS:
+        if peer in self._parted_ms and now_ms - self._parted_ms[peer] > self._timing.broken_ms:
             return True
         heard_ms = self._heard_ms.get(peer)
         if heard_ms is None:
             return now_ms - self._began_ms >= self._grace_ms
-        return now_ms - heard_ms > SUSPECT_MS
+        return now_ms - heard_ms > self._timing.suspect_ms
 
     def report(self, now_ms: int) -> dict[str, object]:
         return {"duty": {"name": self.name, "turn": self.turn, "silent_ms": self.silent_ms(now_ms)}}

@@ -8,8 +8,7 @@ stream, so the next owner never meets a message that is already on its way to a 
 
 from __future__ import annotations
 
-IDLE_MS = 200
-"""An owner whose consumers have had no credit for this time gives the lock up even when no other broker wants it."""
+from ..timing import DEFAULT_TIMING, Timing
 
 
 class LockHolder:
@@ -20,9 +19,10 @@ class LockHolder:
         grant: the current grant, by the applied log.
     """
 
-    __slots__ = ("_idle_since", "_next", "_next_grant", "_slice_end", "_slice_ms", "_used", "grant", "held")
+    __slots__ = ("_idle_ms", "_idle_since", "_next", "_next_grant", "_slice_end", "_slice_ms", "_used", "grant", "held")
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._idle_ms = timing.lock_idle_ms
         self.held = False
         self.grant = 0
         self._used = False
@@ -87,6 +87,6 @@ class LockHolder:
             return "", 0
         if not self._idle_since:
             self._idle_since = now_ms
-        if now_ms - self._idle_since >= IDLE_MS:
+        if now_ms - self._idle_since >= self._idle_ms:
             return "", 0
-        return None, self._idle_since + IDLE_MS
+        return None, self._idle_since + self._idle_ms

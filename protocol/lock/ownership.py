@@ -20,6 +20,7 @@ from ..log.leader import LeaderView
 from ..log.submitter import Submitter
 from ..machine import OWNERSHIP, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
 from ..supervisor.office import Commission, Office
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO, Ballot, Own, encode_event
 from ..wire.log_frames import Heartbeat, HeartbeatReply, Request, Results, Supervised
 from ..wire.queue_frames import Contended, Forget, Interest, OwnerIs, Void
@@ -70,19 +71,21 @@ class OwnershipMachine:
         inc: this incarnation, a fresh number.
         slice_ms: how long an owner may keep a contended queue.
         name: its peer name; its origin in requests.
+        timing: the cluster's.
 
     Attributes:
         on_duty: whether it makes the moves now.
         day: ballot and turn of the heartbeat that last named the Ownership on duty.
     """
 
-    def __init__(self, inc: int, slice_ms: int = 20, name: str = OWNERSHIP) -> None:
+    def __init__(self, inc: int, slice_ms: int = 20, name: str = OWNERSHIP, timing: Timing = DEFAULT_TIMING) -> None:
         self.name = name
         self.on_duty = False
         self.day: tuple[Ballot, int] = (ZERO, -1)
         self.inc = inc
         self.slice_ms = slice_ms
-        self.view = LeaderView()
+        self.timing = timing
+        self.view = LeaderView(timing)
         self.office = Office()
         self._queues: dict[str, _Queue] = {}
         self.submitter = Submitter(name, inc)

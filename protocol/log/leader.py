@@ -7,7 +7,7 @@ its ballot, and sends it requests (`attached`) once a `Heartbeat` says that it l
 from __future__ import annotations
 
 from ..machine import is_sequencer
-from ..timing import BROKEN_MS, SUSPECT_MS
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO, Ballot
 
 
@@ -21,9 +21,10 @@ class LeaderView:
     parted_ms: since when the link to the leader is broken, 0 while it is open.
     """
 
-    __slots__ = ("attached", "heard_ms", "leader", "linked", "parted_ms", "promised")
+    __slots__ = ("_timing", "attached", "heard_ms", "leader", "linked", "parted_ms", "promised")
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._timing = timing
         self.promised: Ballot = ZERO
         self.leader = ""
         self.attached = False
@@ -55,7 +56,7 @@ class LeaderView:
         """The address of `peer` refuses connections; returns whether it is the leader, to be suspected at once."""
         if peer != self.leader or peer in self.linked:
             return False
-        self.parted_ms = now_ms - BROKEN_MS - 1
+        self.parted_ms = now_ms - self._timing.broken_ms - 1
         return True
 
     def follow(self, peer: str, ballot: Ballot, now_ms: int) -> bool:
@@ -74,8 +75,8 @@ class LeaderView:
         """Whether the leader has been silent, or without a link, for too long, or no leader has come for as long."""
         if not self.heard_ms:
             self.heard_ms = now_ms
-        silent = now_ms - self.heard_ms > SUSPECT_MS
-        return silent or (self.parted_ms > 0 and now_ms - self.parted_ms > BROKEN_MS)
+        silent = now_ms - self.heard_ms > self._timing.suspect_ms
+        return silent or (self.parted_ms > 0 and now_ms - self.parted_ms > self._timing.broken_ms)
 
     def others(self) -> list[str]:
         """The linked sequencers that could take over from the leader."""

@@ -7,6 +7,7 @@ the effects of a step stand in one list, in the order in which they were asked f
 from __future__ import annotations
 
 from ..machine import Effect, Retire, Send
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.frame import Frame
 from .leader import LeaderView
 
@@ -18,8 +19,8 @@ class FollowerOutbox:
     now_ms: the time of the last tick.
     """
 
-    def __init__(self) -> None:
-        self.view = LeaderView()
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self.view = LeaderView(timing)
         self.effects: list[Effect] = []
         self.now_ms = 0
 

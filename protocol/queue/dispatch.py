@@ -13,16 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..limits import DEFAULT, Limits
 from ..ranges import RangeSet, subtract
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
 from .credit import UNLIMITED, CreditBalance
 from .resumption import Before, Resumption
 from .state import Holder, QueueState
-
-RUN_MESSAGES = 1000
-"""Deliveries one dispatch run makes before it yields to other queues."""
-DELIVER_BYTES = 1024 * 1024
-"""A delivery frame carries about this much at most (one message may be larger)."""
 
 
 class Subscription:
@@ -115,7 +112,10 @@ class Dispatcher:
         draining: whether a subscription may be draining.
     """
 
-    def __init__(self, state: QueueState) -> None:
+    def __init__(self, state: QueueState, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT) -> None:
+        self._timing = timing
+        self._run_messages = limits.run_messages
+        self._deliver_bytes = limits.deliver_bytes
         self.state = state
         self.subscriptions: dict[int, Subscription] = {}
         self.taken = RangeSet()
@@ -158,7 +158,7 @@ class Dispatcher:
     # ---- the run
 
     def run(self, acquire: bool, next_acquisition: Iterator[int]) -> tuple[list[Delivered], bool]:
-        """Make deliveries, at most `RUN_MESSAGES`.
+        """Make deliveries, at most `Limits.run_messages`.
 
         Args:
             acquire: whether this broker holds the consume lock; without it only browsers are served.
@@ -168,7 +168,7 @@ class Dispatcher:
             The deliveries, and whether the run stopped at its bound with more to do.
         """
         delivered: list[Delivered] = []
-        budget = RUN_MESSAGES
+        budget = self._run_messages
         active = [
             s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits
         ]
@@ -211,7 +211,7 @@ class Dispatcher:
         parts: list[tuple[int, int]] = []
         count = 0
         size = 0
-        weigh = credit.bytes != UNLIMITED or self.state.bytes > DELIVER_BYTES
+        weigh = credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes
         full = False
         while count < most and not full:
             part = self._candidate(subscription, most - count)
@@ -250,10 +250,10 @@ class Dispatcher:
 
     def _weigh(self, first: int, last: int, size: int, credit: CreditBalance) -> tuple[int, int, bool]:
         """How far byte credit and frame size allow: (last position that fits, bytes so far, stop here)."""
-        blobs = self.state.blobs
+        blobs, most_bytes = self.state.blobs, self._deliver_bytes
         for position in range(first, last + 1):
             weight = len(blobs[position])
-            if (credit.bytes != UNLIMITED and size + weight > credit.bytes) or (size and size + weight > DELIVER_BYTES):
+            if (credit.bytes != UNLIMITED and size + weight > credit.bytes) or (size and size + weight > most_bytes):
                 return position - 1, size, True
             size += weight
         return last, size, False
@@ -304,7 +304,7 @@ class Dispatcher:
     def resume(self, id: int, before: Before, now_ms: int) -> None:
         subscription = self.subscriptions[id]
         if before and not subscription.browse:
-            self.resuming[id] = Resumption(before, now_ms)
+            self.resuming[id] = Resumption(before, now_ms, self._timing)
             subscription.waits += 1
 
     def resumed(self, here: tuple[str, int], lock: bool, now_ms: int) -> int:

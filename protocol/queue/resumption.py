@@ -12,29 +12,25 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..ranges import RangeSet, runs
-from ..timing import EVICT_MS, SUSPECT_MS
+from ..timing import Timing
 from .state import Holder
-
-HELD_MS = EVICT_MS + SUSPECT_MS + 2000
-"""The wait for messages that the consumer knows it held: as long as an eviction takes, behind a takeover."""
-UNSEEN_MS = EVICT_MS + 1000
-"""The wait for messages that may have been on their way to the consumer, or to others: as long as an eviction takes."""
 
 Before = list[tuple[str, int, list[int]]]
 """(broker, acquisition, runs): see `queue_frames.Consume`."""
 
 
 class Resumption(NamedTuple):
-    """The wait of one subscription. Attributes: before, since_ms (when the consumer came to this broker)."""
+    """The wait of one subscription. Attributes: before, since_ms (when the consumer came to this broker), timing."""
 
     before: Before
     since_ms: int
+    timing: Timing
 
     @property
     def until_ms(self) -> int:
         """The time when the wait is over at the latest."""
         unseen = all(last >= 0 for _, last, _ in self.before)
-        return self.since_ms + (UNSEEN_MS if unseen else HELD_MS)
+        return self.since_ms + (self.timing.resume_unseen_ms if unseen else self.timing.resume_held_ms)
 
     def awaits(self, acquired: dict[Holder, RangeSet], others: Callable[[Holder], bool]) -> bool:
         """Whether a message that the consumer held, or may have been given, is still acquired. `others`: whether an

@@ -1,15 +1,14 @@
 """One queue's keeper and those who wait for its acknowledgements: the distinguished learner, told at once, and the
-sequencer, told at once or up to `ACK_MS` later where the learner's acknowledgement makes this one superfluous."""
+sequencer, told at once or up to `Timing.acknowledge_ms` later where the learner's acknowledgement makes this one
+superfluous."""
 
 from __future__ import annotations
 
 from ..log.keeper import Keeper
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Entry
 from ..wire.log_frames import Append
 from .outbox import QueueOutbox
-
-ACK_MS = 2
-"""How long an acknowledgement to the sequencer may wait when the distinguished learner is told at once."""
 
 
 class Acknowledgements:
@@ -20,9 +19,10 @@ class Acknowledgements:
     learner: the distinguished learner that must be told first, at once: peer name of another replica, "" for none.
     """
 
-    __slots__ = ("_id", "_keeper", "_name", "_outbox", "due_ms", "eager", "learner", "needed")
+    __slots__ = ("_acknowledge_ms", "_id", "_keeper", "_name", "_outbox", "due_ms", "eager", "learner", "needed")
 
-    def __init__(self, keeper: Keeper, outbox: QueueOutbox) -> None:
+    def __init__(self, keeper: Keeper, outbox: QueueOutbox, timing: Timing = DEFAULT_TIMING) -> None:
+        self._acknowledge_ms = timing.acknowledge_ms
         self.needed = False
         self.due_ms = 0
         self.eager = False
@@ -48,7 +48,7 @@ class Acknowledgements:
                 self.due_ms = 0
                 outbox.dirty[self._id] = None
             else:  # the distinguished learner acknowledges when it knows the commit, all others to it first
-                self.due_ms = self.due_ms or outbox.now_ms + ACK_MS
+                self.due_ms = self.due_ms or outbox.now_ms + self._acknowledge_ms
                 if distinguished:
                     outbox.set_timer(self._id, self.due_ms)
                 else:

@@ -4,10 +4,11 @@ and the updates it gives. One update by itself is in `update.py`."""
 from __future__ import annotations
 
 from ..errors import LocalError
+from ..limits import DEFAULT, Limits
 from ..log.keeper import Keeper
 from ..queue.snapshot import read_snapshot
 from ..queue.state import QueueState
-from ..timing import UPDATE_RETRY_MS
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO
 from ..wire.log_frames import Evicted, UpdateFront, UpdateStart, UpdateTaken
 from .outbox import QueueOutbox
@@ -24,9 +25,22 @@ class CatchUp:
         given: updates under way from here, by the updatee's peer name.
     """
 
-    __slots__ = ("_keeper", "_last", "_outbox", "_pace", "_retry_ms", "_state", "_update", "given", "status")
+    __slots__ = (
+        "_keeper", "_last", "_limits", "_outbox", "_pace", "_retry_ms", "_state", "_update", "_update_retry_ms",
+        "given", "status",
+    )  # fmt: skip
 
-    def __init__(self, keeper: Keeper, state: QueueState, pace: Pace, outbox: QueueOutbox) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        state: QueueState,
+        pace: Pace,
+        outbox: QueueOutbox,
+        timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self._limits = limits
+        self._update_retry_ms = timing.update_retry_ms
         self.status = Status.BLANK if keeper.blank else Status.SERVING
         self.given: dict[str, Updater] = {}
         self._keeper = keeper
@@ -45,8 +59,8 @@ class CatchUp:
     # ---- as updatee
 
     def wait(self) -> None:
-        """Give an updater `UPDATE_RETRY_MS` to begin."""
-        self._retry_ms = self._outbox.now_ms + UPDATE_RETRY_MS
+        """Give an updater `Timing.update_retry_ms` to begin."""
+        self._retry_ms = self._outbox.now_ms + self._update_retry_ms
         self._outbox.set_timer(self._state.id, self._retry_ms)
 
     def begin(self, frame: UpdateStart) -> bool:
@@ -61,7 +75,7 @@ class CatchUp:
         self._move(Status.UPDATING)
         self._keeper.restore(frame)
         self._state.restore(snapshot)
-        self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms)
+        self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms, self._limits)
         return True
 
     def take(self, peer: str, frame: UpdateFront) -> bool:
@@ -156,7 +170,7 @@ class CatchUp:
 
     def give(self, updatee: str) -> None:
         """Begin an update at what is applied now."""
-        self.given[updatee] = Updater(self._state, updatee)
+        self.given[updatee] = Updater(self._state, updatee, self._limits)
         self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, self._state.snapshot()))
         self._outbox.dirty[self._state.id] = None
 

@@ -10,6 +10,7 @@ from ..lock.holder import LockHolder
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.state import Applied, QueueState
 from ..ranges import runs
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
 from .outbox import QueueOutbox
@@ -34,8 +35,9 @@ class QueueConsumers:
         lock: LockHolder,
         own: OwnEvents,
         outbox: QueueOutbox,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        self.settlements = Settlements()
+        self.settlements = Settlements(timing)
         self._id = state.id
         self._state = state
         self._inc = inc

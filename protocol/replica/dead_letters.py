@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from ..limits import DEFAULT, Limits
 from ..queue.state import QueueState
 from ..ranges import pairs
 from ..wire.queue_frames import DeadLetter
 
-PIECE_BYTES = 8 * 1024 * 1024
-"""A piece has no more message bytes than this (one message may be larger)."""
 PIECES_FROM = 1 << 44
 """A piece's name is its batch's index plus its number times this: the first is called as its batch."""
 
@@ -23,9 +22,9 @@ def piece_name(index: int, number: int) -> int:
     return index + number * PIECES_FROM
 
 
-def piece(state: QueueState, index: int, number: int) -> tuple[list[bytes], bool]:
-    """The messages of piece `number`, from 0, of the batch that event `index` rejected; and whether there are more
-    pieces behind it."""
+def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[list[bytes], bool]:
+    """The messages of piece `number`, from 0, of the batch that event `index` rejected, of at most
+    `most_bytes` (one message may be larger); and whether there are more pieces behind it."""
     _, ranges = state.batches[index]
     blobs: list[bytes] = []
     size = at = 0
@@ -33,7 +32,7 @@ def piece(state: QueueState, index: int, number: int) -> tuple[list[bytes], bool
         for position in range(first, last + 1):
             blob = state.blobs[position]
             size += len(blob)
-            if size > PIECE_BYTES and size > len(blob):
+            if size > most_bytes and size > len(blob):
                 if at == number:
                     return blobs, True
                 at, size = at + 1, len(blob)
@@ -45,9 +44,10 @@ def piece(state: QueueState, index: int, number: int) -> tuple[list[bytes], bool
 class DeadLetters:
     """One queue's batches of rejected messages."""
 
-    __slots__ = ("_in_pieces", "_sent", "_state", "_waiting")
+    __slots__ = ("_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
 
-    def __init__(self, state: QueueState) -> None:
+    def __init__(self, state: QueueState, limits: Limits = DEFAULT) -> None:
+        self._most_bytes = limits.dead_letter_bytes
         self._state = state
         self._sent: dict[int, int] = {}  # batch -> the piece of it that is on its way
         self._in_pieces = 0  # the batch that has further pieces, 0 for none
@@ -89,6 +89,6 @@ class DeadLetters:
             self._in_pieces = 0
             return []
         self._sent[index] = number
-        blobs, more = piece(state, index, number)
+        blobs, more = piece(state, index, number, self._most_bytes)
         self._in_pieces = index if more else 0
         return [DeadLetter(state.id, piece_name(index, number), state.alternate, blobs)]

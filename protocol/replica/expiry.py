@@ -6,14 +6,10 @@ import heapq
 
 from ..queue.dispatch import Dispatcher
 from ..queue.state import QueueState
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-
-RANK_MS = 100
-"""Un-owned queues are swept by the first broker; each next one waits this much longer, in case it is gone."""
-HELD_MS = 1000
-"""How long to wait before looking again at one that is with a consumer: it expires if it comes back."""
 
 
 def rank(broker: str) -> int:
@@ -24,9 +20,17 @@ def rank(broker: str) -> int:
 class Expiries:
     """Attributes: heap of (when it expires in ms, position)."""
 
-    __slots__ = ("_dispatcher", "_outbox", "_own", "_state", "heap")
+    __slots__ = ("_dispatcher", "_outbox", "_own", "_state", "_timing", "heap")
 
-    def __init__(self, state: QueueState, dispatcher: Dispatcher, own: OwnEvents, outbox: QueueOutbox) -> None:
+    def __init__(
+        self,
+        state: QueueState,
+        dispatcher: Dispatcher,
+        own: OwnEvents,
+        outbox: QueueOutbox,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._timing = timing
         self._state = state
         self._dispatcher = dispatcher
         self._own = own
@@ -65,7 +69,7 @@ class Expiries:
             while heap and heap[0][1] not in state.expiry:
                 heapq.heappop(heap)
             return [], 0
-        wait_ms = 0 if state.owner else rank(broker) * RANK_MS
+        wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
         due: list[int] = []
         waiting: list[tuple[int, int]] = []
         while heap and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms):
@@ -75,7 +79,7 @@ class Expiries:
             if position in state.available and position not in dispatcher.taken:
                 due.append(position)
             else:
-                waiting.append((expires_ms + HELD_MS, position))
+                waiting.append((expires_ms + self._timing.expiry_held_ms, position))
         for item in waiting:
             heapq.heappush(heap, item)
         for position in due:

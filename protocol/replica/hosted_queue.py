@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import PeerError
+from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.settings import QueueSettings
 from ..queue.state import Applied, QueueState
 from ..ranges import pairs, runs
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import (
     Accept,
     Acquire,
@@ -77,7 +79,8 @@ class HostedQueue:
 
     def __init__(
         self, id: str, settings: QueueSettings, keeper: Keeper, ownerships: Ownerships, pace: Pace,
-        acquisitions: Iterator[int], outbox: QueueOutbox,
+        acquisitions: Iterator[int], outbox: QueueOutbox, timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
     ) -> None:  # fmt: skip
         self.id = id
         self.settings = settings
@@ -89,15 +92,15 @@ class HostedQueue:
         self._outbox = outbox
         self._name, self._process_inc = outbox.name, outbox.inc
         state = self.state = QueueState(id, settings.alternate)
-        dispatcher = self.dispatcher = Dispatcher(state)
-        lock = self.lock = LockHolder()
+        dispatcher = self.dispatcher = Dispatcher(state, timing, limits)
+        lock = self.lock = LockHolder(timing)
         own = self.own = OwnEvents(id, outbox)
-        self.acks = Acknowledgements(keeper, outbox)
-        self.catch_up = CatchUp(keeper, state, pace, outbox)
-        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox)
+        self.acks = Acknowledgements(keeper, outbox, timing)
+        self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
+        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing)
         self.commands = Commands(own, self.consumers, outbox)
-        self.dead_letters = DeadLetters(state)
-        self.expiries = Expiries(state, dispatcher, own, outbox)
+        self.dead_letters = DeadLetters(state, limits)
+        self.expiries = Expiries(state, dispatcher, own, outbox, timing)
         self.grants = Grants(state, self.inc, lock, own, ownerships, outbox)
 
     @property

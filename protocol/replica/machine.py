@@ -11,12 +11,14 @@ from itertools import count
 from typing import Any
 
 from ..errors import PeerError
+from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
 from ..log.submitter import Submitter
 from ..machine import Again, Close, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.settings import QueueSettings
 from ..supervisor.office import Commission, Office
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, encode_event
 from ..wire.frame import Frame
 from ..wire.log_frames import (
@@ -57,7 +59,7 @@ from ..wire.settings import read
 from .consumers import QueueConsumers
 from .hosted_queue import HostedQueue
 from .ownerships import Ownerships
-from .update import PROCESS_BYTES_S, Pace
+from .update import Pace
 
 UNHOSTED_KEPT = 1000  # deleted queues, told again to a sequencer or Ownership that may not have heard
 
@@ -69,12 +71,17 @@ class ReplicaMachine(Acceptor):
         name: its peer name, ``b1.r0``; its origin in requests.
         broker: the broker it belongs to; its voter name.
         inc: this process's incarnation: of its requests. Each queue has one of its own, from its broker (`Host.inc`).
+        timing, limits: the cluster's.
     """
 
     hosts: type[HostedQueue] = HostedQueue
 
-    def __init__(self, name: str, broker: str, inc: int) -> None:
-        super().__init__()
+    def __init__(
+        self, name: str, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT
+    ) -> None:
+        super().__init__(timing)
+        self.timing = timing
+        self.limits = limits
         self.name = name
         self.broker = broker
         self.inc = inc
@@ -86,7 +93,7 @@ class ReplicaMachine(Acceptor):
         self.dirty: dict[str, None] = {}
         self._giving_up = False  # the broker leaves, and has not been told that all is given up
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
-        self._pace = Pace(PROCESS_BYTES_S)
+        self._pace = Pace(limits.update_process_bytes_s)
         self._acquisitions = count(1)
         self._due: dict[str, int] = {}  # queue id -> when to look at it again
         self._timer = 0  # the first of those
@@ -215,8 +222,9 @@ class ReplicaMachine(Acceptor):
             keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, view.promised, frame.voters)
             settings = read(QueueSettings, frame.arguments, alternate=frame.alternate)
             queue = self.queues[frame.queue] = self.hosts(
-                frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self
-            )
+                frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self,
+                self.timing, self.limits,
+            )  # fmt: skip
             self.report_log(keeper.log_report())
             if frame.blank:
                 queue.catch_up.wait()

@@ -7,13 +7,10 @@ lock: each of these orders what has gathered first.
 from __future__ import annotations
 
 from ..ranges import RangeSet, runs
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Accept, Acquire, AnyEvent, Reject, Release
 from ..wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
 
-ACQUIRE_MS = 2
-"""How long acquires may gather behind their deliveries. Only the holder of the lock delivers, and it orders them before
-it settles anything or gives the lock up. So a consumer that settles at once costs one round of ordering instead of two,
-and no acquire competes with a delivery for a core."""
 ACQUIRE_RUNS = 512
 """As many runs are enough for one event."""
 
@@ -39,9 +36,10 @@ class Settlements:
     due_ms: when the acquires are ordered at the latest; 0 when none wait.
     """
 
-    __slots__ = ("_settling", "acquires", "acquires_accepted", "due_ms")
+    __slots__ = ("_acquire_ms", "_settling", "acquires", "acquires_accepted", "due_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._acquire_ms = timing.acquire_ms
         self.acquires: list[int] = []
         self.acquires_accepted: list[int] = []
         self.due_ms = 0
@@ -70,7 +68,7 @@ class Settlements:
         if not self.acquires and not self.acquires_accepted:
             return False
         if not self.due_ms:
-            self.due_ms = now_ms + ACQUIRE_MS
+            self.due_ms = now_ms + self._acquire_ms
         return now_ms >= self.due_ms or len(self.acquires) + len(self.acquires_accepted) >= 3 * ACQUIRE_RUNS
 
     def events(self, broker: str, inc: int, grant: int) -> list[tuple[AnyEvent | None, Settling | None]]:

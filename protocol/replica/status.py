@@ -12,8 +12,8 @@ from enum import Enum
 class Status(Enum):
     BLANK = "blank"
     """It holds nothing: an earlier incarnation of this broker may have held a log, and that log is lost. It waits for
-    an updater, or for a log that reaches back to its beginning, and reports itself again every `UPDATE_RETRY_MS`. It
-    neither acknowledges nor serves."""
+    an updater, or for a log that reaches back to its beginning, and reports itself again every
+    `Timing.update_retry_ms`. It neither acknowledges nor serves."""
 
     UPDATING = "updating"
     """An updater has sent its sync point: the state is here without its messages, which come from the back to the

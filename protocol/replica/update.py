@@ -9,16 +9,9 @@ nothing.
 
 from __future__ import annotations
 
+from ..limits import DEFAULT, Limits
 from ..queue.state import QueueState
 from ..wire.log_frames import UpdateFront, UpdateStart
-
-CHUNK_BYTES = 128 * 1024
-CHUNK_MESSAGES = 2048
-IN_FLIGHT = 2
-"""Chunks that may wait to be taken."""
-QUEUE_BYTES_S = 16 * 1024 * 1024
-PROCESS_BYTES_S = 32 * 1024 * 1024
-"""How fast one queue is updated, and how fast all of a process together."""
 
 
 class Updater:
@@ -29,7 +22,8 @@ class Updater:
         updatee: peer name.
     """
 
-    def __init__(self, state: QueueState, updatee: str) -> None:
+    def __init__(self, state: QueueState, updatee: str, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self.updatee = updatee
         self.sent = 0
         self.taken = 0
@@ -40,16 +34,17 @@ class Updater:
 
     def chunk(self) -> UpdateFront | None:
         """The next chunk, if one may be sent now."""
-        if self.done or self.sent - self.taken >= IN_FLIGHT:
+        if self.done or self.sent - self.taken >= self._limits.update_chunks:
             return None
         blobs_of = self._state.blobs
+        most_bytes, most_messages = self._limits.update_chunk_bytes, self._limits.update_chunk_messages
         left = self._left
         positions: list[int] = []
         size = looked = 0
-        while left and size < CHUNK_BYTES and looked < CHUNK_MESSAGES:
+        while left and size < most_bytes and looked < most_messages:
             first, last = left.pop()
             position = last
-            while position >= first and size < CHUNK_BYTES and looked < CHUNK_MESSAGES:
+            while position >= first and size < most_bytes and looked < most_messages:
                 blob = blobs_of.get(position)
                 if blob is not None:
                     positions.append(position)
@@ -85,13 +80,13 @@ class Updatee:
         wait_ms: when the updater may go on; 0: it need not wait.
     """
 
-    def __init__(self, frame: UpdateStart, depth: int, now_ms: int) -> None:
+    def __init__(self, frame: UpdateStart, depth: int, now_ms: int, limits: Limits = DEFAULT) -> None:
         self.updater = frame.updater
         self.chunk = 0
         self.blobs: dict[int, bytes] = {}
         self.until = -1
         self.wait_ms = 0
-        self.pace = Pace(QUEUE_BYTES_S)
+        self.pace = Pace(limits.update_queue_bytes_s)
         self._messages = 0
         self._depth = depth
         self._began_ms = now_ms

@@ -3,8 +3,9 @@
 A majority goes on without a voter that is slow, so the entries it lacks gather here and, with the same trim, at every
 keeper. A member that is behind by more than the stop threshold, in bytes or in entries over all its streams, turns flow
 control on for the whole cluster; it goes off when both are below the resume thresholds, or the member is evicted. One
-that has not come below for `PATIENCE_MS`, or is behind by `GIVE_UP` times the limit, has had its window: what is kept
-for it is forgotten, and it comes back through an update. One member at a time, and where the others are a majority.
+that has not come below for `Timing.backlog_patience_ms`, or is behind by `Limits.flow_give_up` times the limit, has had
+its window: what is kept for it is forgotten, and it comes back through an update. One member at a time, and where the
+others are a majority.
 
 So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
 when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.
@@ -14,24 +15,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..limits import DEFAULT, Limits
 from ..outbox import Outbox
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, FlowControl, encode_event
 from ..wire.log_frames import Evicted
 from .evictions import Evictions
 from .order import Order
 from .stream import Stream
-
-LIMIT_BYTES = 64 * 1024 * 1024
-LIMIT_ENTRIES = 100_000
-"""An entry costs some hundred bytes, however small its event is."""
-STOP, RESUME = 0.8, 0.7
-"""Thresholds, as shares of the limits: Qpid's."""
-GIVE_UP = 4
-"""A member behind by so many limits is waited for no longer: flow control did not hold it."""
-PATIENCE_MS = 10_000
-"""Nor is one that has kept flow control on for so long."""
-LOOK_MS = 50
-"""How often is looked at most."""
 
 
 class Lag(NamedTuple):
@@ -40,13 +31,13 @@ class Lag(NamedTuple):
     bytes: int = 0
     entries: int = 0
 
-    def above(self, share: float) -> bool:
+    def above(self, share: float, limits: Limits) -> bool:
         """Whether either is strictly more than `share` of its limit."""
-        return self.bytes > share * LIMIT_BYTES or self.entries > share * LIMIT_ENTRIES
+        return self.bytes > share * limits.backlog_bytes or self.entries > share * limits.backlog_entries
 
-    def below(self, share: float) -> bool:
+    def below(self, share: float, limits: Limits) -> bool:
         """Whether both are strictly less."""
-        return self.bytes < share * LIMIT_BYTES and self.entries < share * LIMIT_ENTRIES
+        return self.bytes < share * limits.backlog_bytes and self.entries < share * limits.backlog_entries
 
 
 class Backlog:
@@ -59,7 +50,17 @@ class Backlog:
         due_ms: when to look again.
     """
 
-    def __init__(self, order: Order, outbox: Outbox, evictions: Evictions) -> None:
+    def __init__(
+        self,
+        order: Order,
+        outbox: Outbox,
+        evictions: Evictions,
+        timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self._look_ms = timing.backlog_look_ms
+        self._patience_ms = timing.backlog_patience_ms
+        self._limits = limits
         self._order = order
         self._outbox = outbox
         self._evictions = evictions
@@ -93,12 +94,12 @@ class Backlog:
 
     def look(self) -> None:
         """Whether somebody is too far behind, or has caught up."""
-        order, now_ms = self._order, self._outbox.now_ms
-        self.due_ms = now_ms + LOOK_MS
+        order, now_ms, limits = self._order, self._outbox.now_ms, self._limits
+        self.due_ms = now_ms + self._look_ms
         cluster = order.streams.get(CLUSTER)
         if cluster is None or not cluster.ready:
             return
-        if not self.on and not self._kept().above(STOP):
+        if not self.on and not self._kept().above(limits.flow_stop, limits):
             return
         for stream in order.streams.values():
             self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
@@ -106,13 +107,14 @@ class Backlog:
             lag = self.lag(member) if member in order.members else Lag()  # none as well when it is evicted
             since_ms = self.on.get(member)
             if since_ms is None:
-                if lag.above(STOP):
+                if lag.above(limits.flow_stop, limits):
                     self._switch(cluster, member, True, self._reason(member, lag))
                 continue
-            if lag.above(GIVE_UP) or (not lag.below(RESUME) and now_ms - since_ms >= PATIENCE_MS):
+            caught_up = lag.below(limits.flow_resume, limits)
+            if lag.above(limits.flow_give_up, limits) or (not caught_up and now_ms - since_ms >= self._patience_ms):
                 self._give_up(member, lag)
                 lag = self.lag(member)
-            if lag.below(RESUME):
+            if lag.below(limits.flow_resume, limits):
                 self._switch(cluster, member, False, "")
 
     def _switch(self, cluster: Stream, member: str, on: bool, reason: str) -> None:
@@ -149,12 +151,13 @@ class Backlog:
         so its whole broker, only when that alone is too much."""
         if not self._can_spare(member):
             return
+        limits = self._limits
         behind = [(self.lag_in(stream, member), stream) for stream in self._order.streams.values()]
         behind.sort(key=lambda item: item[0], reverse=True)
         for part, stream in behind:
-            if lag.below(RESUME) or not part.entries:
+            if lag.below(limits.flow_resume, limits) or not part.entries:
                 break
-            if stream.name != CLUSTER or not part.below(RESUME):
+            if stream.name != CLUSTER or not part.below(limits.flow_resume, limits):
                 lag = Lag(lag.bytes - part.bytes, lag.entries - part.entries)
                 self._pass_over(stream, member)
 

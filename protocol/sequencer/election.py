@@ -13,7 +13,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ..errors import LocalError
+from ..limits import DEFAULT, Limits
 from ..log.quorum import majority, recovery_quorum
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot, Member, Rejoin, decode_event
 from ..wire.log_frames import Fetch, Fetched, LogReport, Promise, Suspect
 from .stream import Stream
@@ -42,14 +44,6 @@ MOVES: dict[Role, set[Role]] = {
 }
 """The legal moves of one sequencer."""
 
-SUSPICION_MS = 1000
-"""A suspicion counts for so long: brokers repeat it every beat."""
-PREPARE_MS = 500
-"""How often those that have not answered are asked again."""
-GRACE_MS = 100
-"""How long a recovery quorum waits for the others that are linked, so that they need no update afterwards."""
-FETCH_BYTES = 4 * 1024 * 1024
-"""A log is fetched in pieces of so many bytes at the most (one entry may be larger)."""
 MARGIN = 256
 """Entries adopted before those that are needed, for a keeper that is a little behind."""
 
@@ -67,7 +61,12 @@ class Election:
         promises: broker -> its promise.
     """
 
-    def __init__(self, members: list[str], role: Role) -> None:
+    def __init__(
+        self, members: list[str], role: Role, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT
+    ) -> None:
+        self._suspicion_ms = timing.suspicion_ms
+        self._grace_ms = timing.recovery_grace_ms
+        self._fetch_bytes = limits.fetch_bytes
         self.members = members
         self.role = role
         self.deposed: Ballot | None = None
@@ -84,7 +83,7 @@ class Election:
         self.highest = max(self.highest, frame.ballot)
         members = frame.members or self.members
         self._suspicions[frame.broker] = now_ms
-        count = sum(now_ms - at <= SUSPICION_MS for broker, at in self._suspicions.items() if broker in members)
+        count = sum(now_ms - at <= self._suspicion_ms for broker, at in self._suspicions.items() if broker in members)
         return self.role == STANDBY and count > len(members) // 2
 
     def become(self, role: Role) -> None:
@@ -169,7 +168,7 @@ class Election:
         since = self._quorum_ms.setdefault(stream.name, now_ms)
         asked = [v for voters, _ in quorums for v in voters]
         silent = [v for v in asked if v in linked and v not in stream.reports and v not in self.promises]
-        if silent and now_ms - since < GRACE_MS:
+        if silent and now_ms - since < self._grace_ms:
             return None
         stream.counted = known
         if best is None:
@@ -195,9 +194,8 @@ class Election:
         known = {voter: logs[voter].inc for voter in logs} | {voter: self.promises[voter].inc for voter in empty}
         return best_voter, quorums, known | _entering(stream, best)
 
-    @staticmethod
-    def fetch(ballot: Ballot, stream: Stream, last: int, first: int) -> Fetch:
-        return Fetch(ballot, stream.name, first, last, FETCH_BYTES)
+    def fetch(self, ballot: Ballot, stream: Stream, last: int, first: int) -> Fetch:
+        return Fetch(ballot, stream.name, first, last, self._fetch_bytes)
 
 
 def committed(stream: Stream) -> int:

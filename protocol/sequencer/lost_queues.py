@@ -2,7 +2,7 @@
 
 A queue is lost for good when a majority of its voters has come back without its log (S12): fewer logs are left than
 any sequencer must know to adopt it, for ever. If nobody who is here has anything of it, and whoever is missing has been
-so for `majorities.LOST_MS`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear
+so for `Timing.lost_ms`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear
 why.
 If somebody has, nothing is thrown away unasked: it stands still, to be browsed, until `Reset`. What is decided here is
 found again by any other sequencer, since it follows from what the voters say.
@@ -13,18 +13,16 @@ from __future__ import annotations
 from ..errors import NOT_ALLOWED, UNAVAILABLE
 from ..log.quorum import majority
 from ..outbox import Outbox
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, Lost, encode_event
 from ..wire.majority_frames import LOST, Reset, ResetDone
 from .election import LEADING, Election
-from .majorities import NOTED_MS, MajorityWatch, Roll, roll
+from .majorities import MajorityWatch, Roll, roll
 from .order import Order
 from .stream import Stream
 
 KNOWN_SINCE = 2
 """Minor version of the protocol from which on brokers know the event."""
-
-RESET_MS = 3000
-"""A reset is not refused before, if it may only be that somebody has not spoken yet."""
 
 
 def refusal(found: Roll, queue: str) -> str:
@@ -52,7 +50,15 @@ class LostQueues:
         minors: broker -> minor version of the protocol it speaks.
     """
 
-    def __init__(self, order: Order, outbox: Outbox, election: Election, watch: MajorityWatch) -> None:
+    def __init__(
+        self,
+        order: Order,
+        outbox: Outbox,
+        election: Election,
+        watch: MajorityWatch,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._timing = timing
         self._order = order
         self._outbox = outbox
         self._election = election
@@ -66,7 +72,7 @@ class LostQueues:
         """Every beat."""
         watch, streams = self._watch, self._order.streams
         for name in list(watch.rolls) if self._leads() else ():
-            if name in self.ordered or name not in streams or watch.short_ms(name) < NOTED_MS:
+            if name in self.ordered or name not in streams or watch.short_ms(name) < self._timing.majority_noted_ms:
                 continue
             # As of now, not as of the last look.
             if watch.fate(name) == LOST and self._lost(roll(self._order, self._election, streams[name])):
@@ -114,9 +120,9 @@ class LostQueues:
             else:
                 found = roll(order, self._election, stream)
                 code, text = NOT_ALLOWED, refusal(found, name)
-                if text and found.short() and now_ms - since_ms < RESET_MS:
+                if text and found.short() and now_ms - since_ms < self._timing.reset_ms:
                     return
-            if text and code == UNAVAILABLE and now_ms - since_ms < RESET_MS:
+            if text and code == UNAVAILABLE and now_ms - since_ms < self._timing.reset_ms:
                 return
             if not text:
                 self.order(name, True)

@@ -15,11 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import LocalError
+from ..limits import DEFAULT, Limits
 from ..lock.duty import Duty, hears_beats
 from ..log.quorum import majority, recovery_quorum
 from ..machine import Effect, Flush, Input, PeerDown, PeerUp, Received, Retire, Tick, is_broker
 from ..outbox import Outbox
 from ..supervisor.office import Office
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Ballot
 from ..wire.frame import Frame
 from ..wire.log_frames import (
@@ -43,7 +45,7 @@ from ..wire.log_frames import (
 )
 from ..wire.majority_frames import Reset
 from .backlog import Backlog
-from .election import GRACE_MS, LEADING, PREPARE_MS, PREPARING, STANDBY, Election
+from .election import LEADING, PREPARING, STANDBY, Election
 from .evictions import Evictions
 from .failure_detector import FailureDetector
 from .keepers import Keepers
@@ -54,7 +56,7 @@ from .membership import Membership
 from .order import Order
 from .recovery import Recovery, mistaken
 from .rejoin import Rejoins
-from .replicator import LAZY_MS, replicate
+from .replicator import replicate
 from .requests import RequestBook
 from .stream import Stream
 
@@ -67,37 +69,49 @@ class SequencerMachine:
         members: the broker ids; each is a voter of every stream until the streams say otherwise.
         counter: of the first ballot.
         leading: the cluster begins with this one; the others wait until they are asked.
+        timing, limits: the cluster's.
 
     Attributes:
-        uid: as given.
+        uid, timing, limits: as given.
         linked: peers there is a link to.
     """
 
-    def __init__(self, uid: int, members: list[str], counter: int = 1, leading: bool = True) -> None:
+    def __init__(
+        self,
+        uid: int,
+        members: list[str],
+        counter: int = 1,
+        leading: bool = True,
+        timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
+    ) -> None:
         if majority(members) + recovery_quorum(members) <= len(members):
             raise LocalError("commit quorum and recovery quorum must have a voter in common: their sum exceeds n")
         members = list(members)  # one list: the cluster stream changes it in place, all others only read it
         self.uid = uid
+        self.timing = timing
+        self.limits = limits
         self.linked: dict[str, None] = {}
         self.outbox = outbox = Outbox()
         self.order = order = Order(members, (counter, uid) if leading else None)
-        self.election = Election(members, LEADING if leading else STANDBY)
-        self.detector = FailureDetector(members, None)
-        self.duty = Duty()
+        self.election = Election(members, LEADING if leading else STANDBY, timing, limits)
+        self.detector = FailureDetector(members, None, timing)
+        self.duty = Duty(timing)
         self.evictions = Evictions(order)
         self.requests = RequestBook(order, self.evictions, self.stream)
         self.membership = Membership(order, outbox, self.evictions, self.stream)
-        self.rejoins = Rejoins(order, outbox)
-        self.backlog = Backlog(order, outbox, self.evictions)
+        self.rejoins = Rejoins(order, outbox, timing)
+        self.backlog = Backlog(order, outbox, self.evictions, timing, limits)
         self.keepers = Keepers(
             order, outbox, self.evictions, self.requests, self.membership, self.rejoins, self.backlog,
             self.stream, self._mistaken,
         )  # fmt: skip
         self.recovery = Recovery(
-            order, outbox, self.election, self.evictions, self.requests, self.keepers, self.linked, uid, self._led
-        )
-        self.watch = MajorityWatch(order, outbox, self.election, self.linked)
-        self.lost_queues = LostQueues(order, outbox, self.election, self.watch)
+            order, outbox, self.election, self.evictions, self.requests, self.keepers, self.linked, uid, self._led,
+            timing,
+        )  # fmt: skip
+        self.watch = MajorityWatch(order, outbox, self.election, self.linked, timing)
+        self.lost_queues = LostQueues(order, outbox, self.election, self.watch, timing)
         self.mandate = Mandate(outbox, self.election, self.detector, Office(), self.linked)
 
     @property
@@ -139,15 +153,15 @@ class SequencerMachine:
                 outbox.wake(order.lazy_at_ms)
         role = self.election.role
         if role == PREPARING:
-            if now_ms >= self.election.asked_ms + PREPARE_MS:
+            if now_ms >= self.election.asked_ms + self.timing.prepare_ms:
                 self.recovery.ask(list(self.linked))
             self.recovery.recover_all()
             self.watch.tell()
-            outbox.wake(now_ms + GRACE_MS)
+            outbox.wake(now_ms + self.timing.recovery_grace_ms)
         elif role == LEADING:
             if any(not stream.ready for stream in order.streams.values()):
                 self.recovery.recover_all()
-                outbox.wake(now_ms + GRACE_MS)
+                outbox.wake(now_ms + self.timing.recovery_grace_ms)
             if now_ms >= self.detector.due_ms:
                 self._heartbeat()
             outbox.wake(self.detector.due_ms)
@@ -309,9 +323,9 @@ class SequencerMachine:
         if order.dirty:
             dirty, order.dirty = order.dirty, {}
             for name in dirty:
-                replicate(order, order.streams[name], effects)
+                replicate(order, order.streams[name], effects, self.limits)
             if order.lazy and not order.lazy_at_ms:
-                order.lazy_at_ms = outbox.now_ms + LAZY_MS
+                order.lazy_at_ms = outbox.now_ms + self.timing.lazy_ms
                 outbox.wake(order.lazy_at_ms)
                 effects += outbox.take()
         effects += self.requests.results()

@@ -14,19 +14,15 @@ import msgspec
 from ..log.quorum import majority
 from ..machine import is_broker
 from ..outbox import Outbox
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER
 from ..wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
 from .election import STANDBY, Election
 from .order import Order
 from .stream import Stream
 
-LOOK_MS = 1000
-NOTED_MS = 1000
-"""A stream without its majority for less is no news: a takeover takes some of that."""
 TOLD = 100
-"""So many streams are named in one frame."""
-LOST_MS = 10_000
-"""Who is missing for so long is not waited for, when nobody else has anything of a queue."""
+"""At most this many streams are named in one frame."""
 
 
 class Roll(NamedTuple):
@@ -102,7 +98,15 @@ class MajorityWatch:
         rolls: stream that has no majority -> who of its voters is here.
     """
 
-    def __init__(self, order: Order, outbox: Outbox, election: Election, linked: dict[str, None]) -> None:
+    def __init__(
+        self,
+        order: Order,
+        outbox: Outbox,
+        election: Election,
+        linked: dict[str, None],
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._timing = timing
         self._order = order
         self._outbox = outbox
         self._election = election
@@ -131,7 +135,7 @@ class MajorityWatch:
         order, now_ms = self._order, self._outbox.now_ms
         if now_ms < self.due_ms or self._election.role == STANDBY:
             return False
-        self.due_ms = now_ms + LOOK_MS
+        self.due_ms = now_ms + self._timing.majority_look_ms
         streams = list(order.streams.values())
         if CLUSTER not in order.streams:  # nobody has promised anything yet
             streams.append(Stream(CLUSTER, order.members))
@@ -143,7 +147,8 @@ class MajorityWatch:
             for voter in found.missing()
         }
         names = sorted(self.rolls, key=lambda name: (name != CLUSTER, name))
-        self.streams = [self._described(n) for n in names if now_ms - self._short_ms[n] >= NOTED_MS]
+        noted_ms = self._timing.majority_noted_ms
+        self.streams = [self._described(n) for n in names if now_ms - self._short_ms[n] >= noted_ms]
         return True
 
     def _short(self, stream: Stream) -> Roll | None:
@@ -168,7 +173,7 @@ class MajorityWatch:
             return WAITS
         if name == CLUSTER or not found.nothing():
             return RESET
-        return LOST if all(ms >= LOST_MS for ms in self.missing_ms(name).values()) else RESET
+        return LOST if all(ms >= self._timing.lost_ms for ms in self.missing_ms(name).values()) else RESET
 
     def _described(self, name: str) -> Waiting:
         found = self.rolls[name]

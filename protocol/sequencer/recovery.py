@@ -10,9 +10,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ..outbox import Outbox
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, Evict, encode_event
 from ..wire.log_frames import Fetched, LogReport, Prepare, Promise, Suspect
-from .election import GRACE_MS, LEADING, STANDBY, Election, adopt
+from .election import LEADING, STANDBY, Election, adopt
 from .evictions import Evictions
 from .keepers import Keepers
 from .order import Order
@@ -40,7 +41,9 @@ class Recovery:
         linked: dict[str, None],
         uid: int,
         led: Callable[[], None],
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        self._grace_ms = timing.recovery_grace_ms
         self._order = order
         self._outbox = outbox
         self._election = election
@@ -60,7 +63,7 @@ class Recovery:
             return False
         self._order.ballot = self._election.prepare(self._uid)
         self.ask(list(self._linked))
-        outbox.wake(outbox.now_ms + GRACE_MS)
+        outbox.wake(outbox.now_ms + self._grace_ms)
         return True
 
     def ask(self, peers: list[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..log.quorum import recovery_quorum
 from ..outbox import Outbox
-from ..timing import UPDATE_RETRY_MS
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.log_frames import Update
 from .order import Order
 from .progress import KeeperState, Progress
@@ -23,7 +23,8 @@ def patience(keeper: Progress) -> bool:
 class Rejoins:
     """The updates that are under way, and the votes that come back."""
 
-    def __init__(self, order: Order, outbox: Outbox) -> None:
+    def __init__(self, order: Order, outbox: Outbox, timing: Timing = DEFAULT_TIMING) -> None:
+        self._update_retry_ms = timing.update_retry_ms
         self._order = order
         self._outbox = outbox
 
@@ -32,7 +33,7 @@ class Rejoins:
         committed which is not in the log any more; if nobody does, somebody will at the next beat."""
         knowing = [other for other in stream.voting() if other.sent_commit >= max(stream.base, other.rejoin)]
         able = [other.peer for other in sorted(knowing, key=patience, reverse=True)]
-        keeper.remind_ms = self._outbox.now_ms + (UPDATE_RETRY_MS if able else 0)
+        keeper.remind_ms = self._outbox.now_ms + (self._update_retry_ms if able else 0)
         if able:
             before = stream.updates.get(keeper.peer, len(stream.updates))
             keeper.updater = able[before % len(able)]

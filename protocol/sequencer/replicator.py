@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..limits import Limits
 from ..machine import Effect, Multicast
 from ..wire.events import CLUSTER
 from ..wire.log_frames import Append
@@ -9,17 +10,8 @@ from .order import Order
 from .progress import Progress
 from .stream import Stream
 
-APPEND_BYTES = 4 * 1024 * 1024
-"""An `Append` carries no more event bytes than this (one event may be larger)."""
-KEEPER_WINDOW_BYTES = 64 * 1024 * 1024
-"""What a keeper may have unacknowledged before it is sent no more (S8)."""
-LAZY_MS = 10
-"""How long a keeper that does not act on commits may wait for what others are told at once: the commit index, and, if
-the eager ones and it are more than a majority, entries too. Three replicas that work at the same time on two cores only
-keep each other from the one a consumer waits for; and what waits goes out in larger batches."""
 
-
-def replicate(order: Order, stream: Stream, effects: list[Effect]) -> None:
+def replicate(order: Order, stream: Stream, effects: list[Effect], limits: Limits) -> None:
     """Send each keeper what it lacks; keepers at the same place share one frame."""
     if not stream.voters:
         return  # nobody has come who knows them; what a blank keeper is told begins with that
@@ -49,7 +41,7 @@ def replicate(order: Order, stream: Stream, effects: list[Effect]) -> None:
     learner = eager[0].peer if alone else ""
     for start, keepers in groups.items():
         while True:
-            stop, complete = _batch_end(order, stream, start, keepers)
+            stop, complete = _batch_end(order, stream, start, keepers, limits)
             log = stream.log
             previous = start - 1
             frame = Append(
@@ -74,21 +66,21 @@ def replicate(order: Order, stream: Stream, effects: list[Effect]) -> None:
                 break
 
 
-def _batch_end(order: Order, stream: Stream, start: int, keepers: list[Progress]) -> tuple[int, bool]:
+def _batch_end(order: Order, stream: Stream, start: int, keepers: list[Progress], limits: Limits) -> tuple[int, bool]:
     """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
     if start > stream.end:
         return stream.end, True
-    size = stream.size
-    if stream.total - size[stream.base] <= min(APPEND_BYTES, KEEPER_WINDOW_BYTES):  # as long as nobody waits for much
+    size, most, window = stream.size, limits.append_bytes, limits.keeper_window_bytes
+    if stream.total - size[stream.base] <= min(most, window):  # as long as nobody waits for much
         return stream.end, False
     before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)
-    if size[start] - size.get(slowest, size[start]) > KEEPER_WINDOW_BYTES:
+    if size[start] - size.get(slowest, size[start]) > window:
         order.dirty[stream.name] = None  # its acknowledgements re-open the window
         return start - 1, True
-    if size[stream.end] - before <= APPEND_BYTES:
+    if size[stream.end] - before <= most:
         return stream.end, False
     stop = start
-    while stop < stream.end and size[stop + 1] - before <= APPEND_BYTES:
+    while stop < stream.end and size[stop + 1] - before <= most:
         stop += 1
     return stop, False

@@ -10,10 +10,6 @@ from __future__ import annotations
 from enum import Enum
 
 TICKS = 3
-PEER_BEAT_MS = 1000
-PEER_PATIENCE_MS = 4000
-"""On every link between members, so that both ends soon know of a dead link. Longer than a broker is waited for
-(`failure_detector.EVICT_MS`): a broker that merely stands still is found by the sequencer's heartbeats first."""
 
 
 class Verdict(Enum):

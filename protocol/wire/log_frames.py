@@ -108,7 +108,7 @@ class Ack(Frame):
 
     Attributes:
         eager: the voter acts on commits (it has consumers, or waits for events of its own), so they must reach it at
-            once. Another voter learns of them with the next entries, or about `replicator.LAZY_MS` later.
+            once. Another voter learns of them with the next entries, or about `Timing.lazy_ms` later.
     """
 
     ballot: Ballot

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from mantamq.protocol.sequencer import replicator
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.wire.frame import Frame
@@ -55,7 +55,7 @@ class Bounds(NamedTuple):
     cuts: int
     deaths: int
     ends: int
-    append_bytes: int = replicator.APPEND_BYTES
+    append_bytes: int = DEFAULT.append_bytes
     prefix: tuple[Action, ...] = ()
 
 
@@ -111,13 +111,6 @@ class Explorer:
 
     def run(self, states: int) -> Iterator[int]:
         """Visit up to `states` worlds; yields how many, now and then. Raises `Violation` with the way there."""
-        usual, replicator.APPEND_BYTES = replicator.APPEND_BYTES, self.bounds.append_bytes
-        try:
-            yield from self._run(states)
-        finally:
-            replicator.APPEND_BYTES = usual
-
-    def _run(self, states: int) -> Iterator[int]:
         self._push(*self._begin())
         told = 0
         while self._stack and len(self._seen) < states:
@@ -166,9 +159,13 @@ class Explorer:
         space, bounds = self.space, self.bounds
         members = list(self.names)
         pairs = bounds.sequencers * bounds.nodes
+        limits = Limits(append_bytes=bounds.append_bytes)
         state = State(
             tuple(space.put(Node(name, 1, False, members)) for name in members),
-            tuple(space.put(SequencerMachine(7 + i, members, leading=i == 0)) for i in range(bounds.sequencers)),
+            tuple(
+                space.put(SequencerMachine(7 + i, members, leading=i == 0, limits=limits))
+                for i in range(bounds.sequencers)
+            ),
             (((), ()),) * pairs, (True,) * bounds.sequencers, (False,) * bounds.sequencers,
             (False,) * bounds.sequencers, 0, (), 0, bounds.cuts, bounds.deaths, bounds.ends, (),
         )  # fmt: skip

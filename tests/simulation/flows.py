@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from mantamq.protocol.machine import is_sequencer
-from mantamq.protocol.sequencer import backlog
-from mantamq.protocol.timing import BEAT_MS
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Completed, Detached
 from mantamq.protocol.wire.log_frames import Append, Heartbeat
@@ -159,8 +157,9 @@ class Flows:
                 kept, entries = kept + bytes_, entries + count
         self._raised_in_time(name, machine, kept, entries)
         brokers = len(machine.order.members)
-        most_bytes = backlog.GIVE_UP * backlog.LIMIT_BYTES + brokers * SLACK_BYTES
-        most_entries = backlog.GIVE_UP * backlog.LIMIT_ENTRIES + brokers * SLACK_ENTRIES
+        limits = self.world.limits
+        most_bytes = limits.flow_give_up * limits.backlog_bytes + brokers * SLACK_BYTES
+        most_entries = limits.flow_give_up * limits.backlog_entries + brokers * SLACK_ENTRIES
         if kept > most_bytes or entries > most_entries:
             raise Violation(
                 f"I18: {name} keeps {kept} bytes, {entries} entries of what is committed; it may {most_bytes} and "
@@ -181,7 +180,8 @@ class Flows:
         """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and
         it must be on."""
         members = len(machine.order.members)
-        much = kept > members * backlog.LIMIT_BYTES or entries > members * backlog.LIMIT_ENTRIES
+        limits = self.world.limits
+        much = kept > members * limits.backlog_bytes or entries > members * limits.backlog_entries
         if not self.world.standby or not much or machine.backlog.on or self._joining(machine):
             self._much.pop(name, None)
         elif machine.outbox.now_ms - self._much.setdefault(name, machine.outbox.now_ms) > RAISED_MS:
@@ -201,7 +201,8 @@ class Flows:
             return  # the same beat to another broker
         self._number = frame.number
         self._since = {member: self._since.get(member, frame.number) for member in on}
-        patience = backlog.PATIENCE_MS // BEAT_MS + SLACK_BEATS
+        timing = self.world.timing
+        patience = timing.backlog_patience_ms // timing.heartbeat_ms + SLACK_BEATS
         late = [member for member, number in self._since.items() if frame.number - number > patience]
         if late and not self.missing() and self._spares():
             raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {frame.number}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.timing import BEAT_MS, LEASE_MS
 from mantamq.protocol.wire.client_frames import Completed, Delivery
 from mantamq.protocol.wire.events import Ballot
 from mantamq.protocol.wire.log_frames import Heartbeat
@@ -34,7 +33,8 @@ class Leases:
     def _serves(self, source: str, target: str, frame: Delivery | Completed) -> None:
         if source in self._sure:
             silent_us = self.world.now_us - self._sure[source]
-            if silent_us > (LEASE_MS + BEAT_MS) * 1000 + SLACK_US:
+            timing = self.world.timing
+            if silent_us > (timing.lease_ms + timing.heartbeat_ms) * 1000 + SLACK_US:
                 raise Violation(
                     f"B4: {source} serves {target}; its majority was last sure of it {silent_us / 1000} ms ago"
                 )

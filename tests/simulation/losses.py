@@ -15,7 +15,6 @@ import traceback
 from typing import Any
 
 from mantamq.protocol.machine import is_sequencer
-from mantamq.protocol.sequencer.majorities import LOST_MS
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.wire.log_frames import Append
@@ -103,7 +102,7 @@ class Keeping:
             if queue.rpartition("#")[0] not in self.resets:
                 raise Violation(f"I29: {sequencer} drops {queue} for an operator, and nobody has asked")
             return
-        patience_us = LOST_MS * 1000 - SLACK_US
+        patience_us = self.world.timing.lost_ms * 1000 - SLACK_US
         for voter, (name, keeper) in kept.items():
             silent_us = self.world.now_us - self._heard_us.get((queue, name), -(10**12))
             if (keeper.end or voter in logs) and silent_us < patience_us and self._linked(sequencer, name):

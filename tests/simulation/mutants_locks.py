@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from mantamq.protocol.lock.duty import Duty
 from mantamq.protocol.lock.ownership import OwnershipMachine, next_interested
 from mantamq.protocol.machine import OWNERSHIP
 from mantamq.protocol.replica.ownerships import Ownerships
+from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.events import Own, encode_event
 
 Patch = pytest.MonkeyPatch
@@ -22,8 +24,13 @@ def nobody_else_is_named(patch: Patch) -> None:
 
 def only_a_broken_link_counts(patch: Patch) -> None:
     """Who stands still, or whose packets vanish, stays on duty until its link breaks."""
-    patch.setattr("mantamq.protocol.lock.duty.SUSPECT_MS", 60_000)
-    patch.setattr("mantamq.protocol.lock.duty.BROKEN_MS", 60_000)
+    init = Duty.__init__
+
+    def slow(self: Any, timing: Timing) -> None:
+        init(self, timing)
+        self._timing = SimpleNamespace(suspect_ms=60_000, broken_ms=60_000)
+
+    patch.setattr(Duty, "__init__", slow)
 
 
 def only_the_first_is_told(patch: Patch) -> None:

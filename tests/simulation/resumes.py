@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.queue.resumption import HELD_MS
 from mantamq.protocol.wire.queue_frames import Cancel, Consume, Deliver
 
 from .checkers import Watcher
@@ -47,7 +46,7 @@ class Resumes:
             return
         since_us, consume = self._came.pop((source, frame.sub))  # from then on it is served
         model = self.watch.models.get(frame.queue)
-        if model is None or self.world.now_us - since_us >= (HELD_MS - 1000) * 1000:
+        if model is None or self.world.now_us - since_us >= (self.world.timing.resume_held_ms - 1000) * 1000:
             return
         self.judged += 1
         for broker, _, runs in consume.before:

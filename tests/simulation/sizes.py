@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from mantamq.protocol.broker import routing, transfers
-from mantamq.protocol.replica import dead_letters
-from mantamq.protocol.sequencer import election, replicator
-
-_LARGE = (
-    (replicator, "APPEND_BYTES"),
-    (election, "FETCH_BYTES"),
-    (dead_letters, "PIECE_BYTES"),
-    (routing, "REQUEST_BYTES"),
-    (transfers, "REQUEST_BYTES"),
-)
+from mantamq.protocol.limits import Limits
+from msgspec.structs import replace
 
 
-@contextmanager
-def at_most(size: int) -> Iterator[None]:
-    """A frame that goes in pieces has no more bytes than `size`, or one thing in it; but never more than usual."""
-    usual = [(module, name, getattr(module, name)) for module, name in _LARGE]
-    for module, name, value in usual:
-        setattr(module, name, min(size, value))
-    try:
-        yield
-    finally:
-        for module, name, value in usual:
-            setattr(module, name, value)
+def at_most(size: int, limits: Limits) -> Limits:
+    """A frame that goes in pieces has no more bytes than `size`, or one thing in it; but never more than in `limits`."""
+    return replace(
+        limits,
+        append_bytes=min(size, limits.append_bytes),
+        fetch_bytes=min(size, limits.fetch_bytes),
+        dead_letter_bytes=min(size, limits.dead_letter_bytes),
+        request_bytes=min(size, limits.request_bytes),
+    )

@@ -6,15 +6,19 @@ So a world is a tuple of small numbers, and a million of them can be visited.
 
 from __future__ import annotations
 
+import copyreg
+import io
 import pickle
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.acceptor import Acceptor
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.machine import SEQUENCER, Flush, Input, Multicast, PeerDown, PeerUp, Received, Retire, Send, Tick
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.timing import DEFAULT_TIMING, Timing
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
@@ -30,7 +34,6 @@ from mantamq.protocol.wire.log_frames import (
     UpdateStart,
 )
 
-GRACE_MS = 100
 NODES = ("b1", "b2", "b3")
 Output = tuple[str, int]
 """(peer, number of the frame)"""
@@ -130,6 +133,26 @@ class SequencerView:
                     self.votes[voter] = (keeper.inc, stream.incs.get(voter, 0) >= keeper.inc)
 
 
+_SHARED: list[Timing | Limits] = []
+
+
+def _shared(number: int) -> Timing | Limits:
+    return _SHARED[number]
+
+
+def _share(value: Timing | Limits) -> tuple[Any, ...]:
+    known = next((number for number, one in enumerate(_SHARED) if one is value), len(_SHARED))
+    if known == len(_SHARED):
+        _SHARED.append(value)
+    return _shared, (known,)
+
+
+class _Pickler(pickle.Pickler):
+    """Machines share their times and limits, which never change: no state holds a copy of its own."""
+
+    dispatch_table = copyreg.dispatch_table | {Timing: _share, Limits: _share}
+
+
 class Space:
     """All machine states and frames met so far, by number.
 
@@ -150,7 +173,8 @@ class Space:
         number = self._number_of.get(key)
         if number is None:
             number = self._number_of[key] = len(self._pickles)
-            self._pickles.append(pickle.dumps(machine))
+            _Pickler(written := io.BytesIO()).dump(machine)
+            self._pickles.append(written.getvalue())
             self.views.append(NodeView(machine) if isinstance(machine, Node) else SequencerView(machine))
         return number
 
@@ -186,7 +210,7 @@ class Space:
             case ("suspect", broker, ballot):
                 given = Received(broker, Suspect(ballot, broker))
             case _:
-                given = Tick(GRACE_MS)
+                given = Tick(DEFAULT_TIMING.recovery_grace_ms)
         effects = machine.step(given) + machine.step(Flush())
         said: list[Output] = []
         for effect in effects:
@@ -206,6 +230,8 @@ def canonical(value: Any, above: tuple[int, ...] = ()) -> Any:
         return value
     if isinstance(value, Enum):
         return value.name
+    if kind in (Timing, Limits):
+        return None
     if kind is dict:
         return ("d", tuple((key, canonical(item, above)) for key, item in value.items()))
     if kind in (list, tuple):

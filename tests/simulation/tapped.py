@@ -52,7 +52,7 @@ class TappedWorld(World):
         self._start_tap()
 
     def _start_tap(self) -> None:
-        self.machines[EVENTS] = TapMachine({stream: made[-1][0] for stream, made in self.table.items()})
+        self.machines[EVENTS] = TapMachine({stream: made[-1][0] for stream, made in self.table.items()}, self.timing)
         for name in self.machines:
             if name in self.brokers or "." in name:
                 self.link(EVENTS, name)

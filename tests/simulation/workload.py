@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
 from mantamq.protocol.limits import DEFAULT, Limits
-from mantamq.protocol.sequencer import backlog, replicator
+from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
+from msgspec.structs import replace
 
 from . import alternates, sizes
 from .alternates import Alternates
@@ -82,14 +83,22 @@ class Story:
         brokers = BROKERS
         if faulty:
             brokers = tuple(f"b{i}" for i in range(1, rng.choice([1, 2, 3, 3, 3, 3, 3, 5]) + 1))
-        self.append_bytes = rng.choice([replicator.APPEND_BYTES, 1]) if faulty else replicator.APPEND_BYTES
-        self.flow_limit = rng.choice([(backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES), (2_000, 40), (600, 100), (600, 15)])
+        self.append_bytes = rng.choice([DEFAULT.append_bytes, 1]) if faulty else DEFAULT.append_bytes
+        usual = DEFAULT.backlog_bytes, DEFAULT.backlog_entries
+        self.flow_limit = rng.choice([usual, (2_000, 40), (600, 100), (600, 15)])
         self.flow_patience = 20 if faulty else 1000, rng.choice([500, 1_500]) if faulty else 60_000
-        limits = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
+        few = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
+        limits = replace(
+            sizes.at_most(self.append_bytes, few),
+            backlog_bytes=self.flow_limit[0],
+            backlog_entries=self.flow_limit[1],
+            flow_give_up=self.flow_patience[0],
+        )
         self.world = world(
             rng,
             codec=seed % 10 == 0,
             slice_ms=rng.choice([5, 5, 20, 50]),
+            timing=Timing(backlog_look_ms=5, backlog_patience_ms=self.flow_patience[1]),
             limits=limits,
             machines=machines,
             brokers=brokers,
@@ -109,7 +118,7 @@ class Story:
         self.resumes = Resumes(self.world, self.watch)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
-        little = self.flow_limit[0] < backlog.LIMIT_BYTES
+        little = self.flow_limit[0] < DEFAULT.backlog_bytes
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
         self.operations = 0
         self.clients: list[Client] = []
@@ -126,18 +135,9 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        usual = backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES, backlog.LOOK_MS
-        patience = backlog.GIVE_UP, backlog.PATIENCE_MS
-        backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES, backlog.LOOK_MS = *self.flow_limit, 5
-        backlog.GIVE_UP, backlog.PATIENCE_MS = self.flow_patience
-        try:
-            with sizes.at_most(self.append_bytes):
-                self._set_up()
-                self._live()
-                self._rest()
-        finally:
-            backlog.LIMIT_BYTES, backlog.LIMIT_ENTRIES, backlog.LOOK_MS = usual
-            backlog.GIVE_UP, backlog.PATIENCE_MS = patience
+        self._set_up()
+        self._live()
+        self._rest()
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:

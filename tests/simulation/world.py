@@ -45,6 +45,7 @@ from mantamq.protocol.machine import (
 )
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.timing import DEFAULT_TIMING, Timing
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 from mantamq.protocol.wire.kinds import KIND_OF
@@ -75,7 +76,7 @@ class World:
         fixed: no chance in the network: every frame takes 100 us, every batch is whole (for scenarios).
         slice_ms: the consume lock's time slice.
         replicas: replicas per broker; 0 lets chance decide.
-        limits: the brokers' limits.
+        timing, limits: those of all machines.
         brokers: their ids.
         standby: whether there are a second sequencer and a second Ownership, and processes that die come back.
         machines: classes to build, by role; mutants put their own here.
@@ -102,6 +103,7 @@ class World:
         fixed: bool = False,
         slice_ms: int = 20,
         replicas: int = 0,
+        timing: Timing = DEFAULT_TIMING,
         limits: Limits = DEFAULT,
         machines: Machines | None = None,
         brokers: tuple[str, ...] = BROKERS,
@@ -144,7 +146,8 @@ class World:
         self._fixed = fixed
         self._slice_ms = slice_ms
         self._replicas = replicas
-        self._limits = limits
+        self.timing = timing
+        self.limits = limits
         self._classes: Machines = {
             "sequencer": SequencerMachine, "ownership": OwnershipMachine, "broker": BrokerMachine,
             "replica": ReplicaMachine,
@@ -167,10 +170,10 @@ class World:
     def _build(self) -> None:
         classes = self._classes
         members = list(self.brokers)
-        self.machines[SEQUENCER] = classes["sequencer"](7, members)
+        self.machines[SEQUENCER] = classes["sequencer"](7, members, timing=self.timing, limits=self.limits)
         for broker in members:
             self._incs[broker] = 1
-            self.machines[broker] = classes["broker"](broker, 1, members, limits=self._limits)
+            self.machines[broker] = classes["broker"](broker, 1, members, timing=self.timing, limits=self.limits)
             self.give(broker, Members({b: f"{b}:1" for b in members}))
         for name in self.ownerships:
             self.start_ownership(name)
@@ -192,7 +195,9 @@ class World:
         self._replica_numbers[broker] = number + 1
         name = f"{broker}.r{number}"
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
-        self.machines[name] = self._classes["replica"](name, broker, self._incs[broker])
+        self.machines[name] = self._classes["replica"](
+            name, broker, self._incs[broker], timing=self.timing, limits=self.limits
+        )
         for peer in (*self.sequencers(), *self.ownerships, broker, *fellows):
             if peer in self.machines:
                 self.link(peer, name)
@@ -202,7 +207,9 @@ class World:
     def _start_sequencer(self) -> None:
         self._sequencers += 1
         name = f"{SEQUENCER}{self._sequencers}"
-        self.machines[name] = self._classes["sequencer"](100 + self._sequencers, list(self.brokers), leading=False)
+        self.machines[name] = self._classes["sequencer"](
+            100 + self._sequencers, list(self.brokers), leading=False, timing=self.timing, limits=self.limits
+        )
         for other in list(self.machines):
             if not is_sequencer(other):
                 self.link(name, other)
@@ -214,7 +221,7 @@ class World:
             self.crash(replica)
         self._incs[broker] += 10_000
         self.machines[broker] = self._classes["broker"](
-            broker, self._incs[broker], list(self.brokers), limits=self._limits, blank=True
+            broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, blank=True
         )
         self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
         for sequencer in self.sequencers():
@@ -266,7 +273,7 @@ class World:
 
     def start_ownership(self, name: str) -> None:
         inc = self._ownership_incs[name] = self._ownership_incs.get(name, 0) + 1
-        self.machines[name] = self._classes["ownership"](inc, self._slice_ms, name)
+        self.machines[name] = self._classes["ownership"](inc, self._slice_ms, name, timing=self.timing)
         for other in list(self.machines):
             if is_sequencer(other) or "." in other:
                 self.link(other, name)

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from mantamq.protocol.broker.machine import BrokerMachine
-from mantamq.protocol.limits import DEFAULT
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.machine import (
     OWNERSHIP,
@@ -31,6 +31,7 @@ from mantamq.protocol.machine import (
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.timing import DEFAULT_TIMING, Timing
 from mantamq.protocol.wire.client_frames import Command, Delivery, Open, Reply
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
@@ -75,14 +76,25 @@ class Client:
 
 
 class MemoryCluster:
-    """Machines of `brokers` brokers with `replicas` replicas each; `options` go to every BrokerMachine."""
+    """Machines of `brokers` brokers with `replicas` replicas each, all with one `timing` and `limits`; `options` go
+    to every BrokerMachine."""
 
-    def __init__(self, brokers: int = 3, replicas: int = 2, slice_ms: int = 20, **options: Any) -> None:
+    def __init__(
+        self,
+        brokers: int = 3,
+        replicas: int = 2,
+        slice_ms: int = 20,
+        timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
+        **options: Any,
+    ) -> None:
+        self.timing = timing
+        self.limits = limits
         self.now_ms = 1_000_000
         self.members = [f"b{i}" for i in range(1, brokers + 1)]
         self.machines: dict[str, Any] = {
-            SEQUENCER: SequencerMachine(7, self.members),
-            OWNERSHIP: OwnershipMachine(1, slice_ms),
+            SEQUENCER: SequencerMachine(7, self.members, timing=timing, limits=limits),
+            OWNERSHIP: OwnershipMachine(1, slice_ms, timing=timing),
         }
         self.clients: dict[str, Client] = {}
         self.timers: dict[str, int] = {}
@@ -92,10 +104,10 @@ class MemoryCluster:
         self._inbox: deque[tuple[str, Any]] = deque()
         self._holding: tuple[tuple[type[Frame], ...], list[tuple[str, Any]]] = (), []
         for broker in self.members:
-            self.machines[broker] = BrokerMachine(broker, 1, self.members, **options)
+            self.machines[broker] = BrokerMachine(broker, 1, self.members, timing=timing, limits=limits, **options)
             self._inbox.append((broker, Members({b: f"127.0.0.1:{5000 + i}" for i, b in enumerate(self.members)})))
             for i in range(replicas):
-                self.machines[f"{broker}.r{i}"] = ReplicaMachine(f"{broker}.r{i}", broker, 1)
+                self.machines[f"{broker}.r{i}"] = ReplicaMachine(f"{broker}.r{i}", broker, 1, timing, limits)
         self._up(SEQUENCER, OWNERSHIP)
         for broker in self.members:
             self._up(SEQUENCER, broker)
@@ -132,7 +144,7 @@ class MemoryCluster:
         data = encode_frame(frame)
         self._said.append((frame, data))
         clients = target in self.clients or source in self.clients
-        (frame,) = FrameBuffer(DEFAULT if clients else DEFAULT.between_members()).feed(data)
+        (frame,) = FrameBuffer(self.limits if clients else self.limits.between_members()).feed(data)
         if target in self.clients:
             self.clients[target].got.append(frame)
         elif target in self.machines:

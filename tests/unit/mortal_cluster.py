@@ -36,7 +36,13 @@ class MortalCluster(MemoryCluster):
         return next(self.machines[s] for s in self.sequencers() if self.machines[s].election.role == "leading")
 
     def add_sequencer(self, name: str = "sequencer2") -> None:
-        self.machines[name] = SequencerMachine(100 + int(name.removeprefix("sequencer")), self.members, leading=False)
+        self.machines[name] = SequencerMachine(
+            100 + int(name.removeprefix("sequencer")),
+            self.members,
+            leading=False,
+            timing=self.timing,
+            limits=self.limits,
+        )
         for other in list(self.machines):
             if not is_sequencer(other):
                 self._up(name, other)
@@ -45,7 +51,7 @@ class MortalCluster(MemoryCluster):
     def add_replica(self, broker: str) -> str:
         self._born += 1
         name = f"{broker}.r{100 + self._born}"
-        self.machines[name] = ReplicaMachine(name, broker, 1000 + self._born)
+        self.machines[name] = ReplicaMachine(name, broker, 1000 + self._born, self.timing, self.limits)
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
         for peer in (*self.sequencers(), OWNERSHIP, broker, *fellows):
             self._up(peer, name)
@@ -55,7 +61,9 @@ class MortalCluster(MemoryCluster):
     def add_broker(self, broker: str, replicas: int = 1) -> None:
         """Come back, blank."""
         self._lives[broker] = self._lives.get(broker, 0) + LIFE
-        self.machines[broker] = BrokerMachine(broker, 1 + self._lives[broker], self.members, blank=True)
+        self.machines[broker] = BrokerMachine(
+            broker, 1 + self._lives[broker], self.members, timing=self.timing, limits=self.limits, blank=True
+        )
         self._inbox.append((broker, Members(dict.fromkeys(self.members, "127.0.0.1:1"))))
         for sequencer in self.sequencers():
             self._up(sequencer, broker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.machine import Flush, Multicast, PeerDown, Received, Retire, SetTimer
 from mantamq.protocol.sequencer.machine import SequencerMachine
@@ -17,8 +18,8 @@ MEMBERS = ["b1", "b2", "b3"]
 class Order:
     """A sequencer with real keepers; `away` ones hear nothing. A member is its own peer."""
 
-    def __init__(self, members: list[str] = MEMBERS, stream: str = "q#1") -> None:
-        self.machine = SequencerMachine(7, members)
+    def __init__(self, members: list[str] = MEMBERS, stream: str = "q#1", limits: Limits = DEFAULT) -> None:
+        self.machine = SequencerMachine(7, members, limits=limits)
         self.stream = stream
         self.keepers = {name: Keeper(stream, name) for name in members}
         self.applied: dict[str, list[Entry]] = {name: [] for name in members}

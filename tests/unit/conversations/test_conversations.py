@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 from cluster_in_memory import MemoryCluster
+from mantamq.protocol.limits import Limits
 from mantamq.protocol.machine import OWNERSHIP, SEQUENCER
-from mantamq.protocol.replica.settlements import ACQUIRE_MS
-from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -51,7 +51,7 @@ def consumer(cluster, broker, queue="q", credit=100, **options):
 
 
 def same_everywhere(cluster, name="q"):
-    cluster.pass_time(LAZY_MS)  # brokers without consumers hear of commits a little later
+    cluster.pass_time(DEFAULT_TIMING.lazy_ms)  # brokers without consumers hear of commits a little later
     states = cluster.queue_states(name)
     assert len(states) == len(cluster.members)
     assert len({state.digest() for state in states}) == 1
@@ -356,7 +356,7 @@ def test_purge_discards_what_is_available_only():
     cluster = MemoryCluster()
     client = queue_with(cluster, messages=5)
     consumer(cluster, "b2", credit=2)
-    cluster.pass_time(ACQUIRE_MS)
+    cluster.pass_time(DEFAULT_TIMING.acquire_ms)
     assert client.command("purge", name="q", count=1).value == {"purged": 1}
     assert client.command("purge", name="q").value == {"purged": 2}
     assert same_everywhere(cluster).acquired_count == 2
@@ -412,7 +412,6 @@ def test_a_sender_attached_again_goes_on_with_its_numbers():
 
 
 def test_numbers_of_handles_long_gone_do_not_go_back_either():
-    from mantamq.protocol.limits import Limits
 
     cluster = MemoryCluster(limits=Limits(handles=2))
     client = queue_with(cluster, messages=5)
@@ -455,7 +454,7 @@ def test_a_second_detach_is_answered_by_the_firsts_release():
     cluster = MemoryCluster()
     queue_with(cluster, messages=2)
     reader = consumer(cluster, "b1")
-    cluster.pass_time(ACQUIRE_MS)
+    cluster.pass_time(DEFAULT_TIMING.acquire_ms)
     assert reader.positions() == [1, 2]
     held = cluster.hold(Append)  # nothing is seen to commit
     reader.send(Detach(1), Detach(1))
@@ -468,7 +467,6 @@ def test_a_second_detach_is_answered_by_the_firsts_release():
 
 
 def test_handles_that_ended_by_themselves_are_remembered_for_a_while_only():
-    from mantamq.protocol.limits import Limits
 
     cluster = MemoryCluster(limits=Limits(handles=3))
     client = cluster.client("b1")
@@ -525,7 +523,6 @@ def test_a_heartbeat_is_agreed_within_limits():
 
 
 def test_a_message_over_the_limit_fails_alone():
-    from mantamq.protocol.limits import Limits
 
     cluster = MemoryCluster(limits=Limits(message_bytes=10))
     client = queue_with(cluster)
@@ -606,10 +603,9 @@ def test_one_request_per_flush_carries_ranges():
     assert SEQUENCER and OWNERSHIP
 
 
-def test_a_busy_queue_does_not_hold_up_the_cluster_stream(monkeypatch):
+def test_a_busy_queue_does_not_hold_up_the_cluster_stream():
     """The window of a keeper counts the bytes of its own stream only."""
-    monkeypatch.setattr("mantamq.protocol.sequencer.replicator.KEEPER_WINDOW_BYTES", 10_000)
-    cluster = MemoryCluster()
+    cluster = MemoryCluster(limits=Limits(keeper_window_bytes=10_000))
     client = queue_with(cluster)
     for number in range(1, 50):
         client.send(Transfer(1, number, [b"x" * 1000]))

@@ -9,8 +9,7 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from live_cluster import LIMIT_S, cluster
 from mantamq.client import connect_async
-from mantamq.protocol.replica.acknowledgements import ACK_MS
-from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -53,7 +52,7 @@ def lagging(memory: MemoryCluster, sender: Any, broker: str) -> list[Any]:
         held[:] = [item for item in held if item[0].startswith(f"{broker}.")]
         memory._inbox += ready
         memory.settle()
-        memory.pass_time(max(ACK_MS, LAZY_MS))
+        memory.pass_time(max(DEFAULT_TIMING.acknowledge_ms, DEFAULT_TIMING.lazy_ms))
         if sender.take(Completed):
             return held
     raise AssertionError("the send does not complete without that replica")
@@ -68,7 +67,7 @@ def test_a_drain_at_a_replica_that_is_behind_waits_for_what_was_complete(mode):
     reader.send(Flow(1, 5, -1, True))
     assert not reader.take(FlowDrained)
     memory.let_go(held)
-    memory.pass_time(LAZY_MS)
+    memory.pass_time(DEFAULT_TIMING.lazy_ms)
     assert [type(frame) for frame in reader.got if isinstance(frame, Delivery | FlowDrained)] == [Delivery, FlowDrained]
 
 
@@ -93,7 +92,7 @@ def test_each_drain_of_a_receiver_looks_anew():
     reader.send(Flow(1, 5, -1, True))
     assert not reader.take(FlowDrained)
     memory.let_go(held)
-    memory.pass_time(LAZY_MS)
+    memory.pass_time(DEFAULT_TIMING.lazy_ms)
     assert reader.take(Delivery) and reader.take(FlowDrained)
 
 

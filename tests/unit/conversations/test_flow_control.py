@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from cluster_in_memory import Client, MemoryCluster
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.machine import SEQUENCER, PauseClient, PeerDown, Received
 from mantamq.protocol.ranges import pairs
-from mantamq.protocol.sequencer import backlog
 from mantamq.protocol.sequencer.backlog import Lag
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -33,21 +32,18 @@ from mantamq.protocol.wiring.wiring import Wiring
 
 LIMIT = 100
 """Entries; bytes do not count in most of these tests."""
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "LIMIT_ENTRIES", LIMIT)
+FEW = Limits(backlog_entries=LIMIT)
+PATIENCE_MS = DEFAULT_TIMING.backlog_patience_ms
 
 
 class SlowCluster(MemoryCluster):
     """What is said to the peers in `stuck` waits until they are taken out again by `wake`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, limits: Limits = FEW, **options: Any) -> None:
         self.told: set[int] = set()
         self.stuck: dict[str, list[tuple[str, Frame]]] = {}
         self.unread: set[str] = set()
-        super().__init__(**options)
+        super().__init__(limits=limits, **options)
 
     def post(self, source: str, target: str, frame: Frame) -> None:
         if target in self.stuck:
@@ -109,12 +105,13 @@ def behind(count: int = LIMIT, **options: Any) -> tuple[SlowCluster, Client]:
     return cluster, client
 
 
-def test_on_is_strictly_above_and_off_strictly_below(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backlog, "LIMIT_BYTES", 1000)
-    assert not Lag(800, 80).above(backlog.STOP)
-    assert Lag(801, 0).above(backlog.STOP) and Lag(0, 81).above(backlog.STOP)
-    assert Lag(699, 69).below(backlog.RESUME) and not Lag(0, 70).below(backlog.RESUME)
-    assert not Lag(700, 0).below(backlog.RESUME), "both must be below"
+def test_on_is_strictly_above_and_off_strictly_below():
+    few = Limits(backlog_bytes=1000, backlog_entries=100)
+    stop, resume = few.flow_stop, few.flow_resume
+    assert not Lag(800, 80).above(stop, few)
+    assert Lag(801, 0).above(stop, few) and Lag(0, 81).above(stop, few)
+    assert Lag(699, 69).below(resume, few) and not Lag(0, 70).below(resume, few)
+    assert not Lag(700, 0).below(resume, few), "both must be below"
 
 
 def test_who_is_behind_stops_the_transfers_of_all_and_nothing_else():
@@ -148,9 +145,8 @@ def test_it_goes_off_when_the_member_has_caught_up_and_what_was_withheld_is_told
     assert cluster.machines["b1"].wiring.flow.count == 1
 
 
-def test_bytes_count_as_well_as_entries(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backlog, "LIMIT_BYTES", 10_000)
-    cluster, client = behind(7)
+def test_bytes_count_as_well_as_entries():
+    cluster, client = behind(7, limits=Limits(backlog_bytes=10_000, backlog_entries=LIMIT))
     assert cluster.stopped() == {False}
     send(cluster, client, 10, 8, size=1000)
     cluster.pass_time(100)
@@ -173,7 +169,7 @@ def test_the_death_of_the_member_lifts_it():
 def test_one_that_stays_behind_is_given_up_and_its_log_forgotten():
     cluster, client = behind()
     kept = cluster.entries_kept()
-    cluster.pass_time(backlog.PATIENCE_MS - 1000)
+    cluster.pass_time(PATIENCE_MS - 1000)
     assert cluster.stopped() == {True}
     cluster.pass_time(1500)
     assert cluster.stopped() == {False}
@@ -194,7 +190,7 @@ def test_what_was_kept_for_a_member_that_has_left_is_forgotten_without_more_traf
     """Seed 8578: everybody had it all, and it was kept until the next acknowledgement."""
     cluster, _ = behind(LIMIT - 10)
     stream = queue_stream(cluster)
-    assert cluster.entries_kept() > backlog.STOP * LIMIT
+    assert cluster.entries_kept() > FEW.flow_stop * LIMIT
     del stream.keepers["b3"]
     stream.voters.remove("b3")
     cluster.pass_time(1000)
@@ -223,7 +219,7 @@ def test_an_acknowledgement_of_more_than_the_log_commits_no_more_than_that():
 
 
 def test_one_that_is_far_behind_is_given_up_at_once():
-    cluster, _ = behind(backlog.GIVE_UP * LIMIT + 5)
+    cluster, _ = behind(int(FEW.flow_give_up) * LIMIT + 5)
     cluster.pass_time(250)
     assert cluster.stopped() == {False}
     assert cluster.entries_kept() < 20
@@ -233,7 +229,7 @@ def test_nobody_is_given_up_whom_the_majority_needs():
     cluster, _ = behind()
     cluster.down(SEQUENCER, "b2.r0")
     cluster.settle()
-    cluster.pass_time(2 * backlog.PATIENCE_MS)
+    cluster.pass_time(2 * PATIENCE_MS)
     assert not [frame for _, frame in cluster.stuck["b3.r0"] if isinstance(frame, Evicted)]
     assert cluster.entries_kept() >= LIMIT
 
@@ -243,7 +239,7 @@ def test_one_is_given_up_at_a_time():
     cluster, _ = behind()
     able = cluster.sequencer.backlog._can_spare
     assert able("b2") and able("b3")
-    cluster.pass_time(backlog.PATIENCE_MS + 500)
+    cluster.pass_time(PATIENCE_MS + 500)
     assert able("b3") and not able("b2") and not able("b1")
 
 
@@ -258,7 +254,7 @@ def test_what_a_member_that_is_given_up_keeps_besides_does_not_count_any_more():
         stream.keepers[joining].voting = False
         cluster.stuck[f"{joining}.r0"] = []
     send(cluster, client, LIMIT)
-    cluster.pass_time(backlog.PATIENCE_MS + 500)
+    cluster.pass_time(PATIENCE_MS + 500)
     told = [f for name in cluster.stuck for _, f in cluster.stuck[name] if isinstance(f, Evicted)]
     assert len(told) == 1
 
@@ -277,12 +273,12 @@ def test_a_member_that_is_not_there_counts_as_behind():
     cluster.down(SEQUENCER, "b3.r0")
     send(cluster, client, LIMIT)
     assert cluster.stopped() == {True}
-    cluster.pass_time(backlog.PATIENCE_MS + 500)
+    cluster.pass_time(PATIENCE_MS + 500)
     assert cluster.stopped() == {False}
 
 
 def test_a_client_that_sends_on_is_not_read_until_it_is_off():
-    cluster, client = behind(limits=Limits(uncommitted_bytes=3000))
+    cluster, client = behind(limits=Limits(uncommitted_bytes=3000, backlog_entries=LIMIT))
     other = sender(cluster, "b1")
     send(cluster, client, 4, LIMIT + 1, size=1000)
     assert cluster.unread == {client.name}, "and only it"
@@ -354,5 +350,5 @@ def test_a_healthy_cluster_pays_nothing():
 def test_a_link_that_breaks_is_no_matter():
     """`PeerDown` of one that is given up already."""
     cluster, _ = behind()
-    cluster.pass_time(backlog.PATIENCE_MS + 500)
+    cluster.pass_time(PATIENCE_MS + 500)
     assert cluster.sequencer.step(PeerDown("b3.r0")) == []

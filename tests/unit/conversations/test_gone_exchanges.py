@@ -8,7 +8,7 @@ import pytest
 from cluster_in_memory import MemoryCluster
 from fake_broker import FakeBroker
 from mantamq.client import LinkClosed, NotFound, connect
-from mantamq.protocol.sequencer.replicator import LAZY_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import AttachSender, Command, Completed, Detached, Failed, Transfer
 from mantamq.protocol.wire.log_frames import Append
 
@@ -32,7 +32,7 @@ def sender(memory: MemoryCluster, broker: str, exchange: str = "flights", key: s
 
 def kept(memory: MemoryCluster) -> list[int]:
     """How many messages each broker's replica has."""
-    memory.pass_time(LAZY_MS)
+    memory.pass_time(DEFAULT_TIMING.lazy_ms)
     return [len(state.blobs) for state in memory.queue_states("q")]
 
 

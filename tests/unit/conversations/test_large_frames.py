@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import cluster_in_memory
 import pytest
-from mantamq.protocol.broker import routing, transfers
 from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.log.keeper import Keeper
-from mantamq.protocol.queue import dispatch
-from mantamq.protocol.replica import dead_letters
-from mantamq.protocol.sequencer import election, replicator
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
@@ -34,19 +29,9 @@ SMALL = Limits(
 """All sizes of the wire by 128 smaller, so that a test takes no time. Members may say no more than clients."""
 
 
-@pytest.fixture
-def small(monkeypatch):
-    monkeypatch.setattr(cluster_in_memory, "DEFAULT", SMALL)
-    for module, name in ((election, "FETCH_BYTES"), (dead_letters, "PIECE_BYTES"), (routing, "REQUEST_BYTES")):
-        monkeypatch.setattr(module, name, 64 * KIB)
-    monkeypatch.setattr(transfers, "REQUEST_BYTES", 64 * KIB)
-    monkeypatch.setattr(dispatch, "DELIVER_BYTES", 64 * KIB)
-    monkeypatch.setattr(replicator, "APPEND_BYTES", 32 * KIB)
-
-
-def takeover() -> list[Fetched]:
+def takeover(limits: Limits = SMALL) -> list[Fetched]:
     """A sequencer takes over while a keeper lacks more than a frame carries; what was fetched for it."""
-    cluster = MortalCluster()
+    cluster = MortalCluster(limits=limits)
     cluster.add_sequencer()
     client = cluster.client("b2")
     client.command("declare_queue", name="q")
@@ -67,7 +52,7 @@ def takeover() -> list[Fetched]:
     return [frame for _, _, frame in cluster.traffic if isinstance(frame, Fetched) and frame.stream.startswith("q#")]
 
 
-def test_a_takeover_with_a_keeper_far_behind(small):
+def test_a_takeover_with_a_keeper_far_behind():
     """What it lacks is more than a frame takes: it is fetched in pieces."""
     pieces = takeover()
     assert len(pieces) > 1
@@ -81,7 +66,7 @@ class _Deaf:
         return []
 
 
-def test_a_large_message_for_many_queues(small):
+def test_a_large_message_for_many_queues():
     """One frame for all of them would be more than a link takes."""
     cluster = MortalCluster(limits=SMALL)
     client = cluster.client("b1")
@@ -97,7 +82,7 @@ def test_a_large_message_for_many_queues(small):
 
 def rejected(batches: int) -> tuple[MortalCluster, list[DeadLetter]]:
     """Seven messages, of which no two fit into a piece, are rejected in so many batches at once; what was asked for."""
-    cluster = MortalCluster()
+    cluster = MortalCluster(limits=SMALL)
     client = cluster.client("b1")
     client.command("declare_queue", name="dead")
     client.command("bind", exchange="amq.fanout", queue="dead")
@@ -121,7 +106,7 @@ def rejected(batches: int) -> tuple[MortalCluster, list[DeadLetter]]:
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_a_large_batch_is_rejected(small, batches):
+def test_a_large_batch_is_rejected(batches):
     """Its copies go to the alternate exchange in pieces, each once, in order; what is rejected behind it comes behind."""
     cluster, buried = rejected(batches)
     assert len(buried) == 7 and all(sum(map(len, one.blobs)) <= 64 * KIB for one in buried)
@@ -130,11 +115,10 @@ def test_a_large_batch_is_rejected(small, batches):
     assert all(not state.blobs and not state.batches for state in cluster.queue_states("q"))
 
 
-def test_the_wiring_and_a_queue_as_they_are_told_to_who_comes_back(monkeypatch):
+def test_the_wiring_and_a_queue_as_they_are_told_to_who_comes_back():
     """Each is one frame, and larger than a client's may be."""
     clients = Limits(frame_bytes=96 * KIB)
-    monkeypatch.setattr(cluster_in_memory, "DEFAULT", clients)
-    cluster = MortalCluster()
+    cluster = MortalCluster(limits=clients)
     client = cluster.client("b1")
     client.command("declare_queue", name="q")
     client.send(AttachSender(1, "", "q"))
@@ -169,9 +153,8 @@ def test_thousands_of_queues_in_one_answer():
     assert len(encode_frame(Reply(1, report))) < DEFAULT.frame_bytes / 150
 
 
-def test_a_keeper_of_an_older_minor_sends_all_at_once(small, monkeypatch):
+def test_a_keeper_of_an_older_minor_sends_all_at_once(monkeypatch):
     """It does not know that a question may name a size."""
-    monkeypatch.setattr(cluster_in_memory, "DEFAULT", DEFAULT)
     fetch = Keeper.fetch
     monkeypatch.setattr(Keeper, "fetch", lambda self, frame: fetch(self, replace(frame, most_bytes=0)))
-    assert len(takeover()) == 1
+    assert len(takeover(replace(SMALL, member_frame_bytes=DEFAULT.member_frame_bytes))) == 1

@@ -10,8 +10,7 @@ from fake_broker import FakeBroker, wait_until
 from mantamq.client import connect
 from mantamq.client.books.receiver import ReceiverCore
 from mantamq.protocol.broker.session import BEFORE
-from mantamq.protocol.lock.holder import IDLE_MS
-from mantamq.protocol.queue.resumption import HELD_MS, UNSEEN_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import Attached, AttachReceiver, AttachSender, Delivery, Flow, Transfer
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Request
@@ -40,7 +39,7 @@ def standing_still(memory: MemoryCluster, first: int = 1) -> tuple[Any, int]:
     client = consumer(memory, "b2", 2)
     (delivery,) = client.take(Delivery)
     assert delivery.ranges == [first, first + 1]
-    memory.pass_time(2 * IDLE_MS)
+    memory.pass_time(2 * DEFAULT_TIMING.lock_idle_ms)
     assert {state.owner for state in memory.queue_states("q")} == {""}
     return client, delivery.acquisition
 
@@ -75,11 +74,11 @@ def test_an_old_broker_that_keeps_it_does_not_stall_the_consumer_for_ever():
     _, acquisition = standing_still(memory)
     held = consumer(memory, "b3", 4, [("b2", -1, [acquisition, 1, 2])])
     unseen = consumer(memory, "b1", 4, [("b2", 0, [])])
-    memory.pass_time(UNSEEN_MS - 100)
+    memory.pass_time(DEFAULT_TIMING.resume_unseen_ms - 100)
     assert held.positions() == unseen.positions() == []
     memory.pass_time(600)
     assert unseen.positions() == [3, 4, 5, 6]
-    memory.pass_time(HELD_MS - UNSEEN_MS)
+    memory.pass_time(DEFAULT_TIMING.resume_held_ms - DEFAULT_TIMING.resume_unseen_ms)
     assert not memory.machines["b3"].sessions[held.name].receivers[1].closing
 
 
@@ -174,7 +173,7 @@ def test_a_program_gets_its_messages_in_order_through_the_loss_of_its_broker():
         sender.sync(5)
         receiver = session.receiver("q", capacity=10)
         wait_until(lambda: receiver.available == 10)
-        cluster.pass_time(2 * IDLE_MS)  # the lock is given up
+        cluster.pass_time(2 * DEFAULT_TIMING.lock_idle_ms)  # the lock is given up
         cluster.freeze("b1")
         wait_until(lambda: connection.reconnects == 1 and connection.broker == "b2")
         cluster.pass_time(300)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from live_cluster import LIMIT_S, Far, Silence, cluster, connection, until
 from mantamq.actors.links import dialler
 from mantamq.actors.links.dialler import Dialler
-from mantamq.actors.members import shell
 from mantamq.actors.members.shell import Shell
 from mantamq.protocol.machine import OWNERSHIP, SEQUENCER, Input
-from mantamq.protocol.sequencer import failure_detector
+from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -28,7 +28,7 @@ from mantamq.protocol.wire.client_frames import (
 )
 
 STANDBY = SEQUENCER + "2"
-BEAT_MS, PATIENCE_MS = 40, 160
+PATIENCE_MS = 160
 PAIRS = [
     ("b2.r0", SEQUENCER),
     ("b2.r0", STANDBY),
@@ -41,6 +41,15 @@ PAIRS = [
 """Everybody whom nothing else tells in time; a broker and its replicas have had heartbeats of their own."""
 
 
+def quick() -> Timing:
+    """Links that are watched closely, and no process that is missed for it: one end may notice long before the other.
+    No operator can choose that."""
+    timing = Timing()
+    for name, value in {"keepalive_ms": 40, "keepalive_patience_ms": PATIENCE_MS, "broken_ms": 60_000}.items():
+        msgspec.structs.force_setattr(timing, name, value)
+    return timing
+
+
 async def pass_one(client: Far, number: int) -> None:
     """One message through the queue, to a consumer at another broker."""
     client.say(Transfer(1, number, [b"x"]))
@@ -48,19 +57,11 @@ async def pass_one(client: Far, number: int) -> None:
 
 
 @pytest.mark.parametrize(("caller", "callee"), PAIRS, ids=lambda name: name)
-def test_both_ends_of_a_silent_link_leave_it_and_find_each_other_again(
-    caller: str, callee: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shell, "PEER_BEAT_MS", BEAT_MS)
-    monkeypatch.setattr(shell, "PEER_PATIENCE_MS", PATIENCE_MS)
-    monkeypatch.setattr(
-        failure_detector, "BROKEN_MS", 60_000
-    )  # one end may notice long before the other: nobody is evicted for it
-
+def test_both_ends_of_a_silent_link_leave_it_and_find_each_other_again(caller: str, callee: str) -> None:
     async def story() -> None:
         silence = Silence((caller, callee))
         try:
-            async with cluster(via=silence.via) as actors:
+            async with cluster(via=silence.via, timing=quick()) as actors:
                 await _story(actors, silence)
         finally:
             await silence.stop()
@@ -93,12 +94,9 @@ def test_both_ends_of_a_silent_link_leave_it_and_find_each_other_again(
     asyncio.run(story())
 
 
-def test_a_quiet_link_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "PEER_BEAT_MS", BEAT_MS)
-    monkeypatch.setattr(shell, "PEER_PATIENCE_MS", PATIENCE_MS)
-
+def test_a_quiet_link_stays() -> None:
     async def story() -> None:
-        async with cluster() as actors:
+        async with cluster(timing=quick()) as actors:
             before = {name: dict(actor.shell.links) for name, actor in actors.items()}
             await asyncio.sleep(3 * PATIENCE_MS / 1000)
             assert {name: dict(actor.shell.links) for name, actor in actors.items()} == before

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.broker.waits_heard import KEPT_MS, WaitsHeard
-from mantamq.protocol.sequencer.majorities import LOST_MS, TOLD, Roll
+from mantamq.protocol.broker.waits_heard import WaitsHeard
+from mantamq.protocol.sequencer.majorities import TOLD, Roll
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
 from mortal_cluster import MortalCluster
@@ -86,9 +87,9 @@ def test_they_come_back_blank_to_a_standby():
 def test_no_sequencer_is_left():
     cluster = cluster_with_a_queue()
     cluster.kill("b1", "b2", "sequencer", "sequencer2")
-    cluster.pass_time(KEPT_MS + 5000)
+    cluster.pass_time(DEFAULT_TIMING.waits_kept_ms + 5000)
     report = cluster.machines["b3"].report()
-    assert report["sequencers"] == [] and report["leader_silent_ms"] >= KEPT_MS + 4500
+    assert report["sequencers"] == [] and report["leader_silent_ms"] >= DEFAULT_TIMING.waits_kept_ms + 4500
     assert report["unconfirmed_ms"] >= 5000 and report["cut_off"]
     assert report["waiting"] == [], "nobody is there who could know"
 
@@ -174,7 +175,7 @@ def test_nothing_is_no_log_and_no_part_of_one():
 
 
 def told(role: str, *streams: str) -> Waits:
-    return Waits((1, 1), role, [Waiting(s, ["b1"], 1, [], [], {"b1": LOST_MS}, LOST_MS, LOST) for s in streams])
+    return Waits((1, 1), role, [Waiting(s, ["b1"], 1, [], [], {"b1": 10_000}, 10_000, LOST) for s in streams])
 
 
 def test_a_standby_says_nothing_against_the_leader():
@@ -184,4 +185,4 @@ def test_a_standby_says_nothing_against_the_leader():
     assert len(ear.report(1200)["waiting"]) == 2
     ear.hear("sequencer2", told("standby", "cluster"), 2100)
     assert ear.report(2200)["waiting_by"] == "sequencer2", "the leader speaks no more"
-    assert ear.report(2100 + KEPT_MS + 1)["waiting"] == []
+    assert ear.report(2100 + DEFAULT_TIMING.waits_kept_ms + 1)["waiting"] == []

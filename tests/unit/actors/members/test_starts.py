@@ -30,14 +30,18 @@ from mantamq.protocol.limits import Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.timing import Timing
 
 HERE = "127.0.0.1"
 LIMITS = Limits(message_bytes=5000)
+TIMING = Timing(evict_ms=3500)
 M = TypeVar("M", bound=MemberActor)
 
 
 def member(name: str, **peers: str) -> MemberConfig:
-    return MemberConfig(credentials=Credentials("c", b"s" * 32, name, 77), bind=HERE, peers=peers, limits=LIMITS)
+    return MemberConfig(
+        credentials=Credentials("c", b"s" * 32, name, 77), bind=HERE, peers=peers, limits=LIMITS, timing=TIMING
+    )
 
 
 def broker(**options: Any) -> BrokerConfig:
@@ -51,6 +55,8 @@ async def begun(actor: M, *order: Any) -> M:
     assert addresses == actor.addresses and addresses["peers"].startswith(f"{HERE}:")
     shell = actor.shell
     assert shell is not None and shell.own == order[0].member.credentials and shell.machine.office is actor.office
+    machine: Any = shell.machine
+    assert machine.timing == shell._timing == TIMING and getattr(machine, "limits", LIMITS) == shell._limits == LIMITS
     assert sorted(shell._diallers) == sorted(order[0].member.peers)
     return actor
 

@@ -12,7 +12,7 @@ from mantamq.protocol.broker.deletion import Deletions
 from mantamq.protocol.broker.investiture import Investiture
 from mantamq.protocol.broker.lease import Lease
 from mantamq.protocol.broker.lifecycle import Lifecycle
-from mantamq.protocol.broker.questions import LISTED_MS, PURGE, STAT, WAITED_MS, Questions
+from mantamq.protocol.broker.questions import PURGE, STAT, Questions
 from mantamq.protocol.broker.queue_changes import QueueChanges
 from mantamq.protocol.broker.queue_placement import QueuePlacement
 from mantamq.protocol.broker.receivers import Receivers
@@ -23,6 +23,7 @@ from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.machine import KeepAlive, Supervises, WantSpare
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -230,14 +231,14 @@ def test_only_what_changes_nothing_is_given_up_and_only_for_a_reason():
     one.ask(PURGE)
     one.ask()
     one.questions.look(one.bench.queue("q"), one.heard.append)
-    one.questions.overdue(LISTED_MS - 1)
+    one.questions.overdue(DEFAULT_TIMING.question_ms - 1)
     assert one.heard == []
-    one.questions.overdue(LISTED_MS)
+    one.questions.overdue(DEFAULT_TIMING.question_ms)
     assert len(one.heard) == 1, "the list does not wait for ever"
     one.still.add("q#1")
-    one.questions.overdue(WAITED_MS - 1)
+    one.questions.overdue(DEFAULT_TIMING.question_waits_ms - 1)
     assert len(one.heard) == 1
-    one.questions.overdue(WAITED_MS)
+    one.questions.overdue(DEFAULT_TIMING.question_waits_ms)
     assert len(one.heard) == 2 and "majority" in one.heard[1]["error"], "the purge waits on"
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.broker.queue_placement import (
-    BEAT_MS,
-    INCARNATIONS_PER_BROKER,
-    PATIENCE_MS,
-    QueuePlacement,
-)
+from mantamq.protocol.broker.queue_placement import INCARNATIONS_PER_BROKER, QueuePlacement
 from mantamq.protocol.machine import KeepAlive, WantSpare
 from mantamq.protocol.wire.events import DeleteQueue, Member
 from mantamq.protocol.wire.queue_frames import Host, Unhost
@@ -64,7 +59,7 @@ def test_queues_without_a_replica_wait_for_the_first():
     made.apply(DeleteQueue("r"))
     made.apply(Member("b4", 9, True))
     placement.up("b1.r0")
-    assert made.take() == [KeepAlive("b1.r0", BEAT_MS, PATIENCE_MS)]
+    assert made.take() == [KeepAlive("b1.r0", 1000, 3000)]
     placement.settle()
     assert made.take() == [WantSpare(), ("b1.r0", host("q", blank=True))]
     assert placement.report() == {"replicas": {"b1.r0": ["q#1"]}, "homeless": []}

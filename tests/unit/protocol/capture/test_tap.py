@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from mantamq.protocol.capture import fact_buffer as journals
 from mantamq.protocol.capture.fact_buffer import GATHER_FACTS, GATHER_MS, Reporter
-from mantamq.protocol.capture.tap import GRACE_MS, TapMachine
+from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.machine import EVENTS, Flush, Kept, PeerDown, Received, SetTimer, Tick
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.capture_frames import EnqueueFact, EventFact, Facts, FactsKept, Observation, encode_fact
 from mantamq.protocol.wire.events import Enqueue, encode_event
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
@@ -198,8 +199,8 @@ def test_what_is_written_is_forgotten_by_all():
         world.cut(name)
         world.link(name)
     assert world.told() == []
-    assert world.timer == world.tap.streams[Q].since_ms + GRACE_MS
-    assert world.told(GRACE_MS + 100) == [-5, 6]
+    assert world.timer == world.tap.streams[Q].since_ms + DEFAULT_TIMING.tap_grace_ms
+    assert world.told(DEFAULT_TIMING.tap_grace_ms + 100) == [-5, 6]
     assert world.tap.dropped == 5
     assert world.tap.report()["untold"] == []
 
@@ -209,7 +210,7 @@ def test_nobody_waits_long_for_the_beginning_but_long_enough():
     world.cut("b2.r0")
     world.note("b1.r0", 4, 8)  # brought up to date by a snapshot: the beginning is not there
     world.note("b2.r0", 1, 8)
-    assert world.told(GRACE_MS // 2) == []
+    assert world.told(DEFAULT_TIMING.tap_grace_ms // 2) == []
     world.link("b2.r0")
     assert world.told() == [*range(1, 9)]
     assert world.tap.dropped == 0
@@ -246,7 +247,7 @@ def test_a_dropped_row_says_what_is_missing_and_where():
     world.cut("b2.r1")
     world.note("b2.r1", 9, 9)
     world.link("b2.r1")
-    world.settle(GRACE_MS + 100)
+    world.settle(DEFAULT_TIMING.tap_grace_ms + 100)
     gap, nine = world.tap.rows
     (row,) = gap.rows
     assert (gap.upto, nine.upto) == (8, 9)
@@ -282,7 +283,7 @@ def test_a_journal_that_begins_anew_is_asked_again():
     teller = world.tellers["b1.r0"]
     journal = teller.open(Q, 7)  # an update has leapt over what was in between
     teller.note(Q, journal, fact(8))
-    assert world.told(GRACE_MS + 200) == [-4, 8]
+    assert world.told(DEFAULT_TIMING.tap_grace_ms + 200) == [-4, 8]
     assert teller.report()["facts"] == 1
 
 
@@ -375,4 +376,4 @@ def test_when_all_lack_the_beginning_the_one_who_lacks_least_is_asked():
     world = World("b1.r0", "b2.r0", "b3.r0")
     for name, first in (("b1.r0", 5), ("b2.r0", 3), ("b3.r0", 4)):
         world.note(name, first, 6)
-    assert world.told(GRACE_MS + 100) == [-2, 3, 4, 5, 6]
+    assert world.told(DEFAULT_TIMING.tap_grace_ms + 100) == [-2, 3, 4, 5, 6]

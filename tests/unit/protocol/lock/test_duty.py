@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.lock.duty import FIRST_MS, Duty
+from mantamq.protocol.lock.duty import Duty
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.machine import OWNERSHIP, OWNERSHIP2, Flush, PeerDown, PeerUp, Received, Send
 from mantamq.protocol.replica.machine import ReplicaMachine
-from mantamq.protocol.timing import BROKEN_MS, SUSPECT_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import ZERO, Entry, Own, decode_event, encode_event
 from mantamq.protocol.wire.log_frames import Append, Heartbeat, HeartbeatReply, Request
 from mantamq.protocol.wire.queue_frames import Contended, Host, Interest, OwnerIs
@@ -44,20 +44,20 @@ def test_the_first_is_on_duty_and_stays_while_it_answers():
 
 def test_who_is_silent_for_as_long_as_a_leader_may_be_is_off_duty():
     duty = begun(*BOTH)
-    duty.answered(OWNERSHIP2, START + SUSPECT_MS)
-    assert named(duty, START + SUSPECT_MS) == (OWNERSHIP, 0)
-    assert named(duty, START + SUSPECT_MS + 1) == (OWNERSHIP2, 1)
-    duty.answered(OWNERSHIP, START + SUSPECT_MS + 2)
-    assert named(duty, START + SUSPECT_MS + 2) == (OWNERSHIP2, 1), "who is back stands by"
+    duty.answered(OWNERSHIP2, START + DEFAULT_TIMING.suspect_ms)
+    assert named(duty, START + DEFAULT_TIMING.suspect_ms) == (OWNERSHIP, 0)
+    assert named(duty, START + DEFAULT_TIMING.suspect_ms + 1) == (OWNERSHIP2, 1)
+    duty.answered(OWNERSHIP, START + DEFAULT_TIMING.suspect_ms + 2)
+    assert named(duty, START + DEFAULT_TIMING.suspect_ms + 2) == (OWNERSHIP2, 1), "who is back stands by"
 
 
 def test_a_link_that_is_gone_for_a_quarter_of_a_second_is_enough():
     duty = begun(*BOTH)
     duty.down(OWNERSHIP, START)
-    assert named(duty, START + BROKEN_MS) == (OWNERSHIP, 0)
+    assert named(duty, START + DEFAULT_TIMING.broken_ms) == (OWNERSHIP, 0)
     duty.up(OWNERSHIP)
     duty.down(OWNERSHIP, START + 300)
-    assert named(duty, START + 301 + BROKEN_MS) == (OWNERSHIP2, 1)
+    assert named(duty, START + 301 + DEFAULT_TIMING.broken_ms) == (OWNERSHIP2, 1)
 
 
 def test_nobody_is_named_who_does_not_answer():
@@ -66,22 +66,22 @@ def test_nobody_is_named_who_does_not_answer():
     assert named(duty, START + 60_000) == (OWNERSHIP, 0)
     duty.answered(OWNERSHIP2, START + 60_000)
     duty.down(OWNERSHIP2, START + 60_001)
-    assert named(duty, START + 60_002 + BROKEN_MS) == (OWNERSHIP, 0)
+    assert named(duty, START + 60_002 + DEFAULT_TIMING.broken_ms) == (OWNERSHIP, 0)
 
 
 def test_a_new_leader_takes_the_first_to_answer():
     duty = begun()
     duty.answered(OWNERSHIP2, START + 10)
-    assert named(duty, START + BROKEN_MS - 1) == (OWNERSHIP, 0)
-    assert named(duty, START + BROKEN_MS) == (OWNERSHIP2, 1)
+    assert named(duty, START + DEFAULT_TIMING.broken_ms - 1) == (OWNERSHIP, 0)
+    assert named(duty, START + DEFAULT_TIMING.broken_ms) == (OWNERSHIP2, 1)
 
 
 def test_where_a_cluster_begins_the_first_is_waited_for():
     duty = Duty()
     assert duty.answered(OWNERSHIP2, START)
-    assert named(duty, START + FIRST_MS - 1) == (OWNERSHIP, 0)
-    duty.answered(OWNERSHIP2, START + FIRST_MS)
-    assert named(duty, START + FIRST_MS) == (OWNERSHIP2, 1)
+    assert named(duty, START + DEFAULT_TIMING.first_duty_ms - 1) == (OWNERSHIP, 0)
+    duty.answered(OWNERSHIP2, START + DEFAULT_TIMING.first_duty_ms)
+    assert named(duty, START + DEFAULT_TIMING.first_duty_ms) == (OWNERSHIP2, 1)
 
 
 def test_answers_of_brokers_are_none():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mantamq.protocol.lock.holder import IDLE_MS, LockHolder
+from mantamq.protocol.lock.holder import LockHolder
+from mantamq.protocol.timing import DEFAULT_TIMING
 
 
 def granted(at_ms: int = 1000) -> LockHolder:
@@ -82,13 +83,16 @@ def test_a_new_grant_is_not_used_yet():
 def test_without_consumers_the_lock_is_given_up_and_without_credit_after_a_while():
     assert granted().decide(1000, wants=False, consumers=False) == ("", 0)
     lock = granted()
-    assert lock.decide(1000, wants=False, consumers=True) == (None, 1000 + IDLE_MS)
-    assert lock.decide(1000 + IDLE_MS - 1, wants=False, consumers=True) == (None, 1000 + IDLE_MS)
-    assert lock.decide(1000 + IDLE_MS, wants=False, consumers=True) == ("", 0)
+    assert lock.decide(1000, wants=False, consumers=True) == (None, 1000 + DEFAULT_TIMING.lock_idle_ms)
+    assert lock.decide(1000 + DEFAULT_TIMING.lock_idle_ms - 1, wants=False, consumers=True) == (
+        None,
+        1000 + DEFAULT_TIMING.lock_idle_ms,
+    )
+    assert lock.decide(1000 + DEFAULT_TIMING.lock_idle_ms, wants=False, consumers=True) == ("", 0)
 
 
 def test_credit_in_between_starts_the_wait_again():
     lock = granted()
     lock.decide(1000, wants=False, consumers=True)
     lock.decide(1100, wants=True, consumers=True)
-    assert lock.decide(1150, wants=False, consumers=True) == (None, 1150 + IDLE_MS)
+    assert lock.decide(1150, wants=False, consumers=True) == (None, 1150 + DEFAULT_TIMING.lock_idle_ms)

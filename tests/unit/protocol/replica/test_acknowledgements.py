@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from mantamq.protocol.log.keeper import Keeper
-from mantamq.protocol.replica.acknowledgements import ACK_MS, Acknowledgements
+from mantamq.protocol.replica.acknowledgements import Acknowledgements
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import ZERO, Entry, Purge, encode_event
 from mantamq.protocol.wire.log_frames import Ack, Append, Gap
 
@@ -44,8 +45,8 @@ def test_without_a_learner_the_sequencer_is_told_at_the_next_flush(acks, outbox,
 def test_the_distinguished_learner_is_told_first_and_the_sequencer_later(acks, outbox):
     acks.append("sequencer", append("b2.r0"))
     assert acks.learner == "b2.r0" and outbox.dirty
-    assert told(acks, outbox) == [] and outbox.timers == {"q#1": 1000 + ACK_MS}
-    outbox.now_ms += ACK_MS
+    assert told(acks, outbox) == [] and outbox.timers == {"q#1": 1000 + DEFAULT_TIMING.acknowledge_ms}
+    outbox.now_ms += DEFAULT_TIMING.acknowledge_ms
     assert [ack.match for ack in told(acks, outbox)] == [1]
 
 
@@ -57,7 +58,7 @@ def test_one_that_becomes_eager_says_so_at_once(acks, outbox):
 
 def test_the_learner_itself_waits_until_it_knows_the_commit(acks, outbox):
     acks.append("sequencer", append("b1.r0"))
-    assert outbox.timers == {"q#1": 1000 + ACK_MS} and not outbox.dirty and not acks.learner
+    assert outbox.timers == {"q#1": 1000 + DEFAULT_TIMING.acknowledge_ms} and not outbox.dirty and not acks.learner
 
 
 def test_what_is_committed_already_is_acknowledged_to_the_sequencer(acks, outbox):

@@ -7,12 +7,13 @@ from itertools import product
 
 import pytest
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.status import MOVES, Status
-from mantamq.protocol.replica.update import PROCESS_BYTES_S, Pace
-from mantamq.protocol.timing import UPDATE_RETRY_MS
+from mantamq.protocol.replica.update import Pace
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Enqueue, Entry, Rejoin, encode_event
 from mantamq.protocol.wire.log_frames import Append, LogReport, UpdateFront, UpdateStart, UpdateTaken
 
@@ -29,7 +30,7 @@ class Copy:
         self.outbox = KeptOutbox()
         self.keeper = Keeper("q#1", "b1", 2, blank, ONE, ["b1", "b2", "b3"])
         self.state = QueueState("q#1")
-        self.catch_up = CatchUp(self.keeper, self.state, Pace(PROCESS_BYTES_S), self.outbox)
+        self.catch_up = CatchUp(self.keeper, self.state, Pace(DEFAULT.update_process_bytes_s), self.outbox)
 
     @property
     def status(self) -> Status:
@@ -104,10 +105,10 @@ def test_a_blank_copy_reports_itself_again_until_an_updater_comes():
     copy = in_status(Status.BLANK)
     copy.catch_up.wait()
     assert not copy.catch_up.may_serve() and copy.outbox.take() == []
-    assert copy.outbox.timers == {"q#1": 1000 + UPDATE_RETRY_MS}
-    copy.outbox.now_ms += UPDATE_RETRY_MS
+    assert copy.outbox.timers == {"q#1": 1000 + DEFAULT_TIMING.update_retry_ms}
+    copy.outbox.now_ms += DEFAULT_TIMING.update_retry_ms
     assert not copy.catch_up.may_serve()
-    assert copy.outbox.take(LogReport) and copy.outbox.timers == {"q#1": 1000 + 2 * UPDATE_RETRY_MS}
+    assert copy.outbox.take(LogReport) and copy.outbox.timers == {"q#1": 1000 + 2 * DEFAULT_TIMING.update_retry_ms}
 
 
 def test_what_is_committed_waits_for_the_messages_it_speaks_of():

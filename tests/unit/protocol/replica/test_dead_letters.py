@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from mantamq.protocol.limits import Limits
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica import dead_letters
 from mantamq.protocol.replica.dead_letters import DeadLetters, piece_name
-
-
-@pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "PIECE_BYTES", 2)
 
 
 def rejected(**batches: list[int]) -> tuple[QueueState, DeadLetters]:
@@ -18,7 +12,7 @@ def rejected(**batches: list[int]) -> tuple[QueueState, DeadLetters]:
     state = QueueState("q#1", "lost")
     state.blobs = {position: b"%d" % (position % 10) for position in range(1, 20)}
     state.batches = {int(index[1:]): ("b1", ranges) for index, ranges in batches.items()}
-    return state, DeadLetters(state)
+    return state, DeadLetters(state, Limits(dead_letter_bytes=2))
 
 
 def test_a_large_batch_goes_in_pieces_one_after_the_other():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.expiry import HELD_MS, RANK_MS, Expiries, rank
+from mantamq.protocol.replica.expiry import Expiries, rank
 from mantamq.protocol.replica.own_events import OwnEvents
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Enqueue, Expire, Own
 
 from tests.unit.replica_outbox import KeptOutbox
@@ -41,16 +42,16 @@ def test_nobody_else_does():
 def test_of_an_unowned_queue_the_first_broker_does_and_each_next_one_later():
     found, _, _ = expiries()
     assert (rank("b1"), rank("b12"), rank("broker")) == (1, 12, 0)
-    assert found.due("b30", 2500) == ([], 2000 + 30 * RANK_MS)
-    assert found.due("b1", 2500) == ([1, 1], 3000 + RANK_MS)
+    assert found.due("b30", 2500) == ([], 2000 + 30 * DEFAULT_TIMING.expiry_rank_ms)
+    assert found.due("b1", 2500) == ([1, 1], 3000 + DEFAULT_TIMING.expiry_rank_ms)
 
 
 def test_a_message_that_is_with_a_consumer_expires_if_it_comes_back():
     found, dispatcher, _ = expiries("b1")
     dispatcher.taken.add(1, 1)
-    assert found.due("b1", 2500) == ([], 2000 + HELD_MS)
+    assert found.due("b1", 2500) == ([], 2000 + DEFAULT_TIMING.expiry_held_ms)
     dispatcher.taken.remove(1, 1)
-    assert found.due("b1", 2000 + HELD_MS) == ([1, 1, 2, 2], 0)
+    assert found.due("b1", 2000 + DEFAULT_TIMING.expiry_held_ms) == ([1, 1, 2, 2], 0)
 
 
 def test_an_update_brings_what_expires_with_it():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.settings import QueueSettings
-from mantamq.protocol.replica.acknowledgements import ACK_MS
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.ownerships import Ownerships
-from mantamq.protocol.replica.settlements import ACQUIRE_MS
-from mantamq.protocol.replica.update import PROCESS_BYTES_S, Pace
+from mantamq.protocol.replica.update import Pace
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import (
     ZERO,
     Accept,
@@ -68,7 +68,7 @@ class Hosted:
         self.ownerships = Ownerships(self.outbox)
         self.ownerships.up("ownership")
         keeper = Keeper("q#1", "b1", 2, blank, ONE, ["b1", "b2", "b3"])
-        settings, pace = QueueSettings(alternate="lost"), Pace(PROCESS_BYTES_S)
+        settings, pace = QueueSettings(alternate="lost"), Pace(DEFAULT.update_process_bytes_s)
         self.queue = HostedQueue("q#1", settings, keeper, self.ownerships, pace, count(1), self.outbox)
 
     def entry(self, event: AnyEvent, own: bool) -> Entry:
@@ -129,8 +129,8 @@ def test_interest_is_told_and_a_grant_answered(hosted):
 
 def test_acquires_gather_behind_their_delivery(hosted):
     owner(hosted)
-    assert hosted.outbox.events() == [] and hosted.outbox.timers["q#1"] == 1000 + ACQUIRE_MS
-    hosted.outbox.now_ms += ACQUIRE_MS
+    assert hosted.outbox.events() == [] and hosted.outbox.timers["q#1"] == 1000 + DEFAULT_TIMING.acquire_ms
+    hosted.outbox.now_ms += DEFAULT_TIMING.acquire_ms
     hosted.flush()
     assert hosted.order() == [Acquire("b1", 2, 1, [1, 1, 2])]
     assert not hosted.queue.dispatcher.taken.count
@@ -219,7 +219,7 @@ def test_the_distinguished_learner_is_told_before_anything_is_applied(hosted):
     hosted.queue.serve()
     assert hosted.queue.applied == 1
     hosted.outbox.take()
-    hosted.outbox.now_ms += ACK_MS
+    hosted.outbox.now_ms += DEFAULT_TIMING.acknowledge_ms
     assert [ack.applied for ack in hosted.flush(Ack)] == [1]
 
 

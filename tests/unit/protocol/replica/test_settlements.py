@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mantamq.protocol.ranges import RangeSet
-from mantamq.protocol.replica.settlements import ACQUIRE_MS, ACQUIRE_RUNS, Settlements, claim
+from mantamq.protocol.replica.settlements import ACQUIRE_RUNS, Settlements, claim
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Accept, Acquire, Reject, Release
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
 
@@ -24,8 +25,8 @@ def test_acquires_wait_for_a_while_or_until_there_are_many():
     gathered = Settlements()
     assert not gathered.due(1000) and gathered.due_ms == 0
     gathered.acquires += (1, 1, 1)
-    assert not gathered.due(1000) and gathered.due_ms == 1000 + ACQUIRE_MS
-    assert gathered.due(1000 + ACQUIRE_MS)
+    assert not gathered.due(1000) and gathered.due_ms == 1000 + DEFAULT_TIMING.acquire_ms
+    assert gathered.due(1000 + DEFAULT_TIMING.acquire_ms)
     gathered.acquires_accepted += [2, 2, 2] * ACQUIRE_RUNS
     assert gathered.due(1000)
 

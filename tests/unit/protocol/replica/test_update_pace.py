@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.machine import Effect, Flush, Received, Send, Tick
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
-from mantamq.protocol.replica.update import PROCESS_BYTES_S, QUEUE_BYTES_S, Pace
+from mantamq.protocol.replica.update import Pace
 from mantamq.protocol.wire.events import Enqueue
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import UpdateFront, UpdateStart, UpdateTaken
@@ -76,7 +77,7 @@ def test_one_queue_goes_at_the_pace_of_a_queue() -> None:
     machine, messages = replica(), 160
     begin(machine, "q#1", messages)
     took_ms = finish(machine, ["q#1"], messages)
-    due_ms = (messages - 1) * len(BLOB) * 1000 / QUEUE_BYTES_S  # nobody waits behind the last chunk
+    due_ms = (messages - 1) * len(BLOB) * 1000 / DEFAULT.update_queue_bytes_s  # nobody waits behind the last chunk
     assert due_ms * 0.98 <= took_ms <= due_ms * 1.2
 
 
@@ -85,7 +86,7 @@ def test_many_queues_together_go_at_the_pace_of_the_process() -> None:
     for queue in queues:
         begin(machine, queue, messages)
     took_ms = finish(machine, queues, messages)
-    due_ms = 8 * (messages - 1) * len(BLOB) * 1000 / PROCESS_BYTES_S
+    due_ms = 8 * (messages - 1) * len(BLOB) * 1000 / DEFAULT.update_process_bytes_s
     assert due_ms * 0.95 <= took_ms <= due_ms * 1.2
 
 

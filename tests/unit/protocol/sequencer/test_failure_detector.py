@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from mantamq.protocol.sequencer.failure_detector import FailureDetector
-from mantamq.protocol.timing import BEAT_MS, BROKEN_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
+
+BEAT_MS, BROKEN_MS = DEFAULT_TIMING.heartbeat_ms, DEFAULT_TIMING.broken_ms
 
 
 def test_a_sequencer_that_has_stood_still_evicts_nobody_before_it_has_heard():

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.machine import Multicast, Send, SetTimer
 from mantamq.protocol.outbox import Outbox
 from mantamq.protocol.sequencer import election, progress
-from mantamq.protocol.sequencer.backlog import LIMIT_ENTRIES, Backlog
+from mantamq.protocol.sequencer.backlog import Backlog
 from mantamq.protocol.sequencer.election import LEADING, PREPARING, STANDBY, Election, Role
 from mantamq.protocol.sequencer.evictions import Evictions
 from mantamq.protocol.sequencer.failure_detector import FailureDetector
@@ -26,6 +27,7 @@ from mantamq.protocol.sequencer.replicator import replicate
 from mantamq.protocol.sequencer.requests import RequestBook
 from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.supervisor.office import Office
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import CLUSTER, ZERO, Ballot, Entry, FlowControl, Member, Rejoin, Start, decode_event
 from mantamq.protocol.wire.log_frames import (
     Ack,
@@ -444,14 +446,13 @@ def test_an_updater_votes_and_knows_that_all_is_committed_which_the_log_no_longe
 # ---- replication
 
 
-def test_keepers_at_one_place_share_one_frame_and_the_log_is_cut_by_bytes(monkeypatch):
-    monkeypatch.setattr("mantamq.protocol.sequencer.replicator.APPEND_BYTES", 3)
+def test_keepers_at_one_place_share_one_frame_and_the_log_is_cut_by_bytes():
     order = Order(list(THREE), ONE)
     queue = ordered(order)
     for _ in range(3):
         queue.put(entry(b"xx"))
     effects: list[Any] = []
-    replicate(order, queue, effects)
+    replicate(order, queue, effects, Limits(append_bytes=3))
     assert [(sorted(e.peers), len(e.frame.entries)) for e in effects] == [(["b1.r0", "b2.r0", "b3.r0"], 1)] * 3
     assert all(type(e.frame) is Append for e in effects) and queue.keepers["b1"].next == 5
 
@@ -463,7 +464,7 @@ def test_flow_control_goes_on_for_a_member_that_is_behind_and_off_when_it_has_ca
     order, outbox = Order(list(THREE), ONE), Outbox()
     cluster, queue = ordered(order, CLUSTER), ordered(order)
     backlog = Backlog(order, outbox, Evictions(order))
-    most = LIMIT_ENTRIES
+    most = DEFAULT.backlog_entries
     queue.commit = queue.end = most
     queue.size = {1: 0, most: 0, 0: 0}
     for voter in ("b1", "b2"):
@@ -522,7 +523,7 @@ def test_the_best_log_of_a_recovery_quorum_is_fetched_adopted_and_begun_anew():
         cluster.reports[broker] = broker, LogReport(CLUSTER, broker, have, ballot, order.ballot, inc=1, voters=THREE)
     it.recover(cluster)
     assert not led, "b3 is linked and is waited for a moment"
-    outbox.now_ms = election.GRACE_MS
+    outbox.now_ms = DEFAULT_TIMING.recovery_grace_ms
     it.recover(cluster)
     ((peer, fetch),) = sent(outbox)
     assert (peer, fetch.first, fetch.last) == ("b2", 1, 1)

@@ -8,7 +8,7 @@ from made_up_logs import ONE
 from mantamq.protocol.machine import PeerDown, Received, Send, Tick
 from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.sequencer.stream import Progress, Stream
-from mantamq.protocol.timing import UPDATE_RETRY_MS
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import ZERO
 from mantamq.protocol.wire.log_frames import Ack, Evicted, LogReport, Update
 from sequencer_in_memory import MEMBERS
@@ -57,10 +57,10 @@ def test_an_update_of_which_nothing_is_seen_is_ordered_again():
     back = LogReport("q#1", "b2", 0, ZERO, inc=2, blank=True)
     updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
     assert updates == [Update("q#1", "b2")]
-    machine.step(Tick(UPDATE_RETRY_MS - 1))
+    machine.step(Tick(DEFAULT_TIMING.update_retry_ms - 1))
     machine.rejoins.remind()
     assert machine.outbox.effects == []
-    machine.step(Tick(UPDATE_RETRY_MS))
+    machine.step(Tick(DEFAULT_TIMING.update_retry_ms))
     machine.rejoins.remind()
     assert machine.outbox.effects == [Send("b1", Update("q#1", "b2"))]
 
