@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import pickle
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +60,21 @@ async def begun(actor: M, *order: Any) -> M:
     assert machine.timing == shell._timing == TIMING and getattr(machine, "limits", LIMITS) == shell._limits == LIMITS
     assert sorted(shell._diallers) == sorted(order[0].member.peers)
     return actor
+
+
+def test_each_kind_is_started_with_one_configuration_of_its_own() -> None:
+    pytest.importorskip("pyarrow")
+    from mantamq.actors.members.event_tap import EventTap
+
+    kinds = {Sequencer, Ownership, BrokerNode, QueueReplica, EventTap}
+    assert {one for one in MemberActor.__subclasses__() if one.__module__.startswith("mantamq.actors.")} == kinds
+    taken = {kind: list(inspect.signature(kind.start).parameters.values())[1:] for kind in kinds}
+    assert {kind.__name__: first.annotation for kind, (first, *_) in taken.items()} == {
+        "Sequencer": "SequencerConfig", "Ownership": "OwnershipConfig", "BrokerNode": "BrokerConfig",
+        "QueueReplica": "ReplicaConfig", "EventTap": "TapConfig",
+    }  # fmt: skip
+    further = {kind: [one.name for one in rest] for kind, (_, *rest) in taken.items() if rest}
+    assert further == {BrokerNode: ["want_spare"]}, "a way to call somebody is no value"
 
 
 async def test_a_sequencer() -> None:

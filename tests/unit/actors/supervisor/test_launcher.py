@@ -9,10 +9,12 @@ import pytest
 from mantamq.actors.config import (
     BrokerConfig,
     ClusterConfig,
+    EventsConfig,
     MemberConfig,
     OwnershipConfig,
     ReplicaConfig,
     SequencerConfig,
+    TapConfig,
     chosen_limits,
 )
 from mantamq.actors.links.handshake import Credentials
@@ -28,6 +30,7 @@ from mantamq.protocol.supervisor.office import Commission
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.turns import Turns
 from mantamq.protocol.timing import Timing
+from msgspec.structs import replace
 
 NODE = Node("n1", "10.0.0.1", {})
 ONE = Commission(1, "one", "supervisor")
@@ -240,6 +243,28 @@ async def test_replicas_begin_one_after_the_other_so_that_every_two_are_linked_o
     await asyncio.gather(made.launcher.start_replica("b1.r0"), made.launcher.start_replica("b2.r0"))
     first, second = (one[4].member.peers for one in made.since())
     assert first == {"b1": "at b1"} and second == {"b2": "at b2", "b1.r0": "at b1.r0"}
+
+
+async def test_a_tap_is_given_the_clusters_folder_and_all_others_are_told_that_there_are_events() -> None:
+    pytest.importorskip("pyarrow")
+    from mantamq.store.event_folders import folder_of
+
+    made = MadeUp()
+    events = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
+    made.record.plan = Plan.of(2, replace(CHOSEN, events=events))
+    made.record.began = 0.0
+    made.launcher.new_tap(NODE)
+    made.runs("b1", "b1.r0")
+    await made.launcher.start_tap()
+    await made.launcher.start_broker("b1", 0, False, {})
+    await made.launcher.start_replica("b1.r0")
+    _, tap, broker, replica = (one[4] for one in made.since())
+    member = MemberConfig(
+        credentials=Credentials("c", b"secret", "events"), bind="10.0.0.1", limits=CHOSEN.limits, timing=CHOSEN.timing
+    )
+    assert tap == TapConfig(member=member, events=events, folder=folder_of("/events", 0.0, "c"))
+    assert made.record.book["events"].inc
+    assert broker.events and replica.events
 
 
 async def test_a_cluster_without_events_has_no_tap() -> None:
