@@ -58,6 +58,7 @@ class MemberActor:
         gc.collect()
         gc.freeze()
         on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
+        self.office.timing = config.timing
         machine.office = self.office  # type: ignore[attr-defined]
         self.shell = Shell(
             machine, config.credentials, timing=config.timing, limits=config.limits, on_failure=on_failure, **options

@@ -16,9 +16,6 @@ from .plan import Plan
 from .tap_life import is_tap
 
 Actor = dict[str, Any]
-SILENT_MS = 3000
-"""An Ownership that has not answered the leading sequencer for this long, and is still on duty, is the only one."""
-
 DECIDING_MS = 1000
 """Whether a queue may be deleted is mostly decided within some milliseconds."""
 
@@ -70,7 +67,7 @@ def complaints(plan: Plan, actors: list[Actor]) -> list[str]:
         wrong.append("no sequencer leads: nothing completes until one does")
     if not any(actor["machine"]["standing"] == "standby" for actor in _of(actors, "Sequencer")):
         wrong.append("no standby sequencer: the death of the one that leads would take longer to heal")
-    wrong += _ownership([actor["name"] for actor in _of(actors, "Ownership")], leading)
+    wrong += _ownership([actor["name"] for actor in _of(actors, "Ownership")], leading, plan)
     return wrong + (_streams(leading["machine"], gone) if leading is not None else [])
 
 
@@ -168,13 +165,13 @@ def _of(actors: list[Actor], role: str) -> list[Actor]:
     return [actor for actor in actors if actor["role"] == role and actor.get("alive") and "machine" in actor]
 
 
-def _ownership(there: list[str], leading: Actor | None) -> list[str]:
+def _ownership(there: list[str], leading: Actor | None, plan: Plan) -> list[str]:
     """The troubles of the two Ownerships. `there`: those that answer."""
     if not there:
         return ["no Ownership: consume locks do not move"]
     found: list[str] = []
     duty = leading["machine"].get("duty") if leading is not None else None
-    if duty is not None and duty["silent_ms"] > SILENT_MS:
+    if duty is not None and duty["silent_ms"] > plan.config.timing.ownership_alone_ms:
         found.append(
             f"consume locks do not move: {duty['name']} is on duty and has not answered the sequencer for "
             f"{duty['silent_ms'] / 1000:.0f} s, and no other Ownership answers it"

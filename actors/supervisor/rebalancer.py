@@ -71,6 +71,7 @@ class Rebalancer:
         self._spreading = Rebalance()
 
     def begin(self) -> None:
+        self._spreading = Rebalance(self._record.config.timing)
         self._task = asyncio.get_running_loop().create_task(self._run(), name="rebalancer")
 
     def close(self) -> None:

@@ -94,6 +94,7 @@ class Supervisor:
         if record.book:
             raise LocalError("this cluster has been started already")
         record.plan = plan
+        supervision.timing = plan.config.timing
         supervision.commission, supervision.elected = supervision.commission._replace(number=1), True
         try:
             await ClusterStart(record, self._placement, self._launcher).run()

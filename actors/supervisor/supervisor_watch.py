@@ -16,7 +16,7 @@ import pickle
 import time
 from typing import Any, Protocol
 
-from ...protocol.supervisor.office import SILENT_MS, Office
+from ...protocol.supervisor.office import Office
 from ..config import Config
 from ..ray_control.placement import SUPERVISOR, Placement, is_supervisor
 from ..ray_control.ray_handles import Handle
@@ -87,7 +87,7 @@ class SupervisorWatch:
         """Whether the supervisor has been silent here, and at so many others that they are a majority with us."""
         broker, config = self._broker, self.config
         _, silent_ms = await broker.supervisor_silent()
-        if silent_ms < SILENT_MS:
+        if silent_ms < broker.office.timing.supervisor_silent_ms:
             return False
         others = [name for name in config.brokers if name != broker.name]
         answers = await asyncio.gather(*(self._ask(name) for name in others), return_exceptions=True)

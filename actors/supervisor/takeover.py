@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 RECALL_S = 2.0
 NAMES_S = 10.0
 """Killed actors keep their names for a moment."""
-ELECTED_S = 25.0
-"""A supervisor that no majority of the brokers takes for one has ended itself by then."""
 
 
 class Takeover:
@@ -50,7 +48,8 @@ class Takeover:
         state = SupervisorState.unpacked(packed)
         record.cluster, record.plan, record.book = state.cluster, state.plan, state.handles(self._placement)
         record.inherited = state.change
-        await self._shell.elected(ELECTED_S)
+        timing = self._supervision.timing = record.config.timing
+        await self._shell.elected(timing.elected_ms / 1000)
         state = await self._newest(state)
         record.cluster, record.secret, record.version = state.cluster, state.secret, state.version
         record.plan, record.began = state.plan, state.began
@@ -69,7 +68,7 @@ class Takeover:
             LocalError: too few answer.
         """
         record = self._record
-        until = time.monotonic() + ELECTED_S
+        until = time.monotonic() + self._supervision.timing.elected_ms / 1000
         while time.monotonic() < until:
             book = record.book
             brokers = book.of("BrokerNode")

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from ..log.outbox import FollowerOutbox
 from ..machine import Supervises
 from ..supervisor.office import Commission, Office
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Supervise
 from ..wire.log_frames import Supervised
 from .cluster_state import ClusterState
@@ -22,9 +23,14 @@ class Investiture:
     """
 
     def __init__(
-        self, outbox: FollowerOutbox, cluster: ClusterState, requests: Requests, replicas: Collection[str]
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        requests: Requests,
+        replicas: Collection[str],
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        self.office = Office()
+        self.office = Office(timing)
         self._outbox = outbox
         self._cluster = cluster
         self._requests = requests

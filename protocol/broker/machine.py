@@ -113,7 +113,7 @@ class BrokerMachine(Acceptor):
         self.submitter = Submitter(broker, inc)
         self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
-        self.investiture = Investiture(self, cluster, requests, placement.replicas)
+        self.investiture = Investiture(self, cluster, requests, placement.replicas, timing)
         self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, not blank)
         self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end)
         self.sessions = sessions = self.connections.sessions

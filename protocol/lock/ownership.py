@@ -86,7 +86,7 @@ class OwnershipMachine:
         self.slice_ms = slice_ms
         self.timing = timing
         self.view = LeaderView(timing)
-        self.office = Office()
+        self.office = Office(timing)
         self._queues: dict[str, _Queue] = {}
         self.submitter = Submitter(name, inc)
         self._changed: dict[str, None] = {}

@@ -86,7 +86,7 @@ class ReplicaMachine(Acceptor):
         self.broker = broker
         self.inc = inc
         self.queues: dict[str, HostedQueue] = {}
-        self.office = Office()
+        self.office = Office(timing)
         self.ownerships = Ownerships(self)
         self.fellows: set[str] = set()  # linked replicas of other brokers
         self.submitter = Submitter(name, inc)

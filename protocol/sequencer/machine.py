@@ -112,7 +112,7 @@ class SequencerMachine:
         )  # fmt: skip
         self.watch = MajorityWatch(order, outbox, self.election, self.linked, timing)
         self.lost_queues = LostQueues(order, outbox, self.election, self.watch, timing)
-        self.mandate = Mandate(outbox, self.election, self.detector, Office(), self.linked)
+        self.mandate = Mandate(outbox, self.election, self.detector, Office(timing), self.linked)
 
     @property
     def office(self) -> Office:

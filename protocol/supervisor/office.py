@@ -10,13 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-HEARD_MS = 3000
-"""A supervisor that has asked for confirmation within this time is there: no other takes its place."""
-
-SILENT_MS = 7000
-"""A supervisor that has asked for nothing for this time is out of reach."""
-RANK_MS = 3000
-"""The time by which each next broker waits longer before it looks."""
+from ..timing import DEFAULT_TIMING, Timing
 
 
 class Commission(NamedTuple):
@@ -43,11 +37,13 @@ class Office:
         holder: the supervisor with the highest number heard of.
         settled: the number that the cluster stream gives, 0 while that is not known here.
         heard_ms: when the holder last asked for confirmation.
+        timing: the cluster's, as soon as this member has its configuration.
     """
 
-    __slots__ = ("heard_ms", "holder", "settled")
+    __slots__ = ("heard_ms", "holder", "settled", "timing")
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self.timing = timing
         self.holder = NOBODY
         self.settled = 0
         self.heard_ms = 0
@@ -62,7 +58,7 @@ class Office:
         """A candidate asks to be taken for the supervisor; returns whether it is now."""
         holder = self.holder
         if candidate.number > holder.number:
-            present = holder.number and now_ms - self.heard_ms <= HEARD_MS
+            present = holder.number and now_ms - self.heard_ms <= self.timing.supervisor_heard_ms
             if not present or candidate.id == holder.id:
                 self.holder, self.heard_ms = candidate, now_ms
         return candidate[:2] == self.holder[:2]
@@ -101,9 +97,10 @@ class Office:
             others: other brokers' answers: the highest number they know, and for how long that one has been silent.
             brokers: number of brokers.
         """
-        if self.silent_ms(now_ms) < SILENT_MS + RANK_MS * rank:
+        limit_ms = self.timing.supervisor_silent_ms
+        if self.silent_ms(now_ms) < limit_ms + self.timing.supervisor_rank_ms * rank:
             return False
-        agree = sum(number <= self.holder.number and silent_ms >= SILENT_MS for number, silent_ms in others)
+        agree = sum(number <= self.holder.number and silent_ms >= limit_ms for number, silent_ms in others)
         return 1 + agree > brokers // 2
 
     def report(self) -> dict[str, Any]:

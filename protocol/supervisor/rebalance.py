@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-SETTLED_MS = 8000
-"""A cluster that has been whole, and unevenly spread, for this time is put right."""
+from ..timing import DEFAULT_TIMING, Timing
+
 WAIT, LEAVE, DONE = "wait", "leave", "done"
 
 
 class Rebalance:
     """The wait of one supervisor before it moves a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._settled_ms = timing.settled_ms
         self._since_ms = -1  # since when the cluster is whole and a process astray; -1: it is not so
 
     def ripe(self, now_ms: int, astray: bool, whole: bool, wanted: bool = False) -> bool:
@@ -34,7 +35,7 @@ class Rebalance:
             return False
         if self._since_ms < 0:
             self._since_ms = now_ms
-        if now_ms - self._since_ms < SETTLED_MS and not wanted:
+        if now_ms - self._since_ms < self._settled_ms and not wanted:
             return False
         self._since_ms = -1
         return True

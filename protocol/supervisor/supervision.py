@@ -24,6 +24,7 @@ from typing import Any
 
 from ..log.quorum import majority
 from ..machine import Tick, is_ownership
+from ..timing import DEFAULT_TIMING, Timing
 from .office import Commission
 from .supervision_deeds import (
     Answered,
@@ -49,26 +50,6 @@ from .supervision_deeds import (
     TellEnd,
 )
 
-FRESH_MS = 1000
-"""A confirmation counts for this time from when it was asked for."""
-EVIDENCE_MS = 2500
-"""The leading sequencer's report of its links counts for this time."""
-STILL_MS = 4000
-"""A process that answers nothing for this time stands still, if the brokers have lost it too."""
-ENROL_MS = 10_000
-"""How long a broker that was started may take until the sequencer knows it."""
-TOLD_MS = 700
-"""A process that is asked to end has this time for it, then it is killed."""
-ASK_MS = 300
-"""How often the brokers are asked while something waits for their answers."""
-PATIENCE_MS = 8000
-"""A process that is to be ended and is not found gone within this time is left alone."""
-SILENT_MS = 4000
-"""A supervisor that could not act for this time says so."""
-STAND_MS = 1000
-CANDIDATE_MS = 20_000
-"""A candidate that no majority takes for the supervisor within this time gives up."""
-
 
 @dataclass
 class _Ending:
@@ -84,10 +65,12 @@ class Supervision:
     Attributes:
         commission: its number, id and name. The number is 0 until it first stands.
         elected: a majority has taken it for the supervisor once.
+        timing: the cluster's, as soon as its plan is known.
     """
 
     commission: Commission
     elected: bool = False
+    timing: Timing = DEFAULT_TIMING
     now_ms: int = 0
     resigned: str = ""
     _incs: dict[str, int] = field(default_factory=dict)
@@ -155,8 +138,8 @@ class Supervision:
         return self._enough([*some, *(broker for broker in self._brokers if self._died.get(broker))])
 
     def in_office(self, now_ms: int) -> bool:
-        """Whether this supervisor could act within the last `SILENT_MS`."""
-        return now_ms - self._could_ms < SILENT_MS
+        """Whether this supervisor could act within the last `Timing.supervisor_idle_ms`."""
+        return now_ms - self._could_ms < self.timing.supervisor_idle_ms
 
     def _enough(self, some: Iterable[str]) -> bool:
         """Whether each majority has one of these, both with and without the broker that joins or leaves."""
@@ -167,7 +150,7 @@ class Supervision:
         return bool(self._brokers)
 
     def _fresh(self) -> list[tuple[str, Confirmed]]:
-        since = self.now_ms - FRESH_MS
+        since = self.now_ms - self.timing.supervisor_fresh_ms
         return [(b, a) for b, a in self._answers.items() if a.asked_ms >= since and b in self._brokers]
 
     def gone(self, name: str) -> bool:
@@ -190,7 +173,7 @@ class Supervision:
     def _leading(self) -> Led | None:
         """The report of the sequencer that leads: not of one that is deposed and does not know it."""
         led = self._led
-        if led is None or self.now_ms - led.asked_ms > EVIDENCE_MS:
+        if led is None or self.now_ms - led.asked_ms > self.timing.evidence_ms:
             return None
         return led if all(led.ballot >= answer.ballot for _, answer in self._fresh()) else None
 
@@ -199,7 +182,7 @@ class Supervision:
         if inc and led.out.get(broker, -1) >= inc and broker in led.absent:
             return True
         never = broker in led.absent and broker not in led.linked
-        return bool(inc) and never and self.now_ms - self._silent_ms.get(broker, self.now_ms) > ENROL_MS
+        return bool(inc) and never and self.now_ms - self._silent_ms.get(broker, self.now_ms) > self.timing.enrol_ms
 
     # ---- the evidence
 
@@ -258,7 +241,7 @@ class Supervision:
         if name in self._died:
             return "has died"
         broker = name in self._brokers
-        if not broker and self.now_ms - self._silent_ms.get(name, self.now_ms) <= STILL_MS:
+        if not broker and self.now_ms - self._silent_ms.get(name, self.now_ms) <= self.timing.still_ms:
             return ""
         if not self.gone(name):
             return ""
@@ -275,19 +258,19 @@ class Supervision:
         elif not ending.told_ms:
             ending.told_ms = self.now_ms
             self._deeds.append(TellEnd(name, ending.outside))
-        elif self.now_ms - ending.told_ms >= TOLD_MS:
+        elif self.now_ms - ending.told_ms >= self.timing.end_told_ms:
             del self._ending[name]
             self._deeds += [Kill(name), ProcessGone(name)]
 
     def _give_up(self) -> None:
         for name, ending in list(self._ending.items()):
-            if self.now_ms - max(ending.told_ms, ending.since_ms) >= PATIENCE_MS:
+            if self.now_ms - max(ending.told_ms, ending.since_ms) >= self.timing.end_patience_ms:
                 del self._ending[name]
                 may = self.may_act()
                 self._spare(name, "the cluster does not hold it for gone" if may else "no majority confirms us")
 
     def _ask(self) -> None:
-        if self.now_ms - self._asked_ms >= ASK_MS:
+        if self.now_ms - self._asked_ms >= self.timing.supervisor_ask_ms:
             self._asked_ms = self.now_ms
             self._deeds.append(Ask())
 
@@ -302,13 +285,13 @@ class Supervision:
         others = [b for b, a in answers if a.holder.number >= max(mine.number, 1) and a.holder[:2] != mine[:2]]
         if self.elected and len(others) >= majority(self._brokers):
             return self._resign("another supervisor has taken over, by the word of a majority of the brokers")
-        if not self.elected and self._began_ms and self.now_ms - self._began_ms > CANDIDATE_MS:
+        if not self.elected and self._began_ms and self.now_ms - self._began_ms > self.timing.candidate_ms:
             return self._resign("no majority of the brokers takes this one for the supervisor")
         heard = [broker for broker, _ in answers] + [broker for broker in self._brokers if self._died.get(broker)]
         # Brokers take an elected supervisor at its word: it takes a higher number only if no other can have a majority.
         ours = {broker for broker, answer in answers if answer.holder[:2] == mine[:2]}
         free = self._enough(ours) if self.elected else self._enough(heard)
-        if (others or not mine.number) and free and self.now_ms - self._stood_ms >= STAND_MS:
+        if (others or not mine.number) and free and self.now_ms - self._stood_ms >= self.timing.stand_ms:
             highest = max([answer.holder.number for _, answer in answers], default=0)
             self._stood_ms = self.now_ms
             self.commission = mine._replace(number=max(highest, mine.number) + 1)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from mantamq.protocol.broker.lifecycle import Lifecycle
 from mantamq.protocol.sequencer.mandate import Mandate
-from mantamq.protocol.supervisor import layout, supervision
+from mantamq.protocol.supervisor import layout
 from mantamq.protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
@@ -26,6 +27,7 @@ from mantamq.protocol.supervisor.changes import Changes
 from mantamq.protocol.supervisor.office import Commission, Office
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.supervision_deeds import Died, Known, Launched, Silent
+from mantamq.protocol.timing import Timing
 
 from .supervised import play_members, play_return, play_together
 
@@ -58,7 +60,13 @@ def older_orders_are_obeyed(patch: Patch) -> None:
             return confirms(self, asker, now_ms)
 
     acts_while_cut_off(patch)
-    patch.setattr(supervision, "TOLD_MS", 1 << 60)  # nobody is killed: it is the orders that are looked at
+    timing, init = Timing(), Supervision.__init__
+    msgspec.structs.force_setattr(
+        timing, "end_told_ms", 1 << 60
+    )  # nobody is killed: it is the orders that are looked at
+    patch.setattr(
+        Supervision, "__init__", lambda self, *given, **options: init(self, *given, **options | {"timing": timing})
+    )
     patch.setattr(Office, "admits", lambda self, giver: True)
     patch.setattr(Office, "confirms", honest)
     patch.setattr(Mandate, "needed", lambda self, now_ms: "needed")

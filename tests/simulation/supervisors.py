@@ -117,11 +117,11 @@ class Supervisor:
         self.world = world
         self.name = name
         self.host = host
-        self.machine = Supervision(commission, elected=commission.number > 0)
+        self.machine = Supervision(commission, elected=commission.number > 0, timing=world.timing)
         self.changing = Changes()
         self.turns = Turns()
         self.running = False
-        self._spreading = rebalance.Rebalance()
+        self._spreading = rebalance.Rebalance(world.timing)
         self._endings: dict[str, Callable[[bool], None]] = {}
         self._unready: set[str] = set()
         self._asked = 0

@@ -31,8 +31,9 @@ from mantamq.protocol.supervisor.change_deeds import (
     Undone,
 )
 from mantamq.protocol.supervisor.changes import ENDED_KEPT, Changes
-from mantamq.protocol.supervisor.rebalance import DONE, SETTLED_MS, WAIT, Rebalance, onwards
+from mantamq.protocol.supervisor.rebalance import DONE, WAIT, Rebalance, onwards
 from mantamq.protocol.supervisor.rebalance import LEAVE as GO
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import CLUSTER
 
 JOINS, LEAVES = Change("r1", JOIN, "b4", "n4"), Change("r2", LEAVE, "b4")
@@ -134,9 +135,11 @@ def test_old_ends_are_forgotten() -> None:
 
 def test_what_is_astray_is_moved_when_all_has_been_whole_for_a_while_or_at_once_when_asked_for() -> None:
     one = Rebalance()
-    assert not one.ripe(1000, True, True) and not one.ripe(1000 + SETTLED_MS - 1, True, True)
-    assert not one.ripe(1000 + SETTLED_MS, True, False), "something is missing: from the beginning"
-    assert not one.ripe(2000 + SETTLED_MS, True, True) and one.ripe(2000 + 2 * SETTLED_MS, True, True)
+    assert not one.ripe(1000, True, True) and not one.ripe(1000 + DEFAULT_TIMING.settled_ms - 1, True, True)
+    assert not one.ripe(1000 + DEFAULT_TIMING.settled_ms, True, False), "something is missing: from the beginning"
+    assert not one.ripe(2000 + DEFAULT_TIMING.settled_ms, True, True) and one.ripe(
+        2000 + 2 * DEFAULT_TIMING.settled_ms, True, True
+    )
     assert one.ripe(1, True, True, wanted=True) and not one.ripe(1, False, True, wanted=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from made_up_status import Actor, actors, named, plan
@@ -20,6 +19,7 @@ from mantamq.protocol.supervisor.layout import (
     layout,
     uneven,
 )
+from msgspec.structs import replace
 
 
 def node(host: str, number: int = 1) -> Node:

@@ -9,7 +9,7 @@ import pytest
 from mantamq.actors.members.member import Superseded
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone, Handle
 from mantamq.protocol.machine import Tick
-from mantamq.protocol.supervisor.office import HEARD_MS, NOBODY, RANK_MS, SILENT_MS, Commission, Office
+from mantamq.protocol.supervisor.office import NOBODY, Commission, Office
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.supervision_deeds import (
     Began,
@@ -30,6 +30,7 @@ from mantamq.protocol.supervisor.supervision_deeds import (
     Stand,
     TellEnd,
 )
+from mantamq.protocol.timing import DEFAULT_TIMING
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from tests.unit.live_cluster import cluster, until
@@ -201,9 +202,13 @@ def test_a_candidate_that_came_to_nothing_is_outnumbered() -> None:
 
 def test_an_office_is_not_taken_from_one_who_was_heard_a_moment_ago() -> None:
     office = Office()
-    assert office.stands(ONE, 10_000) and not office.stands(TWO, 10_000 + HEARD_MS)
-    assert office.confirms(ONE, 12_000) and not office.stands(TWO, 12_000 + HEARD_MS)
-    assert office.stands(TWO, 12_001 + HEARD_MS) and not office.admits(ONE) and not office.confirms(ONE, 20_000)
+    assert office.stands(ONE, 10_000) and not office.stands(TWO, 10_000 + DEFAULT_TIMING.supervisor_heard_ms)
+    assert office.confirms(ONE, 12_000) and not office.stands(TWO, 12_000 + DEFAULT_TIMING.supervisor_heard_ms)
+    assert (
+        office.stands(TWO, 12_001 + DEFAULT_TIMING.supervisor_heard_ms)
+        and not office.admits(ONE)
+        and not office.confirms(ONE, 20_000)
+    )
     assert office.ordered(Commission(2, "another", "supervisor2"), 1)  # of two with one number the stream's counts
     assert not office.learns(TWO, 1)
 
@@ -211,11 +216,15 @@ def test_an_office_is_not_taken_from_one_who_was_heard_a_moment_ago() -> None:
 def test_a_majority_of_brokers_must_have_missed_it() -> None:
     office = Office()
     office.stands(ONE, 1)
-    late = 2 + SILENT_MS
-    assert office.out_of_reach(late, 0, [(1, SILENT_MS)], 3)
-    assert not office.out_of_reach(late, 0, [(1, 100)], 3) and not office.out_of_reach(late, 0, [(2, SILENT_MS)], 3)
-    assert not office.out_of_reach(late, 1, [(1, SILENT_MS)], 3)
-    assert office.out_of_reach(late + RANK_MS, 1, [(1, SILENT_MS)], 3)
+    late = 2 + DEFAULT_TIMING.supervisor_silent_ms
+    assert office.out_of_reach(late, 0, [(1, DEFAULT_TIMING.supervisor_silent_ms)], 3)
+    assert not office.out_of_reach(late, 0, [(1, 100)], 3) and not office.out_of_reach(
+        late, 0, [(2, DEFAULT_TIMING.supervisor_silent_ms)], 3
+    )
+    assert not office.out_of_reach(late, 1, [(1, DEFAULT_TIMING.supervisor_silent_ms)], 3)
+    assert office.out_of_reach(
+        late + DEFAULT_TIMING.supervisor_rank_ms, 1, [(1, DEFAULT_TIMING.supervisor_silent_ms)], 3
+    )
 
 
 def test_unavailable_is_not_dead() -> None:
@@ -233,7 +242,7 @@ def test_members_learn_of_the_next_supervisor_and_refuse_the_one_before() -> Non
             await until(lambda: all(actor.office.holder == ONE for actor in actors.values()))
             await until(lambda: actors["b3"].office.settled == 1)
             for broker in ("b1", "b2"):
-                actors[broker].office.heard_ms -= HEARD_MS + 1
+                actors[broker].office.heard_ms -= DEFAULT_TIMING.supervisor_heard_ms + 1
                 assert (await actors[broker].confirm(tuple(TWO), False))["holder"] == tuple(TWO)
             await actors["b1"].confirm(tuple(TWO), True)
             await until(lambda: all(actor.office.holder == TWO for actor in actors.values()))  # by the cluster stream
