@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.broker.machine import BrokerMachine
-from ...protocol.capture.capture import ReportingBroker
+from ...protocol.capture.capture import BrokerCapture
 from ...protocol.errors import LocalError
 from ...protocol.machine import Dismiss, Drain, Supervises
 from ..config import BrokerConfig
@@ -36,9 +36,10 @@ class BrokerNode(MemberActor):
             The addresses: "peers" and "clients".
         """
         member, mine = config.member, self.name + "."
-        machine = (ReportingBroker if config.events else BrokerMachine)(
+        machine = BrokerMachine(
             self.name, member.inc, list(config.voters), config.token, member.limits, blank=config.blank,
             replicas_max=config.replicas_max, timing=member.timing,
+            observers=(BrokerCapture(self.name, member.inc),) if config.events else (),
         )  # fmt: skip
         shell = self._run(
             machine,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...protocol.capture.capture import ReportingReplica
+from ...protocol.capture.capture import ReplicaCapture
 from ...protocol.replica.machine import ReplicaMachine
 from ..config import ReplicaConfig
 from .member import MemberActor
@@ -19,9 +19,9 @@ class QueueReplica(MemberActor):
         Returns:
             ``{"peers": "host:port"}`` for other replicas.
         """
-        member = config.member
-        machine = ReportingReplica if config.events else ReplicaMachine
-        self._run(machine(self.name, config.broker, member.inc, timing=member.timing, limits=member.limits), member)
+        member, broker = config.member, config.broker
+        observers = (ReplicaCapture(self.name, broker, member.inc),) if config.events else ()
+        self._run(ReplicaMachine(self.name, broker, member.inc, member.timing, member.limits, observers), member)
         return await self._open(member)
 
     async def digests(self) -> dict[str, tuple[int, int]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hmac import compare_digest
 
 from ..errors import IN_USE, INVALID, NOT_ALLOWED, UNAUTHORIZED, UNAVAILABLE, PeerError
 from ..limits import Limits
 from ..log.outbox import FollowerOutbox
-from ..machine import KeepAlive
+from ..machine import Close, KeepAlive
 from ..wire.client_frames import Detached, MembersChanged, Open, Opened
 from ..wire.version import MINOR
+from .observers import BrokerObserver
 from .session import Session
 
 RESCUE = "a connection opened for rescue only looks: browse a queue, or connect without rescue"
@@ -37,6 +38,7 @@ class Connections:
         token: str,
         refusal: Callable[[bool], str],
         end: Callable[[Session, str, str], None],
+        observers: Sequence[BrokerObserver] = (),
     ) -> None:
         self.sessions: dict[str, Session] = {}
         self.addresses: dict[str, str] = {}
@@ -48,14 +50,20 @@ class Connections:
         self._token = token.encode()
         self._refusal = refusal
         self._end = end
+        self._observers = observers
 
     def up(self, peer: str) -> None:
         self.sessions[peer] = Session(peer, self._limits)
 
-    def forget(self, session: Session) -> None:
-        """The connection is over."""
+    def forget(self, session: Session, code: str = "", text: str = "") -> None:
+        """The connection is over. `code`: why this broker ends it, "" if it does not."""
+        if code:
+            self._outbox.effects.append(Close(session.peer, code, text))
         del self.sessions[session.peer]
         self._clients.pop(session.client, None)
+        if session.client:
+            for observer in self._observers:
+                observer.client_ended(session.client, code)
 
     def open(self, session: Session, frame: Open) -> None:
         """Let a client in.
@@ -82,6 +90,8 @@ class Connections:
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
         if heartbeat_ms:
             self._outbox.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))
+        for observer in self._observers:
+            observer.client_opened(session.client)
         bounds = self._limits.message_bytes, self._limits.transfer_messages, self._limits.credit_messages
         self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, heartbeat_ms, MINOR))
 
@@ -89,6 +99,8 @@ class Connections:
         """The members are told to every client: it may need them when this broker is gone."""
         if addresses != self.addresses:
             self.addresses = addresses
+            for observer in self._observers:
+                observer.members_moved(addresses)
             for session in self.sessions.values():
                 if session.client:
                     self._outbox.send(session.peer, MembersChanged(addresses))

@@ -8,7 +8,7 @@ wiring as every other broker does. A client's command is complete when the seque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..errors import NOT_ALLOWED, PeerError
@@ -17,7 +17,6 @@ from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
 from ..log.submitter import Submitter
 from ..machine import (
-    Close,
     Dismiss,
     Drain,
     Effect,
@@ -40,11 +39,9 @@ from ..wire.frame import Frame
 from ..wire.log_frames import (
     Append,
     Evicted,
-    Fetch,
     Heartbeat,
     HeartbeatReply,
     Left,
-    Prepare,
     Promise,
     Results,
     Suspect,
@@ -63,6 +60,7 @@ from .investiture import Investiture
 from .lease import Lease
 from .lifecycle import CUT_OFF, Lifecycle
 from .management import Management
+from .observers import BrokerObserver
 from .questions import Questions
 from .queue_changes import QueueChanges
 from .queue_placement import QueuePlacement
@@ -86,22 +84,18 @@ class BrokerMachine(Acceptor):
         timing, limits: the cluster's.
         blank: an earlier incarnation may have kept the wiring: no vote and no clients until it has rejoined (K4).
         replicas_max: at most this many of its replicas keep queues, while any others are spares; 0: all.
+        observers: are told of the clients and of the cluster stream.
     """
 
     def __init__(
-        self,
-        broker: str,
-        inc: int,
-        members: list[str],
-        token: str = "",
-        limits: Limits = DEFAULT,
-        blank: bool = False,
-        replicas_max: int = 0,
-        timing: Timing = DEFAULT_TIMING,
-    ) -> None:
-        super().__init__(timing)
+        self, broker: str, inc: int, members: list[str], token: str = "", limits: Limits = DEFAULT,
+        blank: bool = False, replicas_max: int = 0, timing: Timing = DEFAULT_TIMING,
+        observers: Sequence[BrokerObserver] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(timing, (observer.companion for observer in observers))
         self.timing = timing
         self.limits = limits
+        self._observers = observers
         self.broker = broker
         self.inc = inc
         self.needs_ack = False
@@ -115,9 +109,11 @@ class BrokerMachine(Acceptor):
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
         self.investiture = Investiture(self, cluster, requests, placement.replicas, timing)
         self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, not blank)
-        self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end)
+        self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end, observers)
         self.sessions = sessions = self.connections.sessions
-        self.transfers = Transfers(self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes)
+        self.transfers = Transfers(
+            self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes, observers
+        )
         self.senders = Senders(self, cluster, self.transfers, sessions)
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
@@ -153,10 +149,16 @@ class BrokerMachine(Acceptor):
             self._receive(input.peer, input.frame)  # type: ignore[union-attr]
         elif kind is Flush:
             self._flush()
+            if self.companions:  # what is not due leaves at a later flush: there is one every heartbeat
+                self.effects += self.companions.flush(input)  # type: ignore[arg-type]
         elif kind is Tick:
             self.now_ms = input.now_ms  # type: ignore[union-attr]
+            if self.companions:
+                self.companions.tick(input)  # type: ignore[arg-type]
             if self._timer and self.now_ms >= self._timer:
                 self._watch()
+        elif kind in (PeerUp, PeerDown) and input.peer in self.companions:  # type: ignore[union-attr]
+            self.effects += self.companions.hear(input)  # type: ignore[arg-type]
         elif kind is PeerUp:
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
@@ -184,6 +186,7 @@ class BrokerMachine(Acceptor):
             return
         session = self.sessions.get(peer)
         if session is None:
+            self.effects += self.companions.hear(Received(peer, frame))
             return  # closed a moment ago; what was still on its way is void
         try:
             client_rule = self._client_rules.get(type(frame))
@@ -228,9 +231,7 @@ class BrokerMachine(Acceptor):
 
     def _end(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over: what its consumers held goes back to its place."""
-        if code:
-            self.effects.append(Close(session.peer, code, text))
-        self.connections.forget(session)
+        self.connections.forget(session, code, text)
         self.transfers.ended(session)
         self.receivers.ended(session)
 
@@ -295,14 +296,16 @@ class BrokerMachine(Acceptor):
             self.investiture.ordered()
             if outcome.changed:
                 self.queue_changes.rewired(event, outcome, index)
-            self._applied(index, entry, event, outcome)
+            for observer in self._observers:
+                observer.applied(index, entry, event, outcome)
+            self._applied(entry, event, outcome)
         self.cluster.applied()
         if frame.entries or committed:
             self.needs_ack = True
         if committed:
             self.lifecycle.ask()
 
-    def _applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
+    def _applied(self, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """Follow up on an applied event of the cluster stream."""
         if type(event) is InUse and (event.broker, event.inc) == (self.broker, self.inc):
             self.consumers.applied(event, outcome.code != "")
@@ -352,7 +355,10 @@ class BrokerMachine(Acceptor):
         }
         found |= self.waits_heard.report(self.now_ms) | self.view.silence(self.now_ms)
         found |= self.office.report() | self.wiring.flow.report() | self.deletions.report()
-        return found | self.view.report() | self.placement.report()
+        found |= self.view.report() | self.placement.report()
+        for observer in self._observers:
+            found |= observer.report()
+        return found
 
 
 def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, Any], None]]:
@@ -367,9 +373,7 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Drained: machine.receivers.drained,
         QueueReply: lambda peer, frame: machine.questions.replied(frame),
         DeadLetter: machine.transfers.bury,
-        Prepare: machine.prepare,
-        Heartbeat: machine.heartbeat,
-        Fetch: machine.fetch,
+        **machine.rules(),
         Evicted: machine.lifecycle.evicted,
         Update: machine.lifecycle.update,
         UpdateStart: machine._restore,

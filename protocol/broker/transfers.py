@@ -7,7 +7,7 @@ sends more than this broker may hold is not read until then, and other clients a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ..errors import LOST, NOT_FOUND, UNROUTABLE
@@ -19,6 +19,7 @@ from ..wire.client_frames import Completed, Detached, Failed, Transfer
 from ..wire.events import Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter, DeadLettered
 from .cluster_state import ClusterState
+from .observers import BrokerObserver
 from .requests import Requests
 from .routing import Parts, in_requests, route_each, route_together
 from .session import SenderLink, Session
@@ -55,6 +56,7 @@ class Transfers:
         sessions: Mapping[str, Session],
         limit_bytes: int,
         request_bytes: int = DEFAULT.request_bytes,
+        observers: Sequence[BrokerObserver] = (),
     ) -> None:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
@@ -67,6 +69,7 @@ class Transfers:
         self._sessions = sessions
         self._limit_bytes = limit_bytes
         self._request_bytes = request_bytes
+        self._observers = observers
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
         self.paused = False
@@ -281,6 +284,8 @@ class Transfers:
         if (self.uncommitted_bytes > limit // (1 + self.paused)) != self.paused:
             self.paused = not self.paused
             effects.append(PauseClients(self.paused))
+            for observer in self._observers:
+                observer.reading_paused(self.paused)
         if self.withheld_bytes and self.uncommitted_bytes + self.withheld_bytes > limit:
             new = [peer for peer in self._telling if peer not in self._unread]
             effects += (PauseClient(peer, True) for peer in new)

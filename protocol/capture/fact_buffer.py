@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ..machine import EVENTS, Effect, Send
+from ..machine import EVENTS, Effect, Flush, PeerDown, PeerUp, Received, Send, Tick
 from ..wire.capture_frames import Facts, FactsKept, FactsOffered, FactsWanted
 
 KEEP_FACTS = 50_000
@@ -51,21 +51,46 @@ class FactBuffer:
 
 
 class Reporter:
-    """All fact buffers of a process, and its side of the talk with the tap.
+    """All fact buffers of a process, and its side of the talk with the tap: a companion of the process's machine.
 
     Attributes:
+        now_us: the time of the last tick.
+        due_ms: when the facts that have gathered are to leave, 0 if there are none.
         dropped: number of facts that were forgotten before the tap had taken them.
     """
 
     def __init__(self) -> None:
         self.journals: dict[str, FactBuffer] = {}
+        self.peer = EVENTS
+        self.now_us = 0
+        self.due_ms = 0
         self.dropped = 0
         self.effects: list[Effect] = []
         self._up = False
         self._kept = 0
         self._gathered = 0
+        self._now_ms = 0
         self._due_ms = 0
         self._news: dict[str, FactBuffer] = {}  # streams that the tap asks of us, with unsent facts
+
+    # ---- the door
+
+    def step(self, input: Tick | Flush | Received | PeerUp | PeerDown) -> list[Effect]:
+        """Offers that observers have caused meanwhile leave behind the next input that is no tick."""
+        kind = type(input)
+        if kind is Tick:
+            self._now_ms = input.now_ms  # type: ignore[union-attr]
+            self.now_us = input.now_us or self._now_ms * 1000  # type: ignore[union-attr]
+            return []
+        if kind is Flush:
+            self.due_ms = self.flush(self._now_ms)
+        elif kind is Received:
+            self.heard(input.frame)  # type: ignore[union-attr]
+        elif kind is PeerUp:
+            self.up()
+        else:
+            self.down()
+        return self.take() if self.effects else []
 
     # ---- noting
 
@@ -77,6 +102,11 @@ class Reporter:
         journal = self.journals[stream] = FactBuffer(base, alternate)
         self._offer(stream, journal)
         return journal
+
+    def behind(self, stream: str, index: int, alternate: str = "") -> FactBuffer:
+        """The buffer for the fact behind `index`: a new one if an update has begun anew."""
+        journal = self.journals.get(stream)
+        return journal if journal is not None and journal.end == index else self.open(stream, index, alternate)
 
     def note(self, stream: str, journal: FactBuffer, fact: bytes) -> None:
         """The next fact of a stream."""

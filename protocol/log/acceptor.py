@@ -6,16 +6,32 @@ each new leader, at its first heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from ..companions import Companion, Companions
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Ballot
+from ..wire.frame import Frame
 from ..wire.log_frames import Evicted, Fetch, Heartbeat, Nack, Prepare
 from .keeper import Keeper
 from .outbox import FollowerOutbox
 
 
 class Acceptor(FollowerOutbox):
-    """Base of the machines that keep logs. Each is the outbox of its own parts."""
+    """Base of the machines that keep logs. Each is the outbox of its own parts.
+
+    Attributes:
+        companions: the small machines in the same process.
+    """
+
+    def __init__(self, timing: Timing = DEFAULT_TIMING, companions: Iterable[Companion | None] = ()) -> None:
+        super().__init__(timing)
+        self.companions = Companions(companions)
+
+    def rules(self) -> dict[type[Frame], Callable[[str, Any], None]]:
+        """What a sequencer says to each process that keeps logs."""
+        return {Prepare: self.prepare, Heartbeat: self.heartbeat, Fetch: self.fetch}
 
     def keepers(self) -> Iterable[Keeper]:
         raise NotImplementedError

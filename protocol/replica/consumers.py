@@ -6,8 +6,11 @@ is ordered behind it in the same stream.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..lock.holder import LockHolder
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
+from ..queue.observers import QueueObserver
 from ..queue.state import Applied, QueueState
 from ..ranges import runs
 from ..timing import DEFAULT_TIMING, Timing
@@ -24,7 +27,7 @@ class QueueConsumers:
     """
 
     __slots__ = (
-        "_dispatcher", "_id", "_inc", "_lock", "_outbox", "_own", "_state", "settlements",
+        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_state", "settlements",
     )  # fmt: skip
 
     def __init__(
@@ -36,6 +39,7 @@ class QueueConsumers:
         own: OwnEvents,
         outbox: QueueOutbox,
         timing: Timing = DEFAULT_TIMING,
+        observers: Sequence[QueueObserver] = (),
     ) -> None:
         self.settlements = Settlements(timing)
         self._id = state.id
@@ -45,6 +49,7 @@ class QueueConsumers:
         self._lock = lock
         self._own = own
         self._outbox = outbox
+        self._observers = observers
 
     # ---- what they ask
 
@@ -53,6 +58,8 @@ class QueueConsumers:
         self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue)
         self._dispatcher.resume(frame.sub, frame.before, self._outbox.now_ms)
         self._outbox.dirty[self._id] = None
+        for observer in self._observers:
+            observer.consumer_came(frame.sub)
 
     def credit(self, frame: Credit) -> None:
         subscription = self._dispatcher.subscriptions.get(frame.sub)
@@ -70,6 +77,8 @@ class QueueConsumers:
             outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
             return
         outbox.dirty[self._id] = None
+        for observer in self._observers:
+            observer.consumer_went(frame.sub)
         held = [n for a, parts in subscription.held.items() for first, last in parts for n in (a, first, last)]
         if not (held or self._own or self.settlements.anything()):
             outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
@@ -111,11 +120,20 @@ class QueueConsumers:
                 for sub, number, lost, _ in settling.tags:
                     outbox.send(outbox.broker, Settled(self._id, sub, number, lost))
 
+    def overtaken(self, tag: object) -> None:
+        """An update has brought the event with this tag, so how it ended is not known: nothing waits for it now."""
+        if isinstance(tag, Cancel):
+            self._outbox.send(self._outbox.broker, Cancelled(self._id, tag.sub))
+        elif isinstance(tag, DrainMark):
+            self._dispatcher.mark_applied(tag)
+        elif isinstance(tag, Settling):
+            self._dispatcher.released(tag.releasing)
+
     # ---- what they are given
 
     def deliver(self, delivered: list[Delivered]) -> None:
         """Send what a dispatch run has made, and note its acquires."""
-        outbox, settlements = self._outbox, self.settlements
+        outbox, settlements, observers = self._outbox, self.settlements, self._observers
         for delivery in delivered:
             acquisition = delivery.acquisition
             if acquisition:
@@ -123,7 +141,11 @@ class QueueConsumers:
                 for first, last in delivery.parts:
                     acquires += (acquisition, first, last)
                 self._lock.used()
-            outbox.send(outbox.broker, delivery.frame(self._state))
+            frame = delivery.frame(self._state)
+            outbox.send(outbox.broker, frame)
+            if observers:
+                for observer in observers:
+                    observer.delivered(frame)
 
     def drained(self) -> None:
         """Tell subscriptions that drain and have got all there is, once that is sure."""

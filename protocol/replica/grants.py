@@ -6,7 +6,10 @@ stream, so telling Ownership twice, or too late, harms nobody.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..lock.holder import LockHolder
+from ..queue.observers import QueueObserver
 from ..queue.state import Applied, QueueState
 from ..wire.events import Own, Rejoin
 from ..wire.queue_frames import Contended, Interest, OwnerIs, Void
@@ -23,10 +26,17 @@ class Grants:
         interested: what the Ownerships were last told: a consumer here has credit, or this broker keeps the lock.
     """
 
-    __slots__ = ("_inc", "_lock", "_outbox", "_own", "_ownerships", "_state", "interested")
+    __slots__ = ("_inc", "_lock", "_observers", "_outbox", "_own", "_ownerships", "_state", "interested")
 
     def __init__(
-        self, state: QueueState, inc: int, lock: LockHolder, own: OwnEvents, ownerships: Ownerships, outbox: QueueOutbox
+        self,
+        state: QueueState,
+        inc: int,
+        lock: LockHolder,
+        own: OwnEvents,
+        ownerships: Ownerships,
+        outbox: QueueOutbox,
+        observers: Sequence[QueueObserver] = (),
     ) -> None:
         self.interested = False
         self._state = state
@@ -35,6 +45,7 @@ class Grants:
         self._own = own
         self._ownerships = ownerships
         self._outbox = outbox
+        self._observers = observers
 
     # ---- telling Ownership
 
@@ -43,12 +54,25 @@ class Grants:
         outbox, state = self._outbox, self._state
         if self.interested:
             outbox.send(peer, Interest(state.id, outbox.broker, True))
+            self._observed(True)
         if state.grant:  # of another broker's grant as well: what that broker said of it may have been lost
             outbox.send(peer, self._owner_is())
 
     def wants(self, wants: bool) -> None:
         self.interested = wants
-        self._ownerships.say(Interest(self._state.id, self._outbox.broker, wants))
+        if self._ownerships.say(Interest(self._state.id, self._outbox.broker, wants)):
+            self._observed(wants)
+
+    def _observed(self, interest: bool) -> None:
+        for observer in self._observers:
+            observer.interest(interest)
+
+    def hand_over(self, broker: str) -> None:
+        """Give the lock up to `broker`, "" for none. Every acquire under it is submitted before (B3)."""
+        self._lock.held = False
+        self._own.submit(Own(broker, self._lock.grant + 1, self._outbox.broker), None)
+        for observer in self._observers:
+            observer.handing_over(broker)
 
     def _owner_is(self) -> OwnerIs:
         return OwnerIs(self._state.id, self._state.owner, self._state.grant)

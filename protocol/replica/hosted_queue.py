@@ -8,7 +8,7 @@ a `QueueOutbox`, and nothing that a client can see becomes final before its even
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..errors import PeerError
 from ..limits import DEFAULT, Limits
@@ -38,7 +38,7 @@ from ..wire.events import (
 )
 from ..wire.frame import Frame
 from ..wire.log_frames import Ack, Append, Update, UpdateFront, UpdateStart
-from ..wire.queue_frames import Cancel, Cancelled, DeadLettered, QueueCommand
+from ..wire.queue_frames import Cancel, DeadLettered, QueueCommand
 from .acknowledgements import Acknowledgements
 from .catch_up import CatchUp
 from .commands import Commands
@@ -46,6 +46,7 @@ from .consumers import QueueConsumers
 from .dead_letters import DeadLetters
 from .expiry import Expiries
 from .grants import Grants
+from .observers import ReplicaObserver
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 from .ownerships import Ownerships
@@ -64,6 +65,7 @@ class HostedQueue:
         ownerships: where interest and grants are told.
         pace: that of all updates to this process together.
         acquisitions: source of rising acquisition numbers, one for all queues of the process.
+        observers: of the process; each gives this queue one of its own.
 
     Attributes:
         state: the replicated state; `applied` is how far into the stream it goes.
@@ -73,19 +75,16 @@ class HostedQueue:
 
     __slots__ = (
         "_acquisitions", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up", "commands",
-        "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock", "own",
-        "settings", "state",
+        "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock", "observers",
+        "own", "settings", "state",
     )  # fmt: skip
 
     def __init__(
         self, id: str, settings: QueueSettings, keeper: Keeper, ownerships: Ownerships, pace: Pace,
         acquisitions: Iterator[int], outbox: QueueOutbox, timing: Timing = DEFAULT_TIMING,
-        limits: Limits = DEFAULT,
+        limits: Limits = DEFAULT, observers: Sequence[ReplicaObserver] = (),
     ) -> None:  # fmt: skip
-        self.id = id
-        self.settings = settings
-        self.inc = keeper.inc
-        self.keeper = keeper
+        self.id, self.settings, self.inc, self.keeper = id, settings, keeper.inc, keeper
         self.applied = 0
         self._unapplied: list[Entry] = []  # committed, to be applied when the distinguished learner has been told
         self._acquisitions = acquisitions
@@ -93,15 +92,16 @@ class HostedQueue:
         self._name, self._process_inc = outbox.name, outbox.inc
         state = self.state = QueueState(id, settings.alternate)
         dispatcher = self.dispatcher = Dispatcher(state, timing, limits)
+        told = self.observers = tuple(observer.hosted(state, dispatcher) for observer in observers)
         lock = self.lock = LockHolder(timing)
         own = self.own = OwnEvents(id, outbox)
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
-        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing)
+        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told)
         self.commands = Commands(own, self.consumers, outbox)
         self.dead_letters = DeadLetters(state, limits)
         self.expiries = Expiries(state, dispatcher, own, outbox, timing)
-        self.grants = Grants(state, self.inc, lock, own, ownerships, outbox)
+        self.grants = Grants(state, self.inc, lock, own, ownerships, outbox, told)
 
     @property
     def updating(self) -> bool:
@@ -139,11 +139,14 @@ class HostedQueue:
         committed = self._unapplied
         if committed:
             self._unapplied = []
-            state = self.state
+            state, observers = self.state, self.observers
             for entry in committed:
                 event = decode_event(entry.event)
                 done = state.apply(event) if event is not None else state.skip()
                 self.applied += 1
+                if observers:
+                    for observer in observers:
+                        observer.applied(self.applied, entry, event, done)
                 self._applied(entry, event, done)
             self._outbox.dirty[self.id] = None
 
@@ -239,14 +242,10 @@ class HostedQueue:
         self._unapplied = []
         self.expiries.restart()
         for tag in self.own.overtaken(frame.numbers.get(self._name), self._process_inc):
-            if isinstance(tag, Cancel):
-                self._to_broker(Cancelled(self.id, tag.sub))
-            elif isinstance(tag, QueueCommand):
+            if isinstance(tag, QueueCommand):
                 self.commands.overtaken(tag)
-            elif isinstance(tag, DrainMark):
-                self.dispatcher.mark_applied(tag)
-            elif isinstance(tag, Settling):
-                self.dispatcher.released(tag.releasing)
+            else:
+                self.consumers.overtaken(tag)
         self.catch_up.fenced(self.state.evicted.get(self._outbox.broker, -1))
         self._outbox.report_log(self.keeper.log_report())
 
@@ -317,9 +316,8 @@ class HostedQueue:
             if next_owner is None:
                 wants = True  # a broker that keeps the lock is interested, whatever its credit is just now
             else:
-                lock.held = False
                 consumers.gather()  # all acquires before the hand-over (B3)
-                self.own.submit(Own(next_owner, lock.grant + 1, outbox.broker), None)
+                self.grants.hand_over(next_owner)
         if wants != self.grants.interested:
             self.grants.wants(wants)
         return more

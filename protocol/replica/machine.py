@@ -6,7 +6,7 @@ what all of them have submitted leaves as one request. The machine is their `Que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -58,6 +58,7 @@ from ..wire.queue_frames import (
 from ..wire.settings import read
 from .consumers import QueueConsumers
 from .hosted_queue import HostedQueue
+from .observers import ReplicaObserver
 from .ownerships import Ownerships
 from .update import Pace
 
@@ -72,14 +73,14 @@ class ReplicaMachine(Acceptor):
         broker: the broker it belongs to; its voter name.
         inc: this process's incarnation: of its requests. Each queue has one of its own, from its broker (`Host.inc`).
         timing, limits: the cluster's.
+        observers: are told what happens to the queues here.
     """
 
-    hosts: type[HostedQueue] = HostedQueue
-
     def __init__(
-        self, name: str, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT
-    ) -> None:
-        super().__init__(timing)
+        self, name: str, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT,
+        observers: Sequence[ReplicaObserver] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(timing, (observer.companion for observer in observers))
         self.timing = timing
         self.limits = limits
         self.name = name
@@ -91,11 +92,12 @@ class ReplicaMachine(Acceptor):
         self.fellows: set[str] = set()  # linked replicas of other brokers
         self.submitter = Submitter(name, inc)
         self.dirty: dict[str, None] = {}
+        self._observers = observers
         self._giving_up = False  # the broker leaves, and has not been told that all is given up
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._pace = Pace(limits.update_process_bytes_s)
         self._acquisitions = count(1)
-        self._due: dict[str, int] = {}  # queue id -> when to look at it again
+        self._due: dict[str, int] = {}  # queue, or a companion's peer -> when to look at it again
         self._timer = 0  # the first of those
 
     # ---- the door
@@ -107,13 +109,21 @@ class ReplicaMachine(Acceptor):
             rule = _RULES.get(type(frame))
             if rule is not None:
                 rule(self, input.peer, frame)  # type: ignore[union-attr]
+            elif self.companions:
+                self.effects += self.companions.hear(input)  # type: ignore[arg-type]
         elif kind is Flush:
             self._flush()
+            if self.companions:
+                self._accompany(input)  # type: ignore[arg-type]
         elif kind is Tick:
             now_ms = self.now_ms = input.now_ms  # type: ignore[union-attr]
+            if self.companions:
+                self.companions.tick(input)  # type: ignore[arg-type]
             if not self._timer or now_ms < self._timer:
                 return []
             self._alarm()
+        elif kind in (PeerUp, PeerDown) and input.peer in self.companions:  # type: ignore[union-attr]
+            self.effects += self.companions.hear(input)  # type: ignore[arg-type]
         elif kind is PeerUp:
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
@@ -176,6 +186,13 @@ class ReplicaMachine(Acceptor):
         if (request := self.submitter.gathered()) is not None:
             self.lead(request)
 
+    def _accompany(self, flush: Flush) -> None:
+        effects = self.companions.flush(flush)
+        for companion in self.companions.values():
+            if companion.due_ms:
+                self.set_timer(companion.peer, companion.due_ms)
+        self.effects += effects
+
     # ---- the sequencer
 
     def keepers(self) -> Iterable[Keeper]:
@@ -221,9 +238,9 @@ class ReplicaMachine(Acceptor):
         if frame.queue not in self.queues:
             keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, view.promised, frame.voters)
             settings = read(QueueSettings, frame.arguments, alternate=frame.alternate)
-            queue = self.queues[frame.queue] = self.hosts(
+            queue = self.queues[frame.queue] = HostedQueue(
                 frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self,
-                self.timing, self.limits,
+                self.timing, self.limits, self._observers,
             )  # fmt: skip
             self.report_log(keeper.log_report())
             if frame.blank:
@@ -237,6 +254,8 @@ class ReplicaMachine(Acceptor):
             self.dirty.pop(frame.queue, None)
             self._due.pop(frame.queue, None)
             queue.commands.unhosted()
+            for observer in queue.observers:
+                observer.gone()
             if len(self._unhosted) > UNHOSTED_KEPT:
                 del self._unhosted[next(iter(self._unhosted))]
             self.lead(LogDropped(frame.queue, self.broker))

@@ -24,10 +24,11 @@ class Ownerships:
     def down(self, peer: str) -> None:
         self._linked.pop(peer, None)
 
-    def say(self, frame: Frame) -> None:
-        """To both: the one that stands by knows as much as the one on duty."""
+    def say(self, frame: Frame) -> bool:
+        """To both: the one that stands by knows as much as the one on duty. Returns whether any is linked."""
         for peer in self._linked:
             self._outbox.send(peer, frame)
+        return bool(self._linked)
 
     def heeds(self, frame: Contended) -> bool:
         """Whether its sender may name the next owner: not if it is off duty by now and has not heard so."""

@@ -9,21 +9,34 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.capture.capture import ReportingBroker, ReportingReplica
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.capture.capture import BrokerCapture, ReplicaCapture
 from mantamq.protocol.capture.event_table import Row, rows
 from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.machine import EVENTS, Kept, is_ownership, is_sequencer
 from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wiring.wiring import Wiring
 
 from .model import Violation
 from .workload import Story
-from .world import World
+from .world import Machines, World
 
 TAP_DEATHS = 5
 SETTLE_US = 8_000_000
+
+
+def captured_broker(broker: str, inc: int, *arguments: Any, **options: Any) -> BrokerMachine:
+    return BrokerMachine(broker, inc, *arguments, **options, observers=[BrokerCapture(broker, inc)])
+
+
+def captured_replica(name: str, broker: str, inc: int, *arguments: Any, **options: Any) -> ReplicaMachine:
+    return ReplicaMachine(name, broker, inc, *arguments, **options, observers=[ReplicaCapture(name, broker, inc)])
+
+
+CAPTURED: Machines = {"broker": captured_broker, "replica": captured_replica}
 
 
 class TappedWorld(World):
@@ -43,8 +56,7 @@ class TappedWorld(World):
         self.tap_posted = 0
         self._untaken: list[Any] = []
         self._chance = random.Random(rng.random())
-        told = {"broker": ReportingBroker, "replica": ReportingReplica}
-        super().__init__(rng, machines=told | (machines or {}), **options)
+        super().__init__(rng, machines=CAPTURED | (machines or {}), **options)
         self.steps.append(self._tap_stepped)
 
     def _build(self) -> None:

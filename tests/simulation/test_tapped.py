@@ -102,11 +102,9 @@ def nobody_else_is_asked(patch: Any) -> None:
 def no_new_journal(patch: Any) -> None:
     """A replica that was brought up to date goes on in its journal as if nothing were between."""
     patch.setattr(
-        capture._Watcher,
-        "journal",
-        lambda self, stream, index, alternate="": (
-            self.reporter.journals.get(stream) or self.reporter.open(stream, 0, alternate)
-        ),
+        Reporter,
+        "behind",
+        lambda self, stream, index, alternate="": self.journals.get(stream) or self.open(stream, 0, alternate),
     )
 
 

@@ -6,6 +6,7 @@ The simulator (`tests/simulation`) is the place for delays, reorderings and faul
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -76,8 +77,8 @@ class Client:
 
 
 class MemoryCluster:
-    """Machines of `brokers` brokers with `replicas` replicas each, all with one `timing` and `limits`; `options` go
-    to every BrokerMachine."""
+    """Machines of `brokers` brokers with `replicas` replicas each, all with one `timing` and `limits`; `observers`
+    watch the machines of these names; `options` go to every BrokerMachine."""
 
     def __init__(
         self,
@@ -86,10 +87,12 @@ class MemoryCluster:
         slice_ms: int = 20,
         timing: Timing = DEFAULT_TIMING,
         limits: Limits = DEFAULT,
+        observers: Mapping[str, Sequence[Any]] | None = None,
         **options: Any,
     ) -> None:
         self.timing = timing
         self.limits = limits
+        watching = observers or {}
         self.now_ms = 1_000_000
         self.members = [f"b{i}" for i in range(1, brokers + 1)]
         self.machines: dict[str, Any] = {
@@ -104,10 +107,13 @@ class MemoryCluster:
         self._inbox: deque[tuple[str, Any]] = deque()
         self._holding: tuple[tuple[type[Frame], ...], list[tuple[str, Any]]] = (), []
         for broker in self.members:
-            self.machines[broker] = BrokerMachine(broker, 1, self.members, timing=timing, limits=limits, **options)
+            self.machines[broker] = BrokerMachine(
+                broker, 1, self.members, timing=timing, limits=limits, observers=watching.get(broker, ()), **options
+            )
             self._inbox.append((broker, Members({b: f"127.0.0.1:{5000 + i}" for i, b in enumerate(self.members)})))
             for i in range(replicas):
-                self.machines[f"{broker}.r{i}"] = ReplicaMachine(f"{broker}.r{i}", broker, 1, timing, limits)
+                name = f"{broker}.r{i}"
+                self.machines[name] = ReplicaMachine(name, broker, 1, timing, limits, watching.get(name, ()))
         self._up(SEQUENCER, OWNERSHIP)
         for broker in self.members:
             self._up(SEQUENCER, broker)

@@ -9,7 +9,8 @@ import pytest
 from mantamq.actors.members.broker_node import BrokerNode
 from mantamq.actors.members.member import MemberActor
 from mantamq.actors.members.moves import KEPT_S, Moves, moved
-from mantamq.protocol.capture.capture import ReportingBroker
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.capture.capture import BrokerCapture
 from mantamq.protocol.machine import EVENTS, Flush, Members, PeerUp, Received, Send, Tick
 from mantamq.protocol.wire.capture_frames import Facts, FactsOffered, FactsWanted, Observation, decode_fact
 
@@ -51,7 +52,7 @@ async def test_every_broker_logs_it_and_reports_it(
 
 
 def test_the_event_table_says_where_a_broker_is_whenever_that_changes() -> None:
-    broker = ReportingBroker("b1", 7, ["b1"])
+    broker = BrokerMachine("b1", 7, ["b1"], observers=[BrokerCapture("b1", 7)])
     broker.step(Tick(1000))
     broker.step(PeerUp(EVENTS))
     for addresses in ({}, {"b1": HERE}, {"b1": HERE, "b2": THERE}, {"b1": THERE}):

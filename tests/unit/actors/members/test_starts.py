@@ -24,12 +24,10 @@ from mantamq.actors.members.member import MemberActor
 from mantamq.actors.members.ownership import Ownership
 from mantamq.actors.members.queue_replica import QueueReplica
 from mantamq.actors.members.sequencer import Sequencer
-from mantamq.protocol.broker.machine import BrokerMachine
-from mantamq.protocol.capture.capture import ReportingBroker, ReportingReplica
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
-from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.machine import EVENTS
 from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.timing import Timing
 
@@ -97,21 +95,22 @@ async def test_an_ownership() -> None:
     await actor.stop()
 
 
-@pytest.mark.parametrize(("events", "kind"), [(False, ReplicaMachine), (True, ReportingReplica)])
-async def test_a_queue_replica(events: bool, kind: type) -> None:
+@pytest.mark.parametrize(("events", "peers"), [(False, []), (True, [EVENTS])])
+async def test_a_queue_replica(events: bool, peers: list[str]) -> None:
     config = ReplicaConfig(member=member("b1.r0", b1=f"{HERE}:1", sequencer=f"{HERE}:2"), broker="b1", events=events)
     actor = await begun(QueueReplica("b1.r0"), config)
     machine: Any = actor.shell.machine  # pyright: ignore[reportOptionalMemberAccess]
-    assert type(machine) is kind and (machine.broker, machine.inc) == ("b1", 77)
+    assert (machine.broker, machine.inc) == ("b1", 77) and list(machine.companions) == peers
     await actor.stop()
 
 
-@pytest.mark.parametrize(("events", "kind"), [(False, BrokerMachine), (True, ReportingBroker)])
-async def test_a_broker(events: bool, kind: type) -> None:
+@pytest.mark.parametrize(("events", "peers"), [(False, []), (True, [EVENTS])])
+async def test_a_broker(events: bool, peers: list[str]) -> None:
     asked: list[str] = []
     actor = await begun(BrokerNode("b1"), broker(events=events, token="t", replicas_max=3), asked.append)
     shell: Any = actor.shell
-    assert type(shell.machine) is kind and shell.machine.inc == 77 and set(actor.addresses) == {"peers", "clients"}
+    assert list(shell.machine.companions) == peers and shell.machine.inc == 77
+    assert set(actor.addresses) == {"peers", "clients"}
     shell._on_want_spare()
     assert asked == ["b1"]
     await actor.stop()

@@ -1,0 +1,42 @@
+"""Observers of a broker are told of its clients and of the cluster stream, and can change nothing of it (after Qpid's
+`BrokerObserver` and `ConnectionObserver`). Any number may watch one broker."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..companions import Companion
+from ..wire.events import AnyEvent, Entry
+from ..wiring.wiring import Outcome
+
+
+class BrokerObserver(Protocol):
+    """Of one broker; the same observer serves no second one. A kind of observer overrides what it wants to be told.
+
+    It is told at the moment itself, in the middle of a step. An exception of an observer is a defect of the process,
+    like one of any rule.
+    """
+
+    @property
+    def companion(self) -> Companion | None:
+        """The machine by which it talks to a peer of its own, None for none."""
+        return None
+
+    def report(self) -> dict[str, Any]:
+        """What the broker's status says of it besides."""
+        return {}
+
+    def applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
+        """The entry at `index` of the cluster stream is applied, and no client has been told."""
+
+    def client_opened(self, client: str) -> None:
+        """A client with this id is let in."""
+
+    def client_ended(self, client: str, code: str) -> None:
+        """Its connection is over. `code`: why the broker ended it, "" if it broke or the client closed it."""
+
+    def reading_paused(self, paused: bool) -> None:
+        """The broker stops to read from its clients (`sequencer.md` S8), or reads on."""
+
+    def members_moved(self, addresses: dict[str, str]) -> None:
+        """Clients are told these members from now on, with their "host:port"."""
