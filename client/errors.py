@@ -1,4 +1,4 @@
-"""What can go wrong, as exact exceptions. Each text names the rule that was broken and what to do."""
+"""The exceptions that a client raises, one for each kind of failure. A text names the broken rule and what to do."""
 
 from __future__ import annotations
 

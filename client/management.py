@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 Description = dict[str, Any]
-"""What a broker says of a queue, an exchange, a binding, or itself: names and plain values."""
+"""A broker's description of a queue, an exchange, a binding, or itself: names and plain values."""
 
 
 def parse_address(address: str) -> tuple[str, str]:
@@ -178,7 +178,7 @@ class Management:
         return self._ask(_purge(name, count))
 
     def queue(self, name: str) -> Description:
-        """What is known of a queue: messages, bytes, acquired, owner, handovers, ...
+        """A queue and its numbers: messages, bytes, acquired, owner, handovers, ...
 
         Raises:
             NotFound: there is none.
@@ -200,7 +200,7 @@ class Management:
         return self._ask(_BINDINGS)
 
     def status(self) -> Description:
-        """What the broker knows of itself and the cluster."""
+        """The broker's report of itself and the cluster."""
         return self._ask(_STATUS)
 
 

@@ -59,7 +59,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _where(addresses: tuple[str, ...] | None, token: str) -> tuple[Any, str]:
-    """What `connect` takes."""
+    """The addresses that `connect` takes."""
     if addresses is None:
         return find_or_start(token)
     return "local" if addresses == ("local",) else list(addresses), token
@@ -158,9 +158,9 @@ class Queue:
     Args:
         name: the queue's name. Without one it is a queue of its own, which is deleted when this process ends: give the
             handle to others. A number is `maxsize`, as in `ray.util.queue.Queue(5)`.
-        maxsize: `put` waits while the queue has so many items; 0 or less for no bound. It is this handle's, and travels
-            with it: others put as many as theirs say. It is looked at before each put, so several putters at once may
-            pass it by a few.
+        maxsize: `put` waits while the queue has this many items; 0 or less for no bound. It is this handle's, and
+            travels with it: others put as many as theirs say. It is looked at before each put, so several putters at
+            once may pass it by a few.
         address: as for `connect`; None for the rule above.
         token: what the cluster asks its clients for.
         create: declare the queue if it is not there.

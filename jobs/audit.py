@@ -33,7 +33,6 @@ GUARANTEES = {
     5: "what is rejected is dead-lettered or discarded once",
     6: "what an evicted broker held is there again",
 }
-COLUMNS = ("guarantee", "rule", "queue", "position_first", "position_last", "seq", "kind", "broker", "before")
 _KINDS = ("enqueue", "acquire", "accept", "release", "reject", "expire", "purge", "dead_letter", "evict")
 GRACE_US = 10_000_000
 

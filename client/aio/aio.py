@@ -93,8 +93,8 @@ class connect_async:
 class AsyncConnection(AsyncDriver):
     """One connection to a broker, and to another member when that is lost.
 
-    What speaks to the cluster is a coroutine, here and in all that a connection gives; properties, `session()` and
-    names in `_nowait` speak to nobody. A forgotten `await` is a RuntimeWarning that names the method, and nothing
+    Methods that speak to the cluster are coroutines, here and in all that a connection gives; properties, `session()`
+    and names in `_nowait` speak to nobody. A forgotten `await` is a RuntimeWarning that names the method, and nothing
     happens.
     """
 
@@ -127,7 +127,7 @@ class AsyncSession:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
 
         Args:
-            capacity: most messages sent and not complete; `send` waits while there are so many.
+            capacity: most messages sent and not complete; `send` waits while there are that many.
             send_timeout_s: as for `connect`, for this sender.
             mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
                 that are refused; if not, it completes, and `sender.unroutable` counts it.
@@ -168,10 +168,10 @@ class AsyncSession:
             mode: "consume", or "browse" to look without taking.
             accept: False: messages are gone when they are sent to us, nothing is settled.
             window: what the capacity bounds: "unfetched", messages that are here and not fetched; or "unaccepted",
-                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to whoever
-                holds so many: `fetch` and `get` say Empty, and why, until some are accepted, released or rejected.
+                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to a
+                receiver that holds that many: `fetch` and `get` say Empty, and why, until some are settled.
                 Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
-            timeout: iterating ends when nothing came for so many seconds; None: not before the receiver is closed.
+            timeout: iterating ends when nothing came for this many seconds; None: not before the receiver is closed.
 
         Raises:
             NotFound: there is no such queue.
@@ -358,7 +358,7 @@ class AsyncReceiver:
 
     Iterating it fetches: it ends when nothing came for the receiver's `timeout`, and, without an error, when the
     receiver, its session or its connection is closed here; whatever else ends the receiver is raised, as by `fetch`.
-    What is iterated is to be settled as what is fetched.
+    Messages that are iterated are to be settled like those that are fetched.
     """
 
     def __init__(self, connection: AsyncConnection, core: ReceiverCore, idle_s: float | None = None) -> None:
@@ -461,7 +461,7 @@ class AsyncReceiver:
     async def _drain(self, giving_up: bool = False) -> None:
         core = self._core
         mark = core.drain(sure=not giving_up)
-        # Whoever gives up need not wait for another broker: the credit went with the old one.
+        # A caller that gives up need not wait for another broker: the credit went with the old one.
         await self._connection._until(
             lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
         )

@@ -81,7 +81,7 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         self.address = address
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._pressed = False  # no broker, or so much waits to be written that senders must wait
+        self._pressed = False  # no broker, or more than WAITING_BYTES wait to be written: senders must wait
         self._choked = False
         self._protocol = _Protocol(self)
         self._conversation = Conversation(

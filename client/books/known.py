@@ -1,4 +1,4 @@
-"""What a connection of either kind, blocking or asyncio, tells of itself without asking anybody."""
+"""The properties of a connection of either kind, blocking or asyncio: no broker is asked for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KnownOfItself:
 
     @property
     def token(self) -> str:
-        """What was presented to the cluster: with "local" or None as address, what was found there."""
+        """The token presented to the cluster: with "local" or None as address, the one found there."""
         return self._conversation.token
 
     @property

@@ -10,7 +10,7 @@ from ..errors import Invalid, Timeout, Unavailable
 SEND_TIMEOUT_S = 60.0
 """How long nothing may complete while it is awaited, unless something else is asked for."""
 LOOK_S = 1.0
-"""Whoever waits looks so often at least."""
+"""A caller that waits looks at least this often."""
 BLIND_S = 2.0
 """Time in which nobody looked for longer than this does not count: this program stood still, not the cluster."""
 

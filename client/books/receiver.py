@@ -24,7 +24,7 @@ from .patience import Patience
 
 GATHER_SETTLEMENTS = 256
 WINDOWS = "unfetched", "unaccepted"
-"""What a capacity bounds: messages sent ahead and not fetched; or those delivered and not settled, fetched or not.
+"""A capacity bounds messages sent ahead and not fetched; or messages delivered and not settled, fetched or not.
 There a settlement makes room when it is made, and is said before the credit that it makes room for: the broker never
 counts more either. What was held at a lost broker is back in the queue, and takes up no room."""
 _STALE, _STALE_SETTLED = -1, -2
@@ -224,7 +224,7 @@ class ReceiverCore:
             self._fetched = 0
 
     def ask(self, messages: int, now: bool = True) -> None:
-        """A caller waits for so many messages; `unask` when it does no longer. `now` False: a drain will ask."""
+        """A caller waits for `messages` more; `unask` when it does no longer. `now` False: a drain will ask."""
         self.asking += messages
         if now:
             self._want()
@@ -414,7 +414,7 @@ class ReceiverCore:
         self.credit = 0
 
     def _note_before(self, broker: str) -> None:
-        """What the next broker must wait for, so that it comes first and in its order."""
+        """Note the messages that the next broker must wait for, so that they come first and in their order."""
         held: dict[int, RangeSet] = {}
         for message in self.unsettled.values():
             if message._acquisition > 0:

@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 2.0
 SETTLED_S = 2.0
-"""A connection that lived so long was good: the next loss is a new one."""
+"""A connection that lived this long was good: the next loss is a new one."""
 FLAPS = 10
-"""So many connections in a row that were not good are one trouble, whose time does not begin anew."""
+"""This many connections in a row that were not good are one trouble, whose time does not begin anew."""
 ATTEMPT_S = 3.0
 """Longest wait for one broker's greeting."""
 

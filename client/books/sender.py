@@ -36,7 +36,7 @@ def _milliseconds(ttl: object) -> int:
 
 
 def _headers(properties: dict[str, Any] | None) -> dict[str, Any]:
-    """What a headers exchange is told; checked here because the broker ends the whole connection over a bad one."""
+    """Properties for a headers exchange; checked here, since the broker ends the connection over a bad one."""
     if not properties:
         return {}
     try:
@@ -204,8 +204,8 @@ class SenderCore:
         }  # fmt: skip
 
     def again(self) -> Iterator[Transfer]:
-        """What another broker must get: frames without what is complete of them, or has failed. That is not to happen
-        once more: a queue bound meanwhile would get a message that was reported as refused."""
+        """The transfers that another broker must get, without the messages that are complete or have failed. Those
+        must not be sent once more: a queue bound meanwhile would get a message that was reported as refused."""
         for first, frame in self.pending.items():
             last = first + len(frame.blobs) - 1
             done = self._done.within(first, last)
@@ -232,7 +232,7 @@ class SenderCore:
                 self.failures.append((self.open_numbers(), self.stalled()))
 
     def open_numbers(self) -> list[int]:
-        """What was sent and is not complete, as ranges."""
+        """The numbers that were sent and are not complete, as ranges."""
         flat: list[int] = []
         for first, frame in self.pending.items():
             last = first + len(frame.blobs) - 1

@@ -143,7 +143,7 @@ def _default_directory() -> str:
 
 
 def _remembered() -> dict[str, Any]:
-    """What `mantamq up` has written down here; empty if there is nothing, or nothing whole."""
+    """The state that `mantamq up` has written down here; empty if there is none, or none that is whole."""
     try:
         state = json.loads((_home() / "state.json").read_text())
     except (OSError, ValueError):

@@ -15,8 +15,8 @@ from .console import Json, Namespace, Ray, agree, err, meant, out, running, say,
 from .status import broker_state
 
 PATIENCE_S = 2.0
-"""What takes longer is shown."""
-Limit = Annotated[float, typer.Option("--timeout", "-t", min=0, help="stop waiting after so many seconds")]
+"""A change that takes longer is shown as it goes."""
+Limit = Annotated[float, typer.Option("--timeout", "-t", min=0, help="stop waiting after this many seconds")]
 Told = Callable[[dict[str, Any]], None]
 
 

@@ -62,7 +62,7 @@ def up(
 
     max_message_bytes = size(max_message_size)
     own = not address
-    # What cannot be is said before anything is started.
+    # Options that cannot be met are refused before anything is started.
     ClusterConfig(spares=spares, client_port=client_port, limits=chosen_limits(max_message_bytes)).check(brokers)
     tap_life.check("" if events == "off" else events)
     _refuse_another(own, namespace, token)
@@ -115,7 +115,7 @@ def down(
     from ...actors.ray_control import local_ray
 
     known = local_ray.recall()
-    # What was written down is of one Ray only: stopping a cluster in another must not make us forget one that runs.
+    # The state file is of one Ray only: stopping a cluster in another must not make us forget one that runs.
     remembered = not address or address == known.get("address")
     ours = bool(known.get("ray_is_ours")) and remembered
     # Without a cluster there may be our Ray to stop; but not by the wrong name, and not with somebody else's cluster.
@@ -154,7 +154,7 @@ def down(
 
 
 def contents(cluster: Any) -> str:
-    """What would be lost with the cluster, "" for nothing."""
+    """The messages that would be lost with the cluster, in words; "" for none."""
     try:
         report = cluster.status()
     except LocalError as error:

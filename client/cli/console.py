@@ -1,4 +1,4 @@
-"""What every command shares: where to connect, how to print, how to fail."""
+"""The common part of all commands: where to connect, how to print, how to fail."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def remembered() -> list[str]:
 
 
 def _known(name: str) -> Any:
-    """What `mantamq up` wrote down, None for nothing: as `actors.local_ray.recall`, without Ray."""
+    """A value that `mantamq up` wrote down, None without one: as `actors.local_ray.recall`, without Ray."""
     home = Path(os.environ.get("MANTAMQ_HOME") or Path.home() / ".mantamq")
     try:
         return json.loads((home / "state.json").read_text())[name]
@@ -74,7 +74,7 @@ def _known(name: str) -> Any:
 
 
 def addresses(broker: str) -> str | list[str] | None:
-    """What to give to `connect`, by the options."""
+    """The address to give to `connect`, by the options."""
     return broker or remembered() or None
 
 

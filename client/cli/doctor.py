@@ -122,7 +122,7 @@ def _cluster(broker: str, token: str) -> Iterator[Finding]:
 
 
 def _warned(token: str) -> Iterator[Finding]:
-    """What the cluster warns of, which Ray must be asked for: a host that may not fail, one where Ray has ended."""
+    """Warnings of the cluster for which Ray must be asked: a host that may not fail, one where Ray has ended."""
     from ...actors.ray_control import local_ray
 
     if not local_ray.recall().get("address"):
@@ -185,7 +185,7 @@ def majority(status: dict[str, Any], serving: Iterable[str]) -> Finding:
 
 
 def hosts(report: dict[str, Any]) -> Iterator[Finding]:
-    """What a `Cluster.status()` warns of, and whether whoever replaces what dies is there."""
+    """The warnings of a `Cluster.status()`, and whether the supervisor, which replaces what dies, is there."""
     for line in report.get("warnings", ()):
         yield WARN, "hosts", line
     supervisor = report["supervisor"]

@@ -26,7 +26,7 @@ BATCH = 256
 
 
 class Print(StrEnum):
-    """What `receive` prints of each message, one line each; headers is json without the body."""
+    """The part of a message that `receive` prints, one line each; headers is json without the body."""
 
     body = "body"
     json = "json"
@@ -105,8 +105,8 @@ def send(
 
 def receive(
     queue: str,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="stop after so many; 0: no bound")] = 0,
-    timeout: Annotated[float, typer.Option("--timeout", "-t", min=0, help="stop after so many idle seconds")] = 1.0,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="stop after this many; 0: no bound")] = 0,
+    timeout: Annotated[float, typer.Option("--timeout", "-t", min=0, help="stop after this many idle seconds")] = 1.0,
     forever: Annotated[bool, typer.Option("--forever", help="wait until Ctrl-C")] = False,
     browse: Annotated[bool, typer.Option("--browse", help="look, do not take")] = False,
     rescue: Annotated[

@@ -200,7 +200,7 @@ def _watch(
 
 
 def _why(results: Any, workers: list[Any]) -> str:
-    """What the publisher or subscriber said that could not go on."""
+    """The last words of the publisher or subscriber that could not go on."""
     try:
         while True:
             kind, _, text = results.get(timeout=1)

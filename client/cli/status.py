@@ -36,7 +36,7 @@ def status(address: Ray = "", namespace: Namespace = "", token: Token = "", as_j
 
 
 def view(report: Report) -> list[RenderableType]:
-    """What is printed of a `Cluster.status()`."""
+    """A `Cluster.status()` as it is printed."""
     by_name = {actor["name"]: actor for actor in report["actors"]}
     gap = Text("")
     return [

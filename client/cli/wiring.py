@@ -87,7 +87,7 @@ def queue_list(broker: Broker = "", token: Token = "", as_json: Json = False) ->
 
 
 def queue_purge(
-    name: str, count: Annotated[int, typer.Option(min=0, help="at most so many; 0: all")] = 0, broker: Broker = "",
+    name: str, count: Annotated[int, typer.Option(min=0, help="at most this many; 0: all")] = 0, broker: Broker = "",
     token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Discard a queue's available messages."""

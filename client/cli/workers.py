@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_ctrl_c() -> Generator[None]:
-    """What is started meanwhile never hears of Ctrl-C; this process does afterwards."""
+    """Processes started meanwhile never hear of Ctrl-C; this process does afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -13,7 +13,7 @@ from ...protocol.errors import LocalError
 
 @dataclass
 class Findings:
-    """What the events tell.
+    """The queues, as the events tell of them.
 
     Attributes:
         queues: queue -> how many messages were enqueued and accepted, by the events.
@@ -53,7 +53,7 @@ class Findings:
 
 
 def headline(told: Findings, table: list[dict[str, Any]]) -> list[str]:
-    """What is printed of it, with rich's marks.
+    """The lines to print, with rich's marks.
 
     Args:
         table: as in `Findings.differs`.
@@ -83,7 +83,7 @@ def headline(told: Findings, table: list[dict[str, Any]]) -> list[str]:
 
 
 def missing() -> str:
-    """What keeps the events from being kept or analysed here, in a line; "" for nothing."""
+    """The reason why events cannot be kept or analysed here, in a line; "" for none."""
     try:
         from ...actors.supervisor import tap_life
         from ...jobs import session

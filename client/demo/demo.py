@@ -53,7 +53,7 @@ MAX_LATENCY_US = 600_000_000
 
 @dataclass
 class Account:
-    """What one queue got.
+    """The messages that one queue got.
 
     Attributes:
         rows, checksums: of every message accepted, in order.
@@ -226,7 +226,7 @@ def _watch(
 
 
 def _results(results: Any, consumers: list[Any]) -> Iterator[dict[str, dict[str, Any]]]:
-    """What each consumer says it got. One that failed says nothing, and what it had counts as lost."""
+    """The accounts of the consumers. One that failed gives none, and its messages count as lost."""
     waiting = len(consumers)
     until = time.monotonic() + RESULTS_S
     while waiting and time.monotonic() < until:
@@ -281,7 +281,7 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> 
     """Run the demo; returns the exit code: 0 only if every flight arrived exactly once where it belongs.
 
     Args:
-        limit: only the first so many flights; 0 for all.
+        limit: at most this many flights; 0 for all.
         report: where the page about the events goes; None: no events, no Spark.
     """
     console = Console(stderr=as_json)
@@ -364,7 +364,7 @@ def _run(
     with connect(addresses[2], cluster.token) as connection:
         reports = {report["name"]: report for report in connection.queues()}
     verdict = judge(len(rows), belongs, accounts)
-    # What is still in a queue would be delivered to the next consumer: a duplicate or a loss in waiting.
+    # A message still in a queue would be delivered to the next consumer: a duplicate or a loss in waiting.
     left = sum(report["messages"] for report in reports.values())
     if left and verdict.good:
         verdict.duplicated += left
@@ -394,7 +394,7 @@ def _positive(text: str) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="mantamq-demo", description=__doc__.split("\n\n")[0] if __doc__ else "")
-    parser.add_argument("--limit", type=_positive, default=0, help="only the first so many flights")
+    parser.add_argument("--limit", type=_positive, default=0, help="at most this many flights")
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     parser.add_argument("--report", type=Path, default=REPORT, help="the page about the events, %(default)s")
     parser.add_argument("--no-events", action="store_true", help="keep no events, and do without Spark")

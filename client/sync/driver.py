@@ -84,7 +84,7 @@ class Driver(KnownOfItself, Management):
             raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
 
     def _pressed(self) -> bool:
-        """Whether so much waits to be written that senders must wait."""
+        """Whether more than WAITING_BYTES wait to be written: senders must wait then."""
         return self._wire.waiting > WAITING_BYTES and self._conversation.failure is None
 
     def _eased(self) -> None:

@@ -96,7 +96,7 @@ class Session:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
 
         Args:
-            capacity: most messages sent and not complete; `send` waits while there are so many.
+            capacity: most messages sent and not complete; `send` waits while there are that many.
             send_timeout_s: as for `connect`, for this sender.
             mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
                 that are refused; if not, it completes, and `sender.unroutable` counts it.
@@ -137,10 +137,10 @@ class Session:
             mode: "consume", or "browse" to look without taking.
             accept: False: messages are gone when they are sent to us, nothing is settled.
             window: what the capacity bounds: "unfetched", messages that are here and not fetched; or "unaccepted",
-                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to whoever
-                holds so many: `fetch` and `get` say Empty, and why, until some are accepted, released or rejected.
+                messages that are not settled, fetched or not, as AMQP's prefetch. Then nothing more comes to a
+                receiver that holds that many: `fetch` and `get` say Empty, and why, until some are settled.
                 Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
-            timeout: iterating ends when nothing came for so many seconds; None: not before the receiver is closed.
+            timeout: iterating ends when nothing came for this many seconds; None: not before the receiver is closed.
 
         Raises:
             NotFound: there is no such queue.
@@ -324,7 +324,7 @@ class Receiver:
 
     Iterating it fetches: it ends when nothing came for the receiver's `timeout`, and, without an error, when the
     receiver, its session or its connection is closed here; whatever else ends the receiver is raised, as by `fetch`.
-    What is iterated is to be settled as what is fetched.
+    Messages that are iterated are to be settled like those that are fetched.
     """
 
     def __init__(self, connection: Connection, core: ReceiverCore, idle_s: float | None = None) -> None:
@@ -414,7 +414,7 @@ class Receiver:
     def _drain(self, giving_up: bool = False) -> None:
         core = self._core
         mark = core.drain(sure=not giving_up)
-        # Whoever gives up need not wait for another broker: the credit went with the old one.
+        # A caller that gives up need not wait for another broker: the credit went with the old one.
         self._connection._until(
             lambda: core.drained >= mark or core.failure is not None or (giving_up and not core.credit)
         )

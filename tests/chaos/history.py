@@ -349,8 +349,8 @@ def _in_order_to_one(facts: _Facts) -> None:
 
 
 def _in_order_to_the_only_one(facts: _Facts) -> None:
-    """Whoever is a queue's only consumer, and gives nothing back, gets what it holds in the queue's order, also where
-    another broker has taken over: what it held at the last one comes first (`Link.resumed`).
+    """A queue's only consumer that gives nothing back gets the messages in the queue's order, also where another broker
+    has taken over: those it held at the last one come first (`Link.resumed`).
 
     A client that connects anew by itself is a second consumer as long as its old connection is not known to be over:
     so what the first broker of a connection gives is not looked at. Nor is the last delivery of a link: another broker
@@ -382,7 +382,7 @@ def _ordered(facts: _Facts, lower: Delivery, higher: Delivery) -> bool:
 
 
 def _within_the_window(facts: _Facts) -> None:
-    """Whoever bounds what is not settled is given no more."""
+    """A link that bounds its unsettled messages is given no more."""
     for delivery in facts.history.deliveries:
         if delivery.over:
             facts.say.found("window", f"{delivery} of {delivery.queue} is more than its link was to be given")

@@ -35,7 +35,7 @@ SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
 DEAD = ".dead"
 DRAINER = "drain"
-"""Who takes what is left when all others have ended."""
+"""The client that takes the messages left when all others have ended."""
 NEVER = float("inf")
 
 

@@ -145,7 +145,7 @@ class Round:
         self._progress_due = 0.0
 
     def run(self, seconds: float) -> None:
-        """Load for so many seconds, then drain and judge. Violations are in the outcome."""
+        """Load for `seconds`, then drain and judge. Violations are in the outcome."""
         self._folder.mkdir(parents=True)
         crowd = Crowd(self._folder)
         try:

@@ -55,7 +55,7 @@ def shared() -> Iterator[Shared]:
 
 @pytest.fixture(autouse=True)
 def alone(request: pytest.FixtureRequest, shared: Shared) -> None:
-    """Who does not ask for the shared cluster has the machine to itself."""
+    """A test that does not ask for the shared cluster has the machine to itself."""
     if not shares(request.node):
         shared.stop()
 

@@ -160,7 +160,7 @@ input()
 
 
 def ours(children: list[psutil.Process]) -> list[str]:
-    """Who of them is there, but for two of Ray's own: those go when they give up telling its control store of the end,
+    """The children that are there, but for two of Ray's own: those go when they give up telling its control store of the end,
     a minute later (62 s when it was looked at). Until they have started, only the program they run tells who they are."""
     with_names: list[str] = []
     for child in children:

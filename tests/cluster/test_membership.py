@@ -73,7 +73,7 @@ def digests(cluster: Cluster, queue: str) -> dict[str, Any]:
 
 
 def owner(cluster: Cluster) -> str:
-    """Who holds the consume lock of the only queue, by the replica that has applied the most."""
+    """The broker that holds the consume lock of the only queue, by the replica that has applied the most."""
     replicas = [actor for actor in cluster.status()["actors"] if actor["role"] == "QueueReplica"]
     reports = [queue for replica in replicas for queue in replica["machine"].values()]
     return max(reports, key=lambda queue: queue["applied"])["owner"]

@@ -98,7 +98,7 @@ class Hosts:
         assert done.returncode == 0, f"the cluster did not start: {done.stdout}{done.stderr}"
         self.addresses = json.loads(done.stdout)["members"]
         for host in self.names[1:]:
-            # Whoever works on another host has said where the cluster is, too.
+            # A user of another host has said where the cluster is, too.
             home = self.home(host)
             home.mkdir(parents=True, exist_ok=True)
             shutil.copy(self.home("h1") / "state.json", home / "state.json")
@@ -269,7 +269,7 @@ class Hosts:
         and flagged. Returns how often what was checked.
 
         Args:
-            least: so many transfers were completed, or the story proves nothing.
+            least: fewer completed transfers would prove nothing.
         """
         crowd, folder = self._crowd, self._journals()
         assert crowd is not None, "there is no load"
@@ -305,7 +305,7 @@ class Hosts:
         return count
 
     def until_served(self, limit_s: float = 20.0, more: int = 50) -> float:
-        """Wait until so many more transfers are completed; returns how long it took, in seconds."""
+        """Wait until `more` more transfers are completed; returns how long it took, in seconds."""
         began, before = time.monotonic(), self.completed()
         while self.completed() < before + more:
             assert time.monotonic() - began < limit_s, f"clients were not served for {limit_s:g} s"
@@ -313,7 +313,7 @@ class Hosts:
         return time.monotonic() - began
 
     def serve_for(self, seconds: float, gap_s: float = 8.0) -> None:
-        """Let so much time pass, in which clients are served all along: never silent for longer than `gap_s`."""
+        """Let `seconds` pass, in which clients are served all along: never silent for longer than `gap_s`."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.until_served(gap_s)

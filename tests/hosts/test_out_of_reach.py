@@ -1,4 +1,4 @@
-"""Whoever asks for the status hears of the cluster that serves clients, though who usually answers is out of reach."""
+"""`status` tells of the cluster that serves clients, though the process that usually answers is out of reach."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BY_HEADERS = frozenset((HEADERS, "picky", "wide"))
 KEYS = ("x", "x.y", "x.y.z", "y")
 
 ALL_AT_ONCE = 0.05
-"""In so many of its turns an only consumer settles all it has."""
+"""The share of its turns in which an only consumer settles all it has."""
 
 
 class Outbox:

@@ -319,7 +319,7 @@ class Watcher:
                 return index <= committed
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, inc):
                 others = {name.partition(" ")[0] for name, m in held.items() if m >= index}
-                # Who came with a log that is the adopted one's beginning holds the entry too, and will tell of it.
+                # A voter whose log is the beginning of the adopted one holds the entry too, and will tell of it.
                 told = self._told.get((stream, ballot), {}).items()
                 others |= {name for name, (m, end) in told if m >= index and m in log and log[m].ballot == end}
                 others = others & set(voters) - {voter}

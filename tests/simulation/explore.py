@@ -414,7 +414,7 @@ class Explorer:
         return state._replace(committed=committed)
 
     def _check_quorums(self, state: State) -> None:
-        """Whoever reads any recovery quorum of the logs that count finds all that is committed."""
+        """Any recovery quorum of the logs that count holds all that is committed."""
         if not state.committed:
             return
         voters = [self.space.views[number] for number in state.nodes]

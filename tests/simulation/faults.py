@@ -18,7 +18,7 @@ from .world import World
 
 RATE = 0.05
 LONG_US = 100_000
-"""A process that stands still or is cut off for so long may be evicted (if its sequencer stands still too), and then
+"""A process that stands still or is cut off for this long may be evicted (if its sequencer stands still too), and then
 its copies are lost."""
 
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",

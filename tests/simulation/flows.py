@@ -17,7 +17,7 @@ from .world import World
 
 SLACK_BYTES = 10_000
 SLACK_ENTRIES = 70
-"""So much may be under way at each broker when flow control goes on, and it goes on being committed."""
+"""At most this may be under way at each broker when flow control goes on; it is still committed."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
 """What was under way comes in this time after that: a window of each sender, all at once where another takes over."""
@@ -193,7 +193,7 @@ class Flows:
         )
 
     def _beaten(self, source: str, frame: Heartbeat) -> None:
-        """Whoever keeps flow control on for long is given up by a sequencer that leads and has a majority."""
+        """A member that keeps flow control on for long is given up by a sequencer that leads and has a majority."""
         if frame.ballot != self._ballot or frame.sure < frame.number - 2:  # another leads, or it is cut off
             self._ballot, self._since = frame.ballot, {}
         on = self.on(self.watch.commits.get(events.CLUSTER, 0))

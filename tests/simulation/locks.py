@@ -152,7 +152,7 @@ class Locks:
                 if self.world.machines[n].election.role == LEADING and self.world.machines[n].election.deposed is None]  # fmt: skip
 
     def duty(self) -> str:
-        """Who is on duty, by the highest ballot that leads."""
+        """The Ownership on duty, by the highest ballot that leads."""
         found = [(m.order.ballot, m.duty.name) for _, m in self._leaders()]  # type: ignore[attr-defined]
         return max(found)[1] if found else OWNERSHIP
 

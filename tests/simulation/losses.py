@@ -58,7 +58,7 @@ class Keeping:
             return
         for index, entry in enumerate(frame.entries, frame.previous + 1):
             event = events.decode_event(entry.event) if not entry.origin else None
-            # Who adopts it from another has not decided it.
+            # A sequencer that adopts it from another has not decided it.
             if isinstance(event, events.Lost) and (index, entry.ballot) not in self._seen:
                 self._seen.add((index, entry.ballot))
                 self._judge(source, event)

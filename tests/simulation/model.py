@@ -261,7 +261,7 @@ class ModelWiring:
         return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)
 
     def used(self, event: events.AnyEvent) -> None:
-        """Who uses which queue, and which is condemned."""
+        """Which brokers use which queue, and which queue is condemned."""
         match event:
             case events.InUse():
                 stands = self.condemned.get(event.queue)

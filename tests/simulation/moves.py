@@ -12,7 +12,7 @@ from .model import ModelQueue, Violation
 from .world import World
 
 SHARE = 0.5
-"""So many stories have moves."""
+"""The share of stories with moves."""
 RATE = 0.03
 BROKERS_MAX = 6
 LEAVING = "this broker leaves the cluster: connect to another member"

@@ -193,7 +193,7 @@ def credit_forgotten(patch: Patch) -> None:
 
 
 def buried_twice(patch: Patch) -> None:
-    """Whoever finishes a burial does not know the name it began under."""
+    """The owner that finishes a batch of dead letters does not know the name it began under."""
     bury = DeadLetters.bury
 
     def twice(self: Any, index: Any) -> Any:

@@ -167,7 +167,7 @@ def nobody_is_told_that_nothing_completes(patch: Patch) -> None:
 
 
 def what_timed_out_is_given_up(patch: Patch) -> None:
-    """Who has said that something is not complete does not say it to the next broker."""
+    """Transfers that a sender has reported as not complete are not sent to the next broker."""
     look = SenderCore.look
 
     def rash(self: Any, now: float) -> None:
@@ -180,7 +180,7 @@ def what_timed_out_is_given_up(patch: Patch) -> None:
 
 
 def what_timed_out_counts_as_complete(patch: Patch) -> None:
-    """Who waits for what has timed out is told that it is complete."""
+    """A caller that waits for a transfer which has timed out is told that it is complete."""
     settled = SenderCore.settled
     patch.setattr(SenderCore, "settled", lambda self, number: self.hopeless or settled(self, number))
 

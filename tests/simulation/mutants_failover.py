@@ -58,7 +58,7 @@ def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], An
 
 
 def promise_forgotten(patch: Patch) -> None:
-    """Whoever speaks is followed, whatever was promised."""
+    """Every sequencer that speaks is followed, whatever was promised."""
 
     def follow(self: Any, peer: str, ballot: Any, now_ms: int) -> bool:
         if peer != self.leader:

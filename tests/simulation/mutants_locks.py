@@ -23,7 +23,7 @@ def nobody_else_is_named(patch: Patch) -> None:
 
 
 def only_a_broken_link_counts(patch: Patch) -> None:
-    """Who stands still, or whose packets vanish, stays on duty until its link breaks."""
+    """An Ownership that stands still, or whose packets vanish, stays on duty until its link breaks."""
     init = Duty.__init__
 
     def slow(self: Any, timing: Timing) -> None:
@@ -34,7 +34,7 @@ def only_a_broken_link_counts(patch: Patch) -> None:
 
 
 def only_the_first_is_told(patch: Patch) -> None:
-    """Who stands by knows nothing when it comes on duty."""
+    """The Ownership that stands by knows nothing when it comes on duty."""
 
     def say(self: Any, frame: Any) -> None:
         if OWNERSHIP in self._linked:
@@ -44,7 +44,7 @@ def only_the_first_is_told(patch: Patch) -> None:
 
 
 def what_was_asked_before_is_waited_for(patch: Patch) -> None:
-    """Who comes on duty takes what it did when it was on duty last, and what the other has told, for done."""
+    """An Ownership that comes on duty takes its own grants of the last time, and those told by the other, for done."""
     named = OwnershipMachine._named
 
     def trusting(self: Any, frame: Any) -> None:

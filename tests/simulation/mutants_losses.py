@@ -26,7 +26,7 @@ def dropped_while_somebody_has_it(patch: Patch) -> None:
 
 
 def missing_is_as_good_as_lost(patch: Patch) -> None:
-    """Who is not here is taken for one that has lost its log; it may be back with it."""
+    """A voter that is missing is taken for one that has lost its log; it may be back with it."""
 
     def rash(self: Any) -> bool:
         gone = self.certain.union(self.missing())
@@ -41,7 +41,7 @@ def reset_asks_nobody(patch: Patch) -> None:
 
 
 def what_consumers_hold_is_hidden_from_rescue(patch: Patch) -> None:
-    """Who looks for rescue is shown what any browser is shown."""
+    """A browser for rescue is shown no more than any browser."""
     subscribe = Dispatcher.subscribe
     patch.setattr(
         Dispatcher, "subscribe", lambda self, id, browse, accept, everything: subscribe(self, id, browse, accept)

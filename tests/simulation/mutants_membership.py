@@ -20,7 +20,7 @@ Patch = pytest.MonkeyPatch
 
 
 def joiner_counts_before_it_is_up_to_date(patch: Patch) -> None:
-    """Who has joined counts as if it held all there is."""
+    """A voter that has joined counts as if it held the whole log."""
     held = Stream.majority_index
 
     def rash(stream: Any) -> int:
@@ -101,7 +101,7 @@ def queues_declared_meanwhile_are_forgotten(patch: Patch) -> None:
 
 
 def leave_is_told_too_early(patch: Patch) -> None:
-    """Whoever asks to leave is told that it has."""
+    """A broker that asks to leave is told that it has left."""
     leave = Membership.leave
 
     def hasty(self: Any, peer: str, frame: Any) -> None:

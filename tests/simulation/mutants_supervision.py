@@ -35,13 +35,13 @@ Patch = pytest.MonkeyPatch
 
 
 def acts_while_cut_off(patch: Patch) -> None:
-    """Whoever answers is enough; and what was asked to end, but does not say that it does, is ended."""
+    """Any answer is enough to act; and a process that was asked to end, but does not say that it does, is ended."""
     patch.setattr(Supervision, "may_act", lambda self: True)
     patch.setattr(Supervision, "gone", lambda self, name: self._silent_ms.get(name, self.now_ms) < self.now_ms - 4000)
 
 
 def unavailable_is_taken_for_dead(patch: Patch) -> None:
-    """What cannot be reached has died, and surely so."""
+    """A process that cannot be reached has died, and surely so."""
     step = Supervision.step
 
     def rash(self: Any, input: Any) -> Any:
@@ -159,7 +159,7 @@ def next_supervisor_takes_nothing_up(patch: Patch) -> None:
 
 
 def supervisors_word_is_enough_to_leave(patch: Patch) -> None:
-    """Whoever is to leave is ended: neither it nor the others are asked."""
+    """A broker that is to leave is ended: neither it nor the others are asked."""
 
     def hasty(step: Any, self: Any, input: Any) -> list[Any]:
         change = self.change

@@ -24,7 +24,7 @@ def empty_by_what_is_known_here(patch: Patch) -> None:
 
 
 def empty_while_the_lock_is_elsewhere(patch: Patch) -> None:
-    """Who may give nothing now, says that there is nothing."""
+    """A replica that may give nothing now says that there is nothing."""
     drained = Dispatcher.drained
 
     def hasty(self: Any, acquire: bool) -> Any:
@@ -43,7 +43,7 @@ def empty_while_the_lock_is_elsewhere(patch: Patch) -> None:
 
 
 def senders_outlive_their_exchange(patch: Patch) -> None:
-    """Who sends to an exchange that is deleted is not told, and what it sends completes."""
+    """A sender to an exchange that is deleted is not told, and its transfers complete."""
     patch.setattr(Senders, "end_all", lambda self, exchange, key, code, text: None)
 
 

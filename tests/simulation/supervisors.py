@@ -81,7 +81,7 @@ TELL_US = 5_000_000
 CHANGE_US = 500_000
 AGAIN_US = 1_000_000
 START_US = 10_000_000
-"""A process that does not start is given up after so long."""
+"""A process that has not started after this time is given up."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class Supervisor:
             self._end_and_start(name)
 
     def _fell(self, name: str, leading: dict[str, Any] | None) -> None:
-        """Who leaves has died."""
+        """A broker that was to leave has died."""
         if leading is None:
             self._done(name, again=True)
         elif any(type(deed) is Return for deed in self.changing.step(Fell(leading, spares(leading, name)))):

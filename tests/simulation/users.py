@@ -313,7 +313,7 @@ class User:
         for inbox in self.inboxes.values():
             core = inbox.core
             if inbox.window == "unaccepted" and len(inbox.hands) >= inbox.capacity:
-                continue  # whoever holds so many is sent nothing
+                continue  # its window is full: it is sent nothing
             if self.line is not None and inbox.open and core is not None and core.capacity and not core.available:
                 self.ledger.count("windows open")
                 if self.ledger.credit(self.line.name, inbox.handle) < 1:

@@ -39,7 +39,7 @@ from .world import BROKERS, START_US, Machines, World
 
 OPERATIONS = 500
 CAPACITY = 200
-"""A sender has so many transfers under way, and one batch more."""
+"""A sender has at most this many transfers under way, and one batch more."""
 REST_US = 20_000_000
 HEAL_US = 60_000_000
 QUIET_US = 1_000_000
@@ -49,13 +49,13 @@ TAIL = 25
 CODES = ("", "exists", "not-found", "unavailable", "in-use", "not-empty")
 JOINING = "this broker is joining the cluster: connect to another member"
 ALONE = 0.4
-"""So many stories have a queue with one consumer, which gets it in order whatever broker it comes to."""
+"""The share of stories with a queue that has one consumer, which gets it in order whatever broker it comes to."""
 MANAGED = 0.05
-"""So many actions are commands."""
+"""The share of actions that are commands."""
 CONDITIONAL = 0.05
-"""So many of those delete a queue on a condition."""
+"""The share of those that delete a queue on a condition."""
 CUT = 0.05
-"""At so many turns lines of users break."""
+"""The share of turns at which lines of users break."""
 USERS = (0.4, 0.7, 1.0)
 """Shares of clients that are programs on the client books; the others say whatever frame they like."""
 
@@ -588,7 +588,7 @@ class Story:
                     user.start(user.close_receiver(inbox))
 
     def _drain(self, draining: dict[str, list[tuple[Client, Link]]], alive: list[Client]) -> bool:
-        """Who is to empty a queue may lose his replica, or all his broker: another takes his place."""
+        """A client that is to empty a queue may lose its replica, or its broker: another client takes its place."""
         for name, by in draining.items():
             if name in self.watch.wiring.ids and not any(c.alive and not (k.ended or k.closing) for c, k in by):
                 client = next((c for c in reversed(alive) if c.alive), None) or self.client()

@@ -239,7 +239,7 @@ class World:
         return broker
 
     def _tell_members(self) -> None:
-        """Whoever supervises the cluster tells every broker who is there."""
+        """Tell every broker who is there, as a supervisor does."""
         for broker in self.brokers:
             if broker in self.machines:
                 self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
@@ -419,8 +419,8 @@ class World:
         self.after(down_us, lambda: self.link(a, b))
 
     def silence_link(self, a: str, b: str, told_us: tuple[int, int]) -> None:
-        """From now on what they send each other vanishes, and nothing tells them but their own heartbeats: `a` and `b`
-        notice after so long, then dial again."""
+        """From now on frames between `a` and `b` vanish, and only their own heartbeats tell them: each notices after its
+        time in `told_us`, then dials again."""
         if a not in self.machines or b not in self.machines or not self.joined(a, b):
             return
         ends = {name: self.machines[name] for name in (a, b)}

@@ -22,7 +22,7 @@ def stream(members: list[str], **changes: Any) -> dict[str, Any]:
 
 
 def actors(brokers: int = 3, nodes: int = 1) -> list[Actor]:
-    """All actors of a healthy cluster with one queue, on so many Ray nodes."""
+    """All actors of a healthy cluster with one queue, on `nodes` Ray nodes."""
     members = list(plan(brokers).members)
     found: list[Actor] = []
 

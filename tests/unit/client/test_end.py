@@ -20,7 +20,7 @@ A_MOMENT_S = 0.1
 
 
 class Heard:
-    """Who a line belongs to, for lines without a conversation."""
+    """The owner of a line that has no conversation."""
 
     def __init__(self) -> None:
         self.gone: list[str] = []

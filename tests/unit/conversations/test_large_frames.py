@@ -81,7 +81,7 @@ def test_a_large_message_for_many_queues():
 
 
 def rejected(batches: int) -> tuple[MortalCluster, list[DeadLetter]]:
-    """Seven messages, of which no two fit into a piece, are rejected in so many batches at once; what was asked for."""
+    """Seven messages, of which no two fit into a piece, are rejected in `batches` batches at once; the first requests."""
     cluster = MortalCluster(limits=SMALL)
     client = cluster.client("b1")
     client.command("declare_queue", name="dead")

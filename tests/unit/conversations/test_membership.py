@@ -147,7 +147,7 @@ def test_a_blank_keeper_learns_who_voted_in_the_beginning():
 
 
 def test_an_update_brings_the_end_of_the_log():
-    """Whoever is adopted from must be able to serve those that are a little behind."""
+    """A keeper whose log may be adopted must be able to serve voters that are a little behind."""
     giver = Keeper("q#1", "b1", voters=THREE)
     giver.append(Append(ONE, "q#1", 0, ZERO, 4, 1, [own(Start(ONE), n) for n in range(1, 6)]))
     assert giver.base == 1

@@ -1,4 +1,4 @@
-"""Who asks about queues hears of those that cannot answer, and of the others at once with them."""
+"""A client that asks about queues hears of those that cannot answer, and of the others with them."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_whatever_members_say_to_each_other_is_taken_from_an_open_link() -> None
 
 
 def test_a_proof_cannot_be_reflected() -> None:
-    """Whoever does not know the secret lets the listener answer its own challenge on a second connection."""
+    """A dialler without the secret lets the listener answer its own challenge on a second connection."""
     victim = ListenOpening(own("b1"), lambda name: True)
     oracle = ListenOpening(own("b1"), lambda name: True)
     [challenge] = victim.receive(Hello("toy", "b1.r0", b"n" * 32))

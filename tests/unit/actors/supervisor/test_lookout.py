@@ -1,4 +1,4 @@
-"""Who is believed when several say how the cluster is."""
+"""Whose word counts when several members report on the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may join or leave, and when a change of the members is done."""
+"""Which brokers may join or leave, and when a change of the members is done."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def append(previous: int, commit: int, *new: AnyEvent, voters: list[str] | None 
 
 
 def applied(cluster: ClusterState, frame: Append) -> list[list[str]]:
-    """Who voted by each entry, as it was applied."""
+    """The voters at each entry, as it was applied."""
     index = cluster.keeper.commit
     committed, refusal = cluster.append(frame)
     assert refusal is None

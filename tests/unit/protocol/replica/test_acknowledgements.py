@@ -1,4 +1,4 @@
-"""Whom a queue's keeper acknowledges to, and when, alone."""
+"""The receivers and times of a keeper's acknowledgements: the part alone."""
 
 from __future__ import annotations
 

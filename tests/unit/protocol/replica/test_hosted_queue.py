@@ -110,7 +110,7 @@ def messages(count: int, first: int = 1) -> Enqueue:
 
 
 def owner(hosted: Hosted, count: int = 2) -> Hosted:
-    """It owns the lock, and has given its consumer so many messages, as acquisition 1."""
+    """A queue that owns the lock, and has given its consumer `count` messages, as acquisition 1."""
     hosted.consume()
     hosted.commit(messages(count), Own("b1", 1))
     (delivery,) = hosted.flush(Deliver)

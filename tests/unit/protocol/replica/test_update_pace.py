@@ -26,7 +26,7 @@ def test_a_pace_holds_on_the_average_and_saves_nothing_up() -> None:
 
 
 def begin(replica: ReplicaMachine, queue: str, messages: int) -> None:
-    """A blank replica hears the beginning of an update of so many messages, from b2.r0."""
+    """A blank replica hears the beginning of an update of `messages` messages, from b2.r0."""
     state = QueueState(queue)
     for position in range(1, messages + 1):
         state.apply(Enqueue("c", [position, position], [BLOB]))

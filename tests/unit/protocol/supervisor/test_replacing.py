@@ -1,4 +1,4 @@
-"""Who is replaced at the same time as whom, and where: on nodes that answer."""
+"""Which processes are replaced at the same time, and where: on nodes that answer."""
 
 from __future__ import annotations
 
