@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
-from .config import ClusterConfig, EventsConfig, chosen_limits
+from .config import ClusterBook, ClusterConfig, EventsConfig, chosen_limits
 from .ray_control import bound, door, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
 from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -54,15 +54,15 @@ class Cluster:
         namespace: the Ray namespace.
     """
 
-    def __init__(self, supervisor: Handle, book: dict[str, Any], owns_ray: bool = False) -> None:
+    def __init__(self, supervisor: Handle, book: ClusterBook, owns_ray: bool = False) -> None:
         self._supervisor = supervisor
         self._owns_ray = owns_ray
-        self._nodes: dict[str, str] = book["nodes"]
+        self._nodes = book.nodes
         self._stopped = False
-        self.addresses: dict[str, str] = book["addresses"]
-        self.token: str = book["token"]
-        self.namespace: str = book["namespace"]
-        self.id: str = book["cluster"]
+        self.addresses = book.addresses
+        self.token = book.token
+        self.namespace = book.namespace
+        self.id = book.cluster
 
     def __repr__(self) -> str:
         return f"Cluster({self.id}, {', '.join(f'{broker}={address}' for broker, address in self.addresses.items())})"
@@ -190,13 +190,14 @@ class Cluster:
 
     def refresh(self) -> dict[str, str]:
         """Ask the cluster anew for `addresses`, and return them."""
-        book = self._ask("book_now")
-        self._nodes, self.addresses = book["nodes"], book["addresses"]
+        book: ClusterBook = self._ask("book_now")
+        self._nodes, self.addresses = book.nodes, book.addresses
         return self.addresses
 
     def actor_pids(self) -> dict[str, int]:
         """Process id of every actor, by name."""
-        return self._ask("book_now")["pids"]
+        book: ClusterBook = self._ask("book_now")
+        return book.pids
 
     def _ask(self, method: str, *args: Any) -> Any:
         """Ask the Supervisor; when it has died, the one that takes its place."""
@@ -341,8 +342,8 @@ def find_cluster(address: str | None = None, namespace: str | None = None) -> Cl
         supervisor = placement.supervisor()
         if supervisor is not None:
             try:
-                book = supervisor.call_now("book_now", timeout_s=10)
-                stage = book["stage"]
+                book: ClusterBook = supervisor.call_now("book_now", timeout_s=10)
+                stage = book.stage
                 if stage == "running":
                     return Cluster(supervisor, book)
             except ActorGone as error:
@@ -469,7 +470,7 @@ def _there(placement: Placement) -> bool:
     until = time.monotonic() + _GONE_S
     while (supervisor := placement.supervisor()) is not None:
         try:
-            program = supervisor.call_now("book_now", timeout_s=_GONE_S)["program"]
+            program = supervisor.call_now("book_now", timeout_s=_GONE_S).program
         except (ActorGone, LocalError):
             return placement.supervisor() is not None
         if not program or not bound.over(program) or time.monotonic() > until:
@@ -495,7 +496,7 @@ def _follow(supervisor: Handle, plan: Plan, say: Callable[[str], None]) -> None:
 def _stop(supervisor: Handle) -> None:
     pids: dict[str, int] = {}
     try:
-        pids = supervisor.call_now("book_now", timeout_s=STOP_S)["pids"]
+        pids = supervisor.call_now("book_now", timeout_s=STOP_S).pids
         supervisor.call_now("stop", timeout_s=5 * STOP_S)
     except (ActorGone, LocalError):
         pass

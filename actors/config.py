@@ -220,3 +220,30 @@ class TapConfig(Config, frozen=True, kw_only=True):
     member: MemberConfig
     events: EventsConfig
     folder: str
+
+
+# ---- its users
+
+
+class ClusterBook(Config, frozen=True, kw_only=True):
+    """The cluster as a program finds it that has joined its Ray.
+
+    Attributes:
+        cluster: the cluster's id.
+        namespace: the Ray namespace.
+        stage: "running" once the cluster is complete; else what its supervisor does.
+        token: what clients must present; "" for none.
+        addresses: broker -> "host:port" for clients, of those that take clients.
+        nodes: broker -> its Ray node.
+        program: Ray's id of the job whose end is the cluster's; "": it outlives the program that started it.
+        pids: actor -> process id.
+    """
+
+    cluster: str
+    namespace: str
+    stage: str
+    token: str
+    addresses: dict[str, str]
+    nodes: dict[str, str]
+    program: str
+    pids: dict[str, int]

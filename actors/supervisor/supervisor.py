@@ -22,6 +22,7 @@ from ...protocol.errors import LocalError
 from ...protocol.supervisor.office import Commission
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.turns import Turns
+from ..config import ClusterBook
 from ..members import ending
 from ..members.member import LAST_S
 from ..members.moves import moved
@@ -167,19 +168,19 @@ class Supervisor:
         """What the start is doing now, for a progress display."""
         return self._record.stage
 
-    async def book_now(self) -> dict[str, Any]:
-        """What a client or the command line needs to know: addresses, token, where each broker is, pids."""
-        book = self._record.book
-        return {
-            "cluster": self._record.cluster,
-            "namespace": self._placement.namespace,
-            "stage": self._record.stage,
-            "token": self._record.config.token,
-            "addresses": book.serving(),
-            "nodes": {name: entry.node for name, entry in book.items() if entry.clients},
-            "program": self._record.config.program,
-            "pids": {self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
-        }
+    async def book_now(self) -> ClusterBook:
+        """What a client or the command line needs to know."""
+        record, book = self._record, self._record.book
+        return ClusterBook(
+            cluster=record.cluster,
+            namespace=self._placement.namespace,
+            stage=record.stage,
+            token=record.config.token,
+            addresses=book.serving(),
+            nodes={name: entry.node for name, entry in book.items() if entry.clients},
+            program=record.config.program,
+            pids={self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
+        )
 
     async def status(self, timeout_s: float = 3.0) -> dict[str, Any]:
         """The whole cluster as plain values; an actor that does not answer is reported as not alive."""

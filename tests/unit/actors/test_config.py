@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from mantamq.actors.config import (
     BrokerConfig,
+    ClusterBook,
     ClusterConfig,
     Config,
     EventsConfig,
@@ -53,6 +54,10 @@ ALL: list[Config] = [
     WatchConfig(
         placement=Placement("here"), state=b"secret", rank=1, brokers=("b1", "b2"), successor=b"Supervisor"
     ),
+    ClusterBook(
+        cluster="c", namespace="mantamq", stage="running", token="open sesame", addresses={"b1": "10.0.0.1:5"},
+        nodes={"b1": "n1"}, program="01", pids={"b1": 7},
+    ),
     Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2)),
 ]  # fmt: skip
 FIRST: dict[str, set[str]] = {
@@ -64,10 +69,14 @@ FIRST: dict[str, set[str]] = {
     "BrokerConfig": {"member", "client_port", "voters", "blank"},
     "ReplicaConfig": {"member", "broker"},
     "TapConfig": {"member", "events", "folder"},
+    "ClusterBook": {"cluster", "namespace", "stage", "token", "addresses", "nodes", "program", "pids"},
     "WatchConfig": {"placement", "state", "rank", "brokers", "successor"},
     "Plan": set(),
 }
 """The fields without a default: those that every minor has known. The list does not grow."""
+
+TABLES = {"peers", "addresses", "nodes", "pids"}
+"""Fields that are tables by name."""
 
 every = pytest.mark.parametrize("config", ALL, ids=lambda config: type(config).__name__)
 
@@ -85,7 +94,7 @@ def read(config: Config, by_name: dict[str, Any]) -> Any:
 
 def maps(by_name: dict[str, Any]) -> list[dict[str, Any]]:
     """A map, and those in it that are values of their own, not tables by name."""
-    inner = [value for name, value in by_name.items() if isinstance(value, dict) and name != "peers"]
+    inner = [value for name, value in by_name.items() if isinstance(value, dict) and name not in TABLES]
     return [by_name, *(one for value in inner for one in maps(value))]
 
 

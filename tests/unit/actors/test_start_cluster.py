@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mantamq.actors import cluster
-from mantamq.actors.config import ClusterConfig, EventsConfig
+from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.client.cli import app
 from mantamq.protocol.errors import LocalError
@@ -16,7 +16,10 @@ from mantamq.protocol.limits import Limits
 from mantamq.protocol.supervisor.layout import Node
 
 NODES = [Node(f"n{number}", f"10.0.0.{number}", {"CPU": 6.0}) for number in (1, 2)]
-BOOK = {"nodes": {}, "addresses": {"b1": "10.0.0.1:5"}, "token": "", "namespace": "mantamq", "cluster": "c"}
+BOOK = ClusterBook(
+    cluster="c", namespace="mantamq", stage="running", token="", addresses={"b1": "10.0.0.1:5"}, nodes={}, program="",
+    pids={"b1": 7},
+)  # fmt: skip
 DEFAULTS = {
     "brokers": 3, "address": "local", "namespace": "mantamq", "detached": None, "token": "", "slice_ms": 20,
     "spares": 2, "queue_actors_max": None, "client_port": None, "num_cpus": None, "bind": None, "events": None,

@@ -154,7 +154,7 @@ async def test_a_newcomer_that_does_not_start_is_undone(story: Story) -> None:
 
 async def test_a_broker_starts_the_next_supervisor_which_knows_what_the_last_one_knew(story: Story) -> None:
     ray = story.ray
-    first, cluster = ray.named["supervisor"], (await story.supervisor("book_now"))["cluster"]
+    first, cluster = ray.named["supervisor"], (await story.supervisor("book_now")).cluster
     ray.named["b3.r0"].kill()
     await story.whole("b3.r2")
     kept = {name: handle.id for name, handle in ray.named.items()}
@@ -163,7 +163,7 @@ async def test_a_broker_starts_the_next_supervisor_which_knows_what_the_last_one
         while "supervisor" not in ray.named:
             await asyncio.sleep(0.05)
     await story.until(lambda status: status["healthy"] and status["supervisor"]["number"] == 2, "taken over")
-    assert (await story.supervisor("book_now"))["cluster"] == cluster
+    assert (await story.supervisor("book_now")).cluster == cluster
     assert {name: handle.id for name, handle in ray.named.items() if name != "supervisor"} == {
         name: id for name, id in kept.items() if name != "supervisor"
     }
