@@ -93,7 +93,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
         """
         try:
             _unpacked(type(self), msgspec.msgpack.encode(self))
-        except (msgspec.ValidationError, TypeError) as error:
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError, OverflowError) as error:
             raise LocalError(f"an option is not of its type, and no process could read it: {error}") from None
         if brokers < 1:
             raise LocalError(
@@ -163,7 +163,7 @@ class MemberConfig(Config, frozen=True, kw_only=True):
 
 class SequencerConfig(Config, frozen=True, kw_only=True):
     """Attributes:
-    voters: the brokers that a cluster begins with.
+    voters: the brokers of the cluster, as its supervisor knows them.
     leading: the cluster begins with this sequencer.
     """
 
@@ -184,7 +184,7 @@ class OwnershipConfig(Config, frozen=True, kw_only=True):
 class BrokerConfig(Config, frozen=True, kw_only=True):
     """Attributes:
     client_port: for clients; 0 for any.
-    voters: the brokers of the cluster.
+    voters: the brokers of the cluster, as its supervisor knows them.
     token: what clients must present; "" admits everybody.
     blank: an earlier incarnation of this broker was there before, or it joins a cluster that runs.
     events: whether the cluster keeps events.

@@ -180,8 +180,19 @@ def test_a_choice_that_cannot_be_is_refused_with_the_rule_and_the_way_out(
 def test_an_option_that_no_process_could_read_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(LocalError, match=f"not of its type.* at `\\$.{next(iter(wrong))}`"):
         ClusterConfig(**wrong).check(3)
-    with pytest.raises(LocalError, match="not of its type"):
-        ClusterConfig(events=EventsConfig(directory=object())).check(3)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ClusterConfig(events=EventsConfig(directory=object())),  # pyright: ignore[reportArgumentType]
+        ClusterConfig(events=EventsConfig(keep_bytes=1 << 64)),
+        ClusterConfig(token="\udcff"),
+    ],
+)
+def test_an_option_that_cannot_travel_is_refused(config: ClusterConfig) -> None:
+    with pytest.raises(LocalError, match="not of its type, and no process could read it"):
+        config.check(3)
 
 
 def test_the_defaults_and_the_bounds_may_be_chosen() -> None:
