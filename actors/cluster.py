@@ -447,7 +447,7 @@ def _start_supervisor(namespace: str) -> Handle:
 
 
 def _refuse_to_sweep(placement: Placement) -> None:
-    """Who starts a cluster sweeps away what an earlier one has left behind. One whose brokers live has lost its
+    """A start sweeps away what an earlier cluster has left behind. One whose brokers live has lost its
     supervisor only, and they start another: it is no remnant."""
     brokers = [name for name in placement.names() if is_broker(name)]
     alive: list[str] = []

@@ -1,4 +1,4 @@
-"""Who held the consume lock, who was in the cluster, who ordered events: timelines."""
+"""Timelines of the consume lock's owner, of the cluster's members, and of the leading sequencer."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def handover_cost(events: DataFrame) -> DataFrame:
 
 
 def membership(events: DataFrame) -> DataFrame:
-    """Who came and went, in order.
+    """Members that came and went, in order.
 
     Returns:
         time_us, seq, kind ("join", "leave", "evict", "rejoin"), broker, inc.

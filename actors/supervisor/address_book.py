@@ -50,7 +50,7 @@ class AddressBook(dict[str, BookEntry]):
         return {name: entry.peers for name, entry in self.items() if is_sequencer(name) and entry.peers}
 
     def peers_of_broker(self) -> dict[str, str]:
-        """Whom a broker dials: the sequencers and the tap."""
+        """The peers that a broker dials: the sequencers and the tap."""
         tap = {EVENTS: self[EVENTS].peers} if EVENTS in self and self[EVENTS].peers else {}
         return self.sequencers() | tap
 
@@ -59,7 +59,7 @@ class AddressBook(dict[str, BookEntry]):
         return [name for name in self if broker_of(name) == broker]
 
     def peers_of_replica(self, name: str) -> dict[str, str]:
-        """Whom a new replica dials: the sequencers, both Ownerships, the tap, its broker, replicas of other brokers."""
+        """The peers a new replica dials: sequencers, both Ownerships, tap, its broker, replicas of other brokers."""
         broker = broker_of(name)
         found = self.sequencers()
         for other in (*self.of("Ownership"), EVENTS, broker):

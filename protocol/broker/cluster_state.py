@@ -36,7 +36,7 @@ class ClusterState:
 
     @property
     def voters(self) -> list[str]:
-        """Who votes in the stream, by what is applied."""
+        """The voters of the stream, by the entries applied."""
         return self.keeper.voters if self._voters is None else self._voters
 
     def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:

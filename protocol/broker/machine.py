@@ -372,7 +372,7 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Settled: machine.receivers.settled,
         Drained: machine.receivers.drained,
         QueueReply: lambda peer, frame: machine.questions.replied(frame),
-        DeadLetter: machine.transfers.bury,
+        DeadLetter: machine.transfers.dead_letter,
         **machine.rules(),
         Evicted: machine.lifecycle.evicted,
         Update: machine.lifecycle.update,

@@ -219,7 +219,7 @@ class Transfers:
         if self.gone and self._requests.idle and not any(self.held.values()):
             self.gone.clear()
 
-    def bury(self, peer: str, frame: DeadLetter) -> None:
+    def dead_letter(self, peer: str, frame: DeadLetter) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
         name = frame.queue.rpartition("#")[0]
         answer = DeadLettered(frame.queue, frame.id)
@@ -227,15 +227,15 @@ class Transfers:
         encoded = encode_event(event)
         parts = [(queue, encoded) for queue in self._cluster.wiring.route(frame.exchange, name)]
         if parts:
-            self._requests.request(parts, lambda: self._buried(peer, frame, parts, answer))
+            self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
         else:
             self._outbox.send(peer, answer)
 
-    def _buried(self, peer: str, frame: DeadLetter, parts: Parts, answer: DeadLettered) -> None:
-        if self.held and self._holds(parts, lambda: self._buried(peer, frame, parts, answer)):
+    def _dead_lettered(self, peer: str, frame: DeadLetter, parts: Parts, answer: DeadLettered) -> None:
+        if self.held and self._holds(parts, lambda: self._dead_lettered(peer, frame, parts, answer)):
             return
         if self.gone and any(queue in self.gone for queue, _ in parts):
-            self.bury(peer, frame)  # it did not count; the queues that have got it drop the repeat
+            self.dead_letter(peer, frame)  # it did not count; the queues that have got it drop the repeat
         else:
             self._outbox.send(peer, answer)
 

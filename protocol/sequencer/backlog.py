@@ -1,4 +1,4 @@
-"""What the sequencer keeps of the logs for those who are behind, and flow control, which bounds it (`design.md` 7, S8).
+"""Log entries kept for members that are behind, and flow control, which bounds them (`design.md` 7, S8).
 
 A majority goes on without a voter that is slow, so the entries it lacks gather here and, with the same trim, at every
 keeper. A member that is behind by more than the stop threshold, in bytes or in entries over all its streams, turns flow
@@ -41,7 +41,7 @@ class Lag(NamedTuple):
 
 
 class Backlog:
-    """What is kept in one term for members that are behind, and whether flow control is on.
+    """The entries kept in one term for members that are behind, and whether flow control is on.
 
     Attributes:
         on: member that flow control is on for -> since when.
@@ -86,14 +86,14 @@ class Backlog:
         return Lag(sum(lag.bytes for lag in lags), sum(lag.entries for lag in lags))
 
     def _kept(self) -> Lag:
-        """All that the logs hold: nobody is behind by more."""
+        """All that the logs hold: no member is behind by more."""
         streams = self._order.streams.values()
         return Lag(sum(s.total - s.size[s.base] for s in streams), sum(s.end - s.base for s in streams))
 
     # ---- on and off
 
     def look(self) -> None:
-        """Whether somebody is too far behind, or has caught up."""
+        """Whether a member is too far behind, or has caught up."""
         order, now_ms, limits = self._order, self._outbox.now_ms, self._limits
         self.due_ms = now_ms + self._look_ms
         cluster = order.streams.get(CLUSTER)

@@ -4,7 +4,7 @@
 
 Every stream is adopted on its own, once a recovery quorum of its voters has promised: whoever keeps the stream says so
 with `LogReport`; a broker that does not keep it (`Promise.hosting`) has an empty log and cannot have voted; one that
-has lost its log counts for nothing (K4). What is adopted is the log whose last entry has the highest ballot, and of
+has lost its log counts for nothing (K4). The log adopted is the one whose last entry has the highest ballot, and of
 those the longest (S2).
 """
 
@@ -22,7 +22,7 @@ from .stream import Stream
 
 
 class Role(StrEnum):
-    """What a sequencer is."""
+    """The roles of a sequencer."""
 
     STANDBY = "standby"
     """It waits until a majority of the brokers suspects the leader. Requests are not taken."""
@@ -113,7 +113,7 @@ class Election:
     # ---- adopting
 
     def floor(self, stream: Stream) -> dict[str, int]:
-        """Voter -> the incarnation that joined or rejoined last, by anybody's log."""
+        """Voter -> the incarnation that joined or rejoined last, by any log."""
         floor = dict(stream.incs)
         for _, frame in stream.reports.values():
             for table in (frame.incs, frame.uncommitted_incs):
@@ -122,7 +122,7 @@ class Election:
         return floor
 
     def logs(self, stream: Stream) -> dict[str, LogReport]:
-        """Voter -> its promise, of those that keep a log that counts: a blank one does if anybody knows as committed
+        """Voter -> its promise, of those that keep a log that counts: a blank one does if any voter knows as committed
         that it is back, or if its own log says that this very incarnation joins."""
         floor, sure = self.floor(stream), committed_incs(stream)
         return {
@@ -148,12 +148,12 @@ class Election:
     def source(
         self, stream: Stream, cluster: dict[str, int], members: list[str], linked: set[str], now_ms: int
     ) -> tuple[str, LogReport | None, int] | None:
-        """What to adopt for a stream, if a recovery quorum has promised: of its voters by the best log, and, if that
+        """The log to adopt for a stream, if a recovery quorum has promised: of its voters by the best log, and, if that
         log changes them, of those after the change too.
 
         Args:
             cluster: the floor of the cluster stream.
-            members: the voters of a stream of which nobody has a log.
+            members: the voters of a stream of which no voter has a log.
             linked: peers there is a link to.
 
         Returns:
@@ -183,11 +183,11 @@ class Election:
         of each the logs must be known; whose are, and their incarnations. Arguments as in `source`."""
         logs = self.logs(stream)
         empty = self.empty(stream, cluster)
-        # Of equals the one that goes back furthest: somebody who is not here yet may be far behind.
+        # Of equals the one that goes back furthest: a voter that is not here yet may be far behind.
         best_voter = max(logs, key=lambda v: (logs[v].ballot, logs[v].have, -logs[v].base), default="")
         best = logs.get(best_voter)
         if best is None:
-            # Who its voters are is in no log, so more than a quorum of the members: some may have joined since.
+            # No log says who its voters are, so a majority of the members must speak: some may have joined since.
             quorums = [(members, majority(members))]
         else:
             quorums = [(voters, recovery_quorum(voters)) for voters in _last_voters(stream, best, members)]
@@ -199,12 +199,12 @@ class Election:
 
 
 def committed(stream: Stream) -> int:
-    """Up to where the stream is committed, by anybody's word."""
+    """Up to where the stream is committed, by any voter's word."""
     return max((report.commit for _, report in stream.reports.values()), default=0)
 
 
 def committed_incs(stream: Stream) -> dict[str, int]:
-    """Voter -> the incarnation that joined or rejoined last, by what anybody knows as committed."""
+    """Voter -> the incarnation that joined or rejoined last, by what any voter knows as committed."""
     incs: dict[str, int] = {}
     for _, report in stream.reports.values():
         for voter, inc in report.incs.items():
@@ -222,8 +222,8 @@ def _last_voters(stream: Stream, best: LogReport, members: list[str]) -> list[li
 
 
 def _entering(stream: Stream, best: LogReport | None) -> dict[str, int]:
-    """Who joins by the best log's last change, and is still the incarnation that joins: it has lost nothing, so what it
-    does not hold it has never acknowledged, though its own log does not yet say that it votes."""
+    """The voters that join by the best log's last change, in the incarnation that joins. Such a voter has lost nothing:
+    it has never acknowledged what it does not hold, though its own log does not yet say that it votes."""
     entering = set(best.changed).difference(best.voters) if best is not None else set()
     return {
         voter: report.inc

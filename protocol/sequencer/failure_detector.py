@@ -1,4 +1,4 @@
-"""Who lives, as the leading sequencer sees it: heartbeats to the brokers, and whom to evict (`sequencer.md` 4, B4).
+"""Which brokers live, as the leading sequencer sees it: heartbeats, and which to evict (`sequencer.md` 4, B4).
 
 A broken link is a hint, silence is the proof: a broker is out when its link has been gone for `Timing.broken_ms`, or
 has gone and a replica of its own has lost it as well, or when it has answered no beat for `Timing.evict_ms`; but only

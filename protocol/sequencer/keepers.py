@@ -97,7 +97,7 @@ class Keepers:
     def _too_far_behind(self, stream: Stream, peer: str, frame: LogReport) -> None:
         """A voter lacks entries that are in the log no more: it comes back through an update, if it can be spared."""
         if not stream.can_return(frame.voter):
-            stream.reports[frame.voter] = peer, frame  # until somebody else is here
+            stream.reports[frame.voter] = peer, frame  # until another voter is here
             return
         reason = f"{frame.voter} is too far behind in {stream.name}: come back through an update"
         self._outbox.send(peer, Evicted(reason))

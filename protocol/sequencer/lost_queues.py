@@ -1,11 +1,10 @@
 """Queues that can never have a majority again: dropped by an ordered event, of themselves or when an operator says so.
 
 A queue is lost for good when a majority of its voters has come back without its log (S12): fewer logs are left than
-any sequencer must know to adopt it, for ever. If nobody who is here has anything of it, and whoever is missing has been
-so for `Timing.lost_ms`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear
-why.
-If somebody has, nothing is thrown away unasked: it stands still, to be browsed, until `Reset`. What is decided here is
-found again by any other sequencer, since it follows from what the voters say.
+any sequencer must know to adopt it, for ever. If no voter that is here has anything of it, and the missing ones have
+been so for `Timing.lost_ms`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear
+why. If one has, nothing is thrown away unasked: the queue stands still, to be browsed, until `Reset`. Another sequencer
+decides the same, since it follows from what the voters report.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ KNOWN_SINCE = 2
 
 
 def refusal(found: Roll, queue: str) -> str:
-    """Why a queue is not to be reset, or "". It may be only when nobody could bring it back."""
+    """Why a queue is not to be reset, or "". It may be only when no voter could bring it back."""
     name = queue.rpartition("#")[0]
     if not found.short():
         return (

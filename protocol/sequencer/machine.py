@@ -5,7 +5,7 @@ so one queue's trouble is its own; `seq`, on every entry, is its place in the or
 comes to lead is in `election.py`, whom it takes for dead in `failure_detector.py`, what it knows of a stream in
 `stream.py`.
 
-What a step gathers is said at `Flush`: one `Append` per stream with news, encoded once for all keepers that stand at
+Steps gather, and `Flush` sends: one `Append` per stream with news, encoded once for all keepers that stand at
 the same place, and one `Results` per origin. Under load, batches grow by themselves.
 """
 

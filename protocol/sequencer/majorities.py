@@ -1,4 +1,4 @@
-"""Which streams have no majority, who is missing and since when: said, so that nobody waits without knowing for what.
+"""Which streams have no majority, and which voters are missing since when: told, so that every wait has a reason.
 
 A sequencer looks at its streams once a second and tells the brokers, since whoever asks may reach no sequencer. One
 that stands by is asked by brokers without a leader, and tells them whom it has no link to. Nothing here changes
@@ -26,7 +26,7 @@ TOLD = 100
 
 
 class Roll(NamedTuple):
-    """Who of a stream's voters is here.
+    """Which of a stream's voters are here.
 
     Attributes:
         voters: whose logs count, as far as is known.
@@ -60,12 +60,12 @@ class Roll(NamedTuple):
         return sum(voter in self.certain for voter in self.voters) >= majority(self.voters)
 
     def nothing(self) -> bool:
-        """Whether nobody who is here has anything of it, to browse at least."""
+        """Whether no voter that is here has anything of it, to browse at least."""
         return not self.logs and not any(self.blank.values())
 
 
 def roll(order: Order, election: Election, stream: Stream) -> Roll:
-    """Who of a stream's voters is here, by what this sequencer has been told."""
+    """Which of a stream's voters are here, by the reports this sequencer has."""
     if stream.ready:
         voters = stream.voters or order.members
         keepers = stream.keepers
@@ -137,7 +137,7 @@ class MajorityWatch:
             return False
         self.due_ms = now_ms + self._timing.majority_look_ms
         streams = list(order.streams.values())
-        if CLUSTER not in order.streams:  # nobody has promised anything yet
+        if CLUSTER not in order.streams:  # no broker has promised anything yet
             streams.append(Stream(CLUSTER, order.members))
         self.rolls = {s.name: found for s in streams if (found := self._short(s)) is not None}
         self._short_ms = {name: self._short_ms.get(name, now_ms) for name in self.rolls}
@@ -155,19 +155,19 @@ class MajorityWatch:
         if stream.gone:
             return None  # it is being deleted
         if stream.ready and not stream.voters:
-            return None  # of the first term, and nobody has come yet
+            return None  # of the first term, and no keeper has reported yet
         found = roll(self._order, self._election, stream)
         return found if found.short() else None
 
     def missing_ms(self, name: str) -> dict[str, int]:
-        """Who is missing in a stream without a majority -> for how long."""
+        """Voters that are missing in a stream without a majority -> for how long."""
         return {v: self._outbox.now_ms - self._missing_ms[name, v] for v in self.rolls[name].missing()}
 
     def short_ms(self, name: str) -> int:
         return self._outbox.now_ms - self._short_ms[name]
 
     def fate(self, name: str) -> str:
-        """What becomes of a stream that has no majority."""
+        """The fate of a stream that has no majority."""
         found = self.rolls[name]
         if not found.hopeless():
             return WAITS

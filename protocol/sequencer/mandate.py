@@ -1,4 +1,4 @@
-"""Who supervises the cluster: what a sequencer hears of it, and tells Ownership; and whether it may be ended."""
+"""The supervisor in office, as a sequencer hears of it and tells Ownership; and whether the sequencer may be ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .failure_detector import FailureDetector
 
 
 class Mandate:
-    """What one sequencer knows of the supervisor's office.
+    """The supervisor's office, as one sequencer knows it.
 
     Attributes:
         office: shared with the actor, which takes orders by it.
@@ -27,7 +27,7 @@ class Mandate:
         self._linked = linked
 
     def needed(self, now_ms: int) -> str:
-        """Why this sequencer may not end, whatever somebody who was cut off believes of it; "" if it may."""
+        """Why this sequencer may not end, whatever a supervisor that was cut off believes of it; "" if it may."""
         election = self._election
         leads = election.deposed is None and election.role == LEADING and self._detector.followed(now_ms)
         return "it leads, and a majority of the brokers follows it" if leads else ""

@@ -1,4 +1,4 @@
-"""Who joins and who leaves: the sequencer's part (`design.md` 8, `sequencer.md` K4).
+"""Brokers that join and leave: the sequencer's part (`design.md` 8, `sequencer.md` K4).
 
 A broker becomes a voter of the cluster stream first, then of each queue's; it leaves the queues first, then the
 cluster stream. Each is a `Member` event in the stream concerned, one at a time: the next begins when the one before is
@@ -27,7 +27,7 @@ class Membership:
 
     Attributes:
         leaving: brokers that are to leave -> their incarnations, 0 for one that is out and is not to come back.
-        untold: streams that somebody has left, and too few of the others know that as committed.
+        untold: streams that a broker has left, while too few of the others know that as committed.
         _parted: (peer, broker) to be told then that the broker has left the cluster.
         _hosting: such a broker -> the queues there are, by the cluster stream up to that index.
     """
@@ -103,7 +103,7 @@ class Membership:
         self.heard(self._order.streams[CLUSTER])
 
     def heard(self, stream: Stream) -> None:
-        """A voter has applied more of a stream that somebody has left."""
+        """A voter has applied more of a stream that a broker has left."""
         if not self._known(stream):
             return
         self.untold.discard(stream.name)
@@ -118,8 +118,8 @@ class Membership:
 
     @staticmethod
     def _known(stream: Stream) -> bool:
-        """Whether so many voters know the last change as committed that each recovery quorum of them has one. Until
-        then another sequencer may have to commit it anew, and that takes those who voted before."""
+        """Whether a majority of the voters knows the last change as committed, so that each recovery quorum has one of
+        them. Until then another sequencer may have to commit it anew, which takes those who voted before."""
         since = max(stream.start, stream.settled)
         know = sum(
             keeper.voting and v in stream.voters and keeper.applied >= since for v, keeper in stream.keepers.items()
@@ -127,7 +127,7 @@ class Membership:
         return stream.ready and bool(stream.voters) and know >= majority(stream.voters)
 
     def resume(self, stream: Stream) -> None:
-        """What waited for the change before, or for the term's first commit."""
+        """Order the changes that waited for the one before, or for the term's first commit."""
         if stream.ready:
             for voter, keeper in list(stream.keepers.items()):
                 self.propose(stream, voter, keeper)

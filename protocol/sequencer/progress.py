@@ -36,7 +36,7 @@ MOVES: dict[KeeperState, set[KeeperState]] = {
 
 
 class Progress:
-    """What is known of one keeper of a stream.
+    """One keeper of a stream.
 
     Attributes:
         next, match, applied: the entry to send next; the last entry it holds; the last entry it has applied.

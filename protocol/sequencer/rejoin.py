@@ -30,7 +30,7 @@ class Rejoins:
 
     def update(self, stream: Stream, keeper: Progress) -> None:
         """Name an updater, each time another: the one before may have died. It must know that it votes, and that all is
-        committed which is not in the log any more; if nobody does, somebody will at the next beat."""
+        committed which is not in the log any more; if none does, one will be found at the next beat."""
         knowing = [other for other in stream.voting() if other.sent_commit >= max(stream.base, other.rejoin)]
         able = [other.peer for other in sorted(knowing, key=patience, reverse=True)]
         keeper.remind_ms = self._outbox.now_ms + (self._update_retry_ms if able else 0)
@@ -41,8 +41,8 @@ class Rejoins:
             self._outbox.send(keeper.updater, Update(stream.name, keeper.peer))
 
     def remind(self) -> None:
-        """Updates of which nothing is seen: nobody could give one, its first word was lost with a link, or whoever was
-        to give it is gone."""
+        """Name an updater again where nothing is seen of an update: no voter could give it, its first frame was lost
+        with a link, or its updater is gone."""
         for stream in self._order.streams.values():
             for keeper in [one for one in stream.keepers.values() if one.updating]:
                 here = any(other.peer == keeper.updater for other in stream.keepers.values())

@@ -1,4 +1,4 @@
-"""What a sequencer sends to the keepers of a stream, and when: all they lack, in one frame for those at one place."""
+"""Log replication: a stream's keepers are sent the entries they lack, in one frame for all that stand at one place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stream import Stream
 def replicate(order: Order, stream: Stream, effects: list[Effect], limits: Limits) -> None:
     """Send each keeper what it lacks; keepers at the same place share one frame."""
     if not stream.voters:
-        return  # nobody has come who knows them; what a blank keeper is told begins with that
+        return  # no keeper that knows them has reported; a blank one is told them first
     groups: dict[int, list[Progress]] = {}
     due = order.lazy.pop(stream.name, 0) is None and not order.lazy_at_ms
     # Eager ones first: usually the owner is, and a consumer waits for it.
@@ -71,7 +71,7 @@ def _batch_end(order: Order, stream: Stream, start: int, keepers: list[Progress]
     if start > stream.end:
         return stream.end, True
     size, most, window = stream.size, limits.append_bytes, limits.keeper_window_bytes
-    if stream.total - size[stream.base] <= min(most, window):  # as long as nobody waits for much
+    if stream.total - size[stream.base] <= min(most, window):  # as long as no keeper lacks much
         return stream.end, False
     before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)

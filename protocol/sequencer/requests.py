@@ -88,7 +88,7 @@ class RequestBook:
         """Give a part of a request its place, unless an earlier sequencer has done so (S5)."""
         pending, origin = part.pending, part.pending.origin
         if self._evictions.out and self._evictions.is_out(part.origin, origin.inc):
-            return  # it was evicted while this waited: nobody is there to be answered
+            return  # its origin was evicted while this waited: there is none to answer
         if part.place <= stream.parts_held(part.origin, origin.inc, pending.number):
             if stream.commit >= stream.start and stream.name != CLUSTER:
                 self.part_done(pending)

@@ -24,8 +24,8 @@ class Stream:
         ready: its log has been adopted (or it began in this term).
         reports: voter -> (peer, what it said of its log), as long as the stream is not ready, or it is too far
             behind and cannot be spared.
-        asked: whom its log is being fetched from, "" for nobody. asked_for: up to which entry. pieces: what has come.
-        voters: whose logs count, as committed; empty as long as nobody has said.
+        asked: the peer its log is being fetched from, "": none. asked_for: up to which entry. pieces: what has come.
+        voters: whose logs count, as committed; empty until a keeper has said.
         change, changed: index of a change of the voters that is not committed (0: none is under way), and the voters
             behind it.
         settled: index of the last change that was committed in this term.

@@ -167,9 +167,9 @@ def test_nothing_is_told_to_a_connection_that_is_over():
 def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
     alone = Alone()
     dead = DeadLetter("r#2", 7, "", [b"m"])
-    alone.transfers.bury("b1.r0", dead)
+    alone.transfers.dead_letter("b1.r0", dead)
     assert alone.bench.ordered() == [Enqueue("r#2@7", [1, 1], [b"m"])]
     alone.bench.answer(1)
     assert alone.told() == [("b1.r0", DeadLettered("r#2", 7))]
-    alone.transfers.bury("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"]))
+    alone.transfers.dead_letter("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"]))
     assert alone.told() == [("b1.r0", DeadLettered("r#2", 8))], "to no queue: dropped"
