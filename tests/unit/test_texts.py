@@ -36,6 +36,7 @@ MAY_BE_NAMED = {
     "c17": "the name of a client's connection, for example",
     "Dataset.to_spark": "Ray's",
     "update_done": "Qpid's",
+    "ConnectionObserver": "Qpid's",
 }
 
 
