@@ -39,7 +39,7 @@ class BrokerNode(MemberActor):
         machine = BrokerMachine(
             self.name, member.inc, list(config.voters), config.token, member.limits, blank=config.blank,
             replicas_max=config.replicas_max, timing=member.timing,
-            observers=(BrokerCapture(self.name, member.inc),) if config.events else (),
+            observers=(BrokerCapture(self.name, member.inc, member.timing, member.limits),) if config.events else (),
         )  # fmt: skip
         shell = self._run(
             machine,

@@ -11,7 +11,6 @@ import logging
 import time
 from typing import Any
 
-from ...protocol.capture.fact_buffer import KEEP_FACTS
 from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
@@ -51,6 +50,7 @@ class EventTap(MemberActor):
         except (OSError, ImportError) as error:
             raise LocalError(f"events cannot be kept in {events.directory}: {error}; give another --events") from None
         self._lock = asyncio.Lock()
+        self._few_facts = config.member.limits.facts_kept // 2
         self._machine = TapMachine(self._writer.resume, config.member.timing)
         self._run(self._machine, config.member)
         await self._open(config.member)
@@ -97,7 +97,7 @@ class EventTap(MemberActor):
                         self._running().give(Kept({}))
                     now_us = time.time_ns() // 1000
                     part = await asyncio.to_thread(writer.work, now_us)
-                    if part is None and self._machine.unwritten > KEEP_FACTS // 2:
+                    if part is None and self._machine.unwritten > self._few_facts:
                         part = await asyncio.to_thread(writer.roll)
                     if part is not None:
                         self._told_kept(writer)

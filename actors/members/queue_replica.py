@@ -20,7 +20,9 @@ class QueueReplica(MemberActor):
             ``{"peers": "host:port"}`` for other replicas.
         """
         member, broker = config.member, config.broker
-        observers = (ReplicaCapture(self.name, broker, member.inc),) if config.events else ()
+        observers = (
+            (ReplicaCapture(self.name, broker, member.inc, member.timing, member.limits),) if config.events else ()
+        )
         self._run(ReplicaMachine(self.name, broker, member.inc, member.timing, member.limits, observers), member)
         return await self._open(member)
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..broker.observers import BrokerObserver
+from ..limits import DEFAULT, Limits
 from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.state import Applied, QueueState
 from ..ranges import pairs
 from ..replica.observers import ReplicaObserver
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import EnqueueFact, EventFact, Observation, encode_fact
 from ..wire.events import (
     CLUSTER,
@@ -51,13 +53,16 @@ class Capture:
     Args:
         name, inc: the process's peer name and incarnation.
         broker: the broker it belongs to, or is.
+        timing, limits: the cluster's.
 
     Attributes:
         term, seq: of the last event that was noted.
     """
 
-    def __init__(self, name: str, broker: str, inc: int) -> None:
-        self.reporter = Reporter()
+    def __init__(
+        self, name: str, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT
+    ) -> None:
+        self.reporter = Reporter(timing, limits)
         self.name = name
         self.broker = broker
         self.inc = inc
@@ -175,8 +180,8 @@ _WIRING = (DeclareQueue, DeleteQueue, Lost, DeclareExchange, DeleteExchange, Bin
 class BrokerCapture(Capture, BrokerObserver):
     """Of one broker."""
 
-    def __init__(self, broker: str, inc: int) -> None:
-        super().__init__(broker, broker, inc)
+    def __init__(self, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT) -> None:
+        super().__init__(broker, broker, inc, timing, limits)
         self._paused_us = 0
         self._address = ""
 

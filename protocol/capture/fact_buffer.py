@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from ..limits import DEFAULT, Limits
 from ..machine import EVENTS, Effect, Flush, PeerDown, PeerUp, Received, Send, Tick
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import Facts, FactsKept, FactsOffered, FactsWanted
 
-KEEP_FACTS = 50_000
-"""At most this many facts are kept by a process; beyond, the oldest go."""
-WINDOW_FACTS = 8192
-"""At most this many facts of a stream may be on their way to the tap."""
-GATHER_FACTS = 256
-GATHER_MS = 20
-"""Facts leave when `GATHER_FACTS` have gathered, or after this time."""
 CLOSED_KEPT = 1000
 
 
@@ -59,7 +54,11 @@ class Reporter:
         dropped: number of facts that were forgotten before the tap had taken them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT) -> None:
+        self._gather_ms = timing.facts_gather_ms
+        self._most_gathered = limits.facts_gathered
+        self._most_kept = limits.facts_kept
+        self._window = limits.facts_window
         self.journals: dict[str, FactBuffer] = {}
         self.peer = EVENTS
         self.now_us = 0
@@ -113,7 +112,7 @@ class Reporter:
         journal.facts.append(fact)
         journal.end += 1
         self._kept += 1
-        if self._kept > KEEP_FACTS:
+        if self._kept > self._most_kept:
             self._drop(journal)
         if journal.told >= 0:
             self._gathered += 1
@@ -121,7 +120,7 @@ class Reporter:
 
     def _drop(self, journal: FactBuffer) -> None:
         """Too many facts are kept: drop the oldest of the stream which has just grown."""
-        while self._kept > KEEP_FACTS and journal.facts:
+        while self._kept > self._most_kept and journal.facts:
             journal.facts.popleft()
             journal.base += 1
             self._kept -= 1
@@ -202,14 +201,14 @@ class Reporter:
         if not self._news:
             return 0
         if not self._due_ms:
-            self._due_ms = now_ms + GATHER_MS
-        if self._gathered < GATHER_FACTS and now_ms < self._due_ms:
+            self._due_ms = now_ms + self._gather_ms
+        if self._gathered < self._most_gathered and now_ms < self._due_ms:
             return self._due_ms
         self._due_ms = self._gathered = 0
         news, self._news = self._news, {}
         for stream, journal in news.items():
             first = max(journal.told, journal.base) + 1
-            last = min(journal.end, max(journal.seen, journal.base) + WINDOW_FACTS)
+            last = min(journal.end, max(journal.seen, journal.base) + self._window)
             if last >= first:
                 facts = list(journal.facts) if len(journal.facts) == last - first + 1 else _slice(journal, first, last)
                 self.effects.append(Send(EVENTS, Facts(stream, first, facts, journal.alternate)))

@@ -29,11 +29,20 @@ SETTLE_US = 8_000_000
 
 
 def captured_broker(broker: str, inc: int, *arguments: Any, **options: Any) -> BrokerMachine:
-    return BrokerMachine(broker, inc, *arguments, **options, observers=[BrokerCapture(broker, inc)])
+    return BrokerMachine(
+        broker, inc, *arguments, **options, observers=[BrokerCapture(broker, inc, options["timing"], options["limits"])]
+    )
 
 
 def captured_replica(name: str, broker: str, inc: int, *arguments: Any, **options: Any) -> ReplicaMachine:
-    return ReplicaMachine(name, broker, inc, *arguments, **options, observers=[ReplicaCapture(name, broker, inc)])
+    return ReplicaMachine(
+        name,
+        broker,
+        inc,
+        *arguments,
+        **options,
+        observers=[ReplicaCapture(name, broker, inc, options["timing"], options["limits"])],
+    )
 
 
 CAPTURED: Machines = {"broker": captured_broker, "replica": captured_replica}

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.capture import capture, fact_buffer, tap
+from mantamq.protocol.capture import capture, tap
 from mantamq.protocol.capture.fact_buffer import Reporter
 from mantamq.protocol.capture.tap import TapMachine
+from msgspec.structs import replace
 
 from .model import Violation
 from .tapped import play_tapped
@@ -127,7 +128,10 @@ def effect_forgotten(patch: Any) -> None:
 
 def window_forgotten(patch: Any) -> None:
     """What was beyond the window is never told."""
-    patch.setattr(fact_buffer, "WINDOW_FACTS", 3)
+    init = Reporter.__init__
+    patch.setattr(
+        Reporter, "__init__", lambda self, timing, limits: init(self, timing, replace(limits, facts_window=3))
+    )
 
     def kept(self, written):
         self._effects += [tap.Send(peer, tap.FactsKept({}, {})) for peer in ()]

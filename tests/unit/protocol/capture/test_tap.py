@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.protocol.capture import fact_buffer as journals
-from mantamq.protocol.capture.fact_buffer import GATHER_FACTS, GATHER_MS, Reporter
+from mantamq.protocol.capture.fact_buffer import Reporter
 from mantamq.protocol.capture.tap import TapMachine
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.machine import EVENTS, Flush, Kept, PeerDown, Received, SetTimer, Tick
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.capture_frames import EnqueueFact, EventFact, Facts, FactsKept, Observation, encode_fact
@@ -25,9 +25,9 @@ def fact(index: int) -> bytes:
 class World:
     """Tellers and a tap, with instant links that pass through the codec."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, limits: Limits = DEFAULT) -> None:
         self.now_ms = 1000
-        self.tellers = {name: Reporter() for name in names}
+        self.tellers = {name: Reporter(limits=limits) for name in names}
         self.tap = TapMachine()
         self.linked: set[str] = set()
         self.timer = 0
@@ -80,12 +80,12 @@ class World:
             if not moved:
                 if ms <= 0:
                     return
-                self.now_ms += GATHER_MS
-                ms -= GATHER_MS
+                self.now_ms += DEFAULT_TIMING.facts_gather_ms
+                ms -= DEFAULT_TIMING.facts_gather_ms
                 self._tap()
         raise AssertionError("it does not come to rest")
 
-    def told(self, ms: int = 4 * GATHER_MS) -> list[int]:
+    def told(self, ms: int = 4 * DEFAULT_TIMING.facts_gather_ms) -> list[int]:
         """Indexes of `Q` that the tap has made rows of since the last look (a gap as its negative size)."""
         self.settle(ms)
         made, self.tap.rows = self.tap.rows, []
@@ -117,10 +117,10 @@ def test_facts_gather_before_they_are_told():
     teller = world.tellers["b1.r0"]
     world.note("b1.r0", 1, 1)
     assert world.told() == [1]
-    world.note("b1.r0", 2, GATHER_FACTS)
-    assert teller.flush(world.now_ms) == world.now_ms + GATHER_MS
+    world.note("b1.r0", 2, DEFAULT.facts_gathered)
+    assert teller.flush(world.now_ms) == world.now_ms + DEFAULT_TIMING.facts_gather_ms
     assert not teller.effects
-    world.note("b1.r0", GATHER_FACTS + 1, GATHER_FACTS + 1)
+    world.note("b1.r0", DEFAULT.facts_gathered + 1, DEFAULT.facts_gathered + 1)
     assert teller.flush(world.now_ms) == 0
     assert len(teller.effects) == 1
     assert teller.flush(world.now_ms) == 0
@@ -216,9 +216,8 @@ def test_nobody_waits_long_for_the_beginning_but_long_enough():
     assert world.tap.dropped == 0
 
 
-def test_a_tap_that_does_not_come_after_gets_no_more_than_its_window(monkeypatch):
-    monkeypatch.setattr(journals, "WINDOW_FACTS", 10)
-    world = World("b1.r0")
+def test_a_tap_that_does_not_come_after_gets_no_more_than_its_window():
+    world = World("b1.r0", limits=Limits(facts_window=10))
     world.note("b1.r0", 1, 25)
     assert world.told() == [*range(1, 11)]
     world.kept()
@@ -227,10 +226,8 @@ def test_a_tap_that_does_not_come_after_gets_no_more_than_its_window(monkeypatch
     assert world.told() == [*range(21, 26)]
 
 
-def test_what_is_too_much_to_keep_is_dropped_and_counted(monkeypatch):
-    monkeypatch.setattr(journals, "WINDOW_FACTS", 10)
-    monkeypatch.setattr(journals, "KEEP_FACTS", 20)
-    world = World("b1.r0")
+def test_what_is_too_much_to_keep_is_dropped_and_counted():
+    world = World("b1.r0", limits=Limits(facts_window=10, facts_kept=20))
     world.note("b1.r0", 1, 10)
     assert world.told() == [*range(1, 11)]
     world.note("b1.r0", 11, 100)
@@ -255,9 +252,8 @@ def test_a_dropped_row_says_what_is_missing_and_where():
     assert (row.seq, row.part, row.time_us) == (9, -1, 9000)
 
 
-def test_a_busy_stream_does_not_push_out_a_quiet_one(monkeypatch):
-    monkeypatch.setattr(journals, "KEEP_FACTS", 20)
-    world = World("b1.r0")
+def test_a_busy_stream_does_not_push_out_a_quiet_one():
+    world = World("b1.r0", limits=Limits(facts_kept=20))
     world.cut("b1.r0")
     world.note("b1.r0", 1, 5, "quiet#2")
     world.note("b1.r0", 1, 100)
@@ -345,7 +341,7 @@ def test_nothing_is_told_twice():
     assert world.told() == [1, 2]
     world.note("b1.r0", 3, 3)
     assert teller.flush(world.now_ms) > world.now_ms  # one fact waits for more, as the first ones did
-    assert teller.flush(world.now_ms + GATHER_MS) == 0
+    assert teller.flush(world.now_ms + DEFAULT_TIMING.facts_gather_ms) == 0
     (effect,) = teller.take()
     assert effect.frame == Facts(Q, 3, [fact(3)])  # type: ignore[union-attr]
 
@@ -355,15 +351,14 @@ def test_a_full_batch_leaves_the_next_one_to_gather():
     teller = world.tellers["b1.r0"]
     world.note("b1.r0", 1, 1)
     world.told()
-    world.note("b1.r0", 2, 1 + GATHER_FACTS)
+    world.note("b1.r0", 2, 1 + DEFAULT.facts_gathered)
     assert teller.flush(world.now_ms) == 0
-    world.note("b1.r0", 2 + GATHER_FACTS, 2 + GATHER_FACTS)
-    assert teller.flush(world.now_ms) == world.now_ms + GATHER_MS
+    world.note("b1.r0", 2 + DEFAULT.facts_gathered, 2 + DEFAULT.facts_gathered)
+    assert teller.flush(world.now_ms) == world.now_ms + DEFAULT_TIMING.facts_gather_ms
 
 
-def test_what_the_tap_has_seen_is_not_counted_as_dropped(monkeypatch):
-    monkeypatch.setattr(journals, "KEEP_FACTS", 20)
-    world = World("b1.r0")
+def test_what_the_tap_has_seen_is_not_counted_as_dropped():
+    world = World("b1.r0", limits=Limits(facts_kept=20))
     world.note("b1.r0", 1, 10)
     assert world.told() == [*range(1, 11)]
     world.kept()
