@@ -156,8 +156,28 @@ MAY_SHARE_NAME = {
     "Lost": "the event that a queue was lost, and the error by which its clients hear so",
 }
 
+HANDED_LATER = {
+    "actors/members/member.py Office": "orders come before the member's configuration",
+    "actors/supervisor/rebalancer.py Rebalance": "made before the plan is known, and again when it is",
+}
+
 # Known offenders, by check: files, pairs, names. The lists only shrink: an entry that is mended has to go.
-NOT_YET: dict[str, set[str]] = {}
+NOT_YET: dict[str, set[str]] = {
+    "assigned_constants": {
+        "tests/unit/actors/links/test_links.py actors/links/dialler LIVED_S",
+        "tests/unit/actors/links/test_links.py actors/links/links OPENING_S",
+        "tests/unit/actors/ray_control/test_bound.py actors/ray_control/bound LOOK_S",
+        "tests/unit/actors/ray_control/test_door.py actors/ray_control/door KNOCK_S",
+        "tests/unit/actors/supervisor/test_parts.py actors/supervisor/healer AGAIN_S",
+        "tests/unit/actors/supervisor/test_parts.py actors/supervisor/supervision_shell CONFIRMED_S",
+        "tests/unit/chaos/test_parts.py benchmarks/recovery LIMIT_S",
+        "tests/unit/client/cli/test_broker.py client/cli/broker PATIENCE_S",
+        "tests/unit/client/test_end.py client/sync/socket_thread CLOSE_S",
+        "tests/unit/client/test_unroutable.py protocol/broker/connections MINOR",
+        "tests/unit/conversations/test_silent_cuts.py actors/links/dialler CONNECT_S",
+        "tests/unit/conversations/test_versions.py actors/links/refusals NAMED_S",
+    },
+}
 # The same for what is too long: the lines it may have until it is cut.
 NOT_YET_LINES: dict[str, int] = {
     "protocol/queue/state.py": 440,
@@ -422,6 +442,74 @@ def dead_definitions(root: Path) -> list[str]:
     return wrong
 
 
+def named(node: ast.AST) -> Iterator[str]:
+    """The constants that one statement or call gives another value, as "module.NAME" in the words of its file: by
+    assignment behind a dot, or by any `setattr` of a name, or of a string that names it."""
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+        yield f"{node.value.id}.{node.attr}"
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "setattr":
+        first, second = [*node.args, None, None][:2]
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            yield first.value
+        elif isinstance(first, ast.Name) and isinstance(second, ast.Constant):
+            yield f"{first.id}.{second.value}"
+
+
+def assigned_constants(root: Path) -> list[str]:
+    """Tests and simulators hand machines their times and limits: none gives a constant of the product another value."""
+    wrong = []
+    for file, tree in files(root, "tests"):
+        modules: dict[str, str] = {}  # a name in this file -> the module of the product that it stands for
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mantamq."):
+                modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        for node in ast.walk(tree):
+            for one in named(node):
+                owner, _, name = one.rpartition(".")
+                if name.isupper() and modules.get(owner, owner).startswith("mantamq."):
+                    module = modules.get(owner, owner).removeprefix("mantamq.").replace(".", "/")
+                    wrong.append(f"{file} {module} {name}: is given another value: let it be handed in")
+    return wrong
+
+
+def unread_fields(root: Path) -> list[str]:
+    """Every field of `Timing` and `Limits` is read somewhere in the product."""
+    trees = {file: tree for package in OURS for file, tree in files(root, package)}
+    read = Counter(node.attr for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    wrong = []
+    for file, called in (("protocol/timing.py", "Timing"), ("protocol/limits.py", "Limits")):
+        for node in trees[file].body if file in trees else ():
+            if isinstance(node, ast.ClassDef) and node.name == called:
+                fields = [one.target.id for one in node.body if isinstance(one, ast.AnnAssign)]  # type: ignore[union-attr]
+                wrong += [f"{called}.{field}: nothing reads it" for field in fields if not read[field]]
+    return wrong
+
+
+def kept_back(root: Path) -> list[str]:
+    """A part that takes `timing` or `limits` has a default for tests alone: who builds it in the product hands it on."""
+    trees = {file: tree for package in ("protocol", "actors") for file, tree in files(root, package)}
+    takes: dict[str, list[tuple[str, int]]] = {}  # class -> parameters that it must be given, and the place of each
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                for inner in node.body:
+                    if isinstance(inner, ast.FunctionDef) and inner.name == "__init__":
+                        names = [argument.arg for argument in (*inner.args.args[1:], *inner.args.kwonlyargs)]
+                        found = [(name, at) for at, name in enumerate(names) if name in ("timing", "limits")]
+                        takes |= {node.name: found} if found else {}
+    wrong = []
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in takes:
+                given = {word.arg for word in node.keywords}
+                for name, at in takes[node.func.id]:
+                    if name in given or None in given or len(node.args) > at:
+                        continue
+                    if f"{file} {node.func.id}" not in HANDED_LATER:
+                        wrong.append(f"{file} {node.func.id}: is built without {name}")
+    return wrong
+
+
 def shared_names(root: Path) -> list[str]:
     """A class name means one thing in all of protocol/, store/, actors/ and client/."""
     where = defaultdict(list)
@@ -469,6 +557,9 @@ CHECKS = [
     too_long,
     dead_definitions,
     shared_names,
+    assigned_constants,
+    unread_fields,
+    kept_back,
     remote_elsewhere,
 ]
 
@@ -774,6 +865,43 @@ def test_a_shared_class_name_is_found(tmp_path):
 def test_ray_remote_elsewhere_is_found(tmp_path, source):
     assert remote_elsewhere(plant(tmp_path, {"actors/a.py": source}))
     assert remote_elsewhere(plant(tmp_path / "2", {"benchmarks/a.py": source}))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(patch):\n    patch.setattr(backlog, 'LOOK_MS', 5)",
+        "def f(patch):\n    patch.setattr('mantamq.protocol.sequencer.backlog.LOOK_MS', 5)",
+        "backlog.LOOK_MS = 5",
+        "def f():\n    old, backlog.LOOK_MS = backlog.LOOK_MS, 5",
+        "setattr(backlog, 'LOOK_MS', 5)",
+    ],
+)
+def test_a_constant_that_a_test_gives_another_value_is_found(tmp_path, source):
+    root = plant(tmp_path, {"tests/a.py": f"from mantamq.protocol.sequencer import backlog\n{source}"})
+    wrong = "tests/a.py protocol/sequencer/backlog LOOK_MS: is given another value: let it be handed in"
+    assert assigned_constants(root) == [wrong]
+
+
+def test_what_a_test_may_patch(tmp_path):
+    source = "from mantamq.protocol.sequencer.backlog import Backlog\nfrom . import workload\n"
+    source += "workload.CUT = 1\npatch.setattr(Backlog, 'look', f)\nprint(Backlog.LOOK_MS)"
+    assert assigned_constants(plant(tmp_path, {"tests/a.py": source})) == []
+
+
+def test_a_time_that_nothing_reads_is_found(tmp_path):
+    fields = "class Timing:\n    evict_ms: int = 1\n    lost_ms: int = 2"
+    root = plant(
+        tmp_path, {"protocol/timing.py": fields, "protocol/a.py": "timing.lost_ms", "tests/a.py": "t.evict_ms"}
+    )
+    assert unread_fields(root) == ["Timing.evict_ms: nothing reads it"]
+
+
+@pytest.mark.parametrize(("call", "found"), [("A(1)", 1), ("A(1, timing)", 0), ("A(1, timing=t)", 0), ("A(**all)", 0)])
+def test_times_that_are_not_handed_on_are_found(tmp_path, call, found):
+    source = "class A:\n    def __init__(self, one, timing=None): ...\n"
+    root = plant(tmp_path, {"protocol/a.py": source, "protocol/b.py": f"from .a import A\n{call}"})
+    assert kept_back(root) == ["protocol/b.py A: is built without timing"] * found
 
 
 def test_ray_remote_nowhere_is_found(tmp_path):
