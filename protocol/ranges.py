@@ -19,9 +19,8 @@ class RangeSet:
         self._lasts: list[int] = []
         self.count = 0
         """How many integers are in the set."""
-        items = iter(flat)
-        for first in items:
-            self.add(first, next(items))
+        if flat:
+            self.assign(flat)
 
     def __bool__(self) -> bool:
         return bool(self._firsts)
@@ -83,6 +82,14 @@ class RangeSet:
         lasts[low:high] = [merged_last]
         self.count += merged_last - merged_first + 1
 
+    def assign(self, flat: Iterable[int]) -> None:
+        """Have just these members."""
+        if self.count:
+            self.remove(self.first, self.last)
+        items = iter(flat)
+        for first in items:
+            self.add(first, next(items))
+
     def remove(self, first: int, last: int) -> None:
         """Take ``first..last`` out, as far as they are members."""
         firsts, lasts = self._firsts, self._lasts
@@ -124,6 +131,17 @@ class RangeSet:
         low = bisect_left(lasts, first)
         high = bisect_right(firsts, last)
         return [(max(first, firsts[i]), min(last, lasts[i])) for i in range(low, high)]
+
+    def head(self, count: int) -> list[tuple[int, int]]:
+        """The least `count` members, as ranges."""
+        found: list[tuple[int, int]] = []
+        for first, last in self:
+            if count <= 0:
+                break
+            last = min(last, first + count - 1)
+            count -= last - first + 1
+            found.append((first, last))
+        return found
 
     def at_or_after(self, position: int) -> tuple[int, int] | None:
         """The first range of members >= `position`, cut to start there, or None."""

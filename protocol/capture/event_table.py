@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import LocalError
-from ..queue.state import Applied
+from ..queue.applied import Applied
 from ..ranges import pairs, runs
 from ..wire.events import (
     CLUSTER,

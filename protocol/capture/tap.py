@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..errors import PeerError
 from ..machine import Effect, Flush, Input, Kept, PeerDown, Received, Send, SetTimer, Tick
-from ..queue.state import Applied
+from ..queue.applied import Applied
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import (
     EnqueueFact,

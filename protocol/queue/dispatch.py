@@ -1,8 +1,9 @@
-"""Dispatch at one broker: subscriptions with their pointers and credit, and the bounded dispatch run.
+"""Dispatch at one broker: subscriptions with their places and credit, and the bounded dispatch run.
 
-After Qpid's message delivery design (`seeds/message-delivery.txt`): a subscription's pointer is the position before
-which no message is of interest to it; it moves forward only, except that a returned message moves the pointers of
-non-browsing subscriptions back to it. A run makes a bounded number of deliveries and then yields.
+After Qpid's message delivery design (`seeds/message-delivery.txt`): no message before a subscription's place is of
+interest to it; the place moves forward only, except that a returned message moves the places of non-browsing
+subscriptions back before it. A run makes a bounded number of deliveries and then yields. Which message comes next is
+the order's to say (`delivery_order.py`), and which subscription may take it the allocator's (`allocator.py`).
 
 Dispatch is local and not replicated. It only ever sees committed messages; its acquires become an `Acquire` event
 behind the delivery, and until that event is applied the positions are *taken*.
@@ -17,51 +18,13 @@ from ..limits import DEFAULT, Limits
 from ..ranges import RangeSet, subtract
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
+from .acquisitions import Holder
+from .allocator import Allocator
 from .credit import UNLIMITED, CreditBalance
+from .delivery_order import DeliveryOrder, Everything
 from .resumption import Before, Resumption
-from .state import Holder, QueueState
-
-
-class Subscription:
-    """One consumer of the queue at this broker.
-
-    Attributes:
-        id: the broker's number for it.
-        browse: the consumer does not acquire.
-        everything: a browser that is shown acquired and rejected messages as well.
-        accept: the consumer will settle; otherwise acquired is accepted.
-        pointer: no message before it is of interest.
-        held: acquisition -> positions delivered and not yet settled.
-        draining: the consumer wants to know when it has got all there is.
-        wanted, asked, known: number of the last drain that must be sure; of the last for which the stream is asked; of
-            the last whose `DrainMark` is applied here.
-        waits: number of things to wait for before the next delivery: each of its own releases that is not applied, and
-            the return of messages it held at another broker.
-        blocked: messages it held at another broker are known to be held there still.
-    """
-
-    __slots__ = (
-        "accept", "asked", "blocked", "browse", "credit", "draining", "everything", "held", "id", "known", "pointer",
-        "waits", "wanted",
-    )  # fmt: skip
-
-    def __init__(self, id: int, browse: bool, accept: bool, everything: bool = False) -> None:
-        self.id = id
-        self.browse = browse
-        self.everything = everything
-        self.accept = accept
-        self.pointer = 1
-        self.credit = CreditBalance()
-        self.held: dict[int, RangeSet] = {}
-        self.draining = False
-        self.wanted = self.asked = self.known = 0
-        self.waits = 0
-        self.blocked = False
-
-    def drain(self, sure: bool) -> None:
-        """The consumer asks to hear when it has got all there is; with `sure`, all that is complete by now."""
-        self.draining = True
-        self.wanted += sure
+from .state import QueueState
+from .subscription import Subscription
 
 
 class DrainMark(NamedTuple):
@@ -104,6 +67,10 @@ def _nobodys(holder: Holder) -> bool:
 class Dispatcher:
     """The subscriptions of one queue at one broker.
 
+    Args:
+        order: in which order messages are offered.
+        allocator: which subscription may take them.
+
     Attributes:
         taken: positions delivered here whose `Acquire` is not applied yet.
         expiring: positions whose `Expire` is not applied yet.
@@ -112,7 +79,14 @@ class Dispatcher:
         draining: whether a subscription may be draining.
     """
 
-    def __init__(self, state: QueueState, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self,
+        state: QueueState,
+        order: DeliveryOrder,
+        allocator: Allocator,
+        timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
+    ) -> None:
         self._timing = timing
         self._run_messages = limits.run_messages
         self._deliver_bytes = limits.deliver_bytes
@@ -123,12 +97,17 @@ class Dispatcher:
         self.resuming: dict[int, Resumption] = {}
         self.leaving: dict[int, dict[int, RangeSet]] = {}
         self.draining = False
-        self._turn = 0  # place of the subscription that is served first, in order
+        self._turn = 0  # number of the subscription that is served first
+        self._order = order
+        self._allocator = allocator
+        allocator.attach(self.returned)
 
     # ---- subscriptions
 
     def subscribe(self, id: int, browse: bool, accept: bool, everything: bool = False) -> Subscription:
-        subscription = self.subscriptions[id] = Subscription(id, browse, accept, everything)
+        """A new consumer. `everything`: a browser that is shown acquired and rejected messages as well."""
+        order = Everything(self.state) if everything else self._order
+        subscription = self.subscriptions[id] = Subscription(id, browse, accept, order)
         return subscription
 
     def wants(self) -> bool:
@@ -147,13 +126,13 @@ class Dispatcher:
         return any(not s.browse for s in self.subscriptions.values())
 
     def returned(self, positions: list[tuple[int, int]]) -> None:
-        """Messages came back: pointers beyond them move back."""
+        """Messages came back, or may be taken from now on: places behind them move back."""
         if not positions:
             return
         first = min(a for a, _ in positions)
         for subscription in self.subscriptions.values():
-            if not subscription.browse and subscription.pointer > first:
-                subscription.pointer = first
+            if not subscription.browse:
+                subscription.place = subscription.order.back(subscription.place, first)
 
     # ---- the run
 
@@ -173,17 +152,17 @@ class Dispatcher:
             s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits
         ]
         available = self.state.available
-        if not active or not (available.count or any(s.everything for s in active)):
+        if not active or not (available.count or any(s.order is not self._order for s in active)):
             return delivered, False
         # An even share each turn: few messages are spread, many go out in large pieces.
         share = max(1, -(-min(available.count - self.taken.count, budget) // len(active)))
         self._turn %= len(active)
-        order = active[self._turn :] + active[: self._turn]
+        order = active[self._turn :] + active[: self._turn] if self._turn else active
         self._turn += 1
         while order and budget > 0:
             still = []
             for subscription in order:
-                parts, count = self._take(subscription, min(share, budget))
+                parts, count = self._take(subscription, share if share < budget else budget)
                 if not count:
                     continue
                 budget -= count
@@ -205,18 +184,19 @@ class Dispatcher:
         return delivered, False
 
     def _take(self, subscription: Subscription, most: int) -> tuple[list[tuple[int, int]], int]:
-        """The next positions for a subscription, at most `most`, within its credit; moves its pointer past them."""
-        credit = subscription.credit
-        most = min(most, credit.messages)
+        """The next positions for a subscription, at most `most`, within its credit; moves its place behind them."""
+        credit, order = subscription.credit, subscription.order
+        if most > credit.messages:
+            most = credit.messages
+        part = self._candidate(subscription, most)
         parts: list[tuple[int, int]] = []
         count = 0
         size = 0
+        if part is None:
+            return parts, count
         weigh = credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes
         full = False
-        while count < most and not full:
-            part = self._candidate(subscription, most - count)
-            if part is None:
-                break
+        while part is not None:
             first, last = part
             if weigh:
                 last, size, full = self._weigh(first, last, size, credit)
@@ -224,29 +204,35 @@ class Dispatcher:
                     break
             parts.append((first, last))
             count += last - first + 1
-            subscription.pointer = last + 1
+            subscription.place = order.behind(subscription.place, last)
+            if full or count >= most:
+                break
+            part = self._candidate(subscription, most - count)
         if count:
-            if credit.bytes != UNLIMITED:
-                credit.take(count, size)
-            else:
-                credit.take(count, 0)
+            credit.take(count, size)
         return parts, count
 
     def _candidate(self, subscription: Subscription, most: int) -> tuple[int, int] | None:
-        """The first range at or after the pointer that is free for this subscription."""
-        available = self.state.available if not subscription.everything else self.state.live()
+        """The first range at or behind its place that is free for this subscription."""
+        order, expiring, taken = subscription.order, self.expiring, self.taken
+        following = order.next
         while True:
-            found = available.at_or_after(subscription.pointer)
+            found = following(subscription.place)
             if found is None:
                 return None
             first, last = found
-            free = subtract(first, last, self.expiring.within(first, last)) if self.expiring.count else [found]
-            if not subscription.browse and self.taken.count:
-                free = [part for a, b in free for part in subtract(a, b, self.taken.within(a, b))]
+            free = subtract(first, last, expiring.within(first, last)) if expiring.count else [found]
+            if taken.count and not subscription.browse:
+                free = [part for a, b in free for part in subtract(a, b, taken.within(a, b))]
             if free:
                 first, last = free[0]
-                return first, min(last, first + most - 1)
-            subscription.pointer = last + 1
+                if last >= first + most:
+                    last = first + most - 1
+                if order is not self._order:
+                    return first, last
+                if (part := self._allocator.allowed(subscription, first, last)) is not None:
+                    return part
+            subscription.place = order.behind(subscription.place, last)
 
     def _weigh(self, first: int, last: int, size: int, credit: CreditBalance) -> tuple[int, int, bool]:
         """How far byte credit and frame size allow: (last position that fits, bytes so far, stop here)."""

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ..ranges import pairs
+from ..wire.events import Enqueue
+
 
 class LastNumbers:
     """The last number per client, for at most `bound` clients; the one longest silent is forgotten first.
@@ -12,9 +17,9 @@ class LastNumbers:
 
     __slots__ = ("_bound", "_last")
 
-    def __init__(self, bound: int = 10_000) -> None:
+    def __init__(self, bound: int = 10_000, table: Iterable[tuple[str, int]] = ()) -> None:
         self._bound = bound
-        self._last: dict[str, int] = {}
+        self._last = dict(table)
 
     def last(self, client: str) -> int:
         return self._last.get(client, 0)
@@ -29,3 +34,12 @@ class LastNumbers:
 
     def table(self) -> list[tuple[str, int]]:
         return list(self._last.items())
+
+
+def unseen(event: Enqueue, last: int) -> tuple[list[bytes], list[int]]:
+    """The messages of a partly repeated enqueue whose numbers are above `last`, and when which of them expire."""
+    numbers = [number for first, final in pairs(event.numbers) for number in range(first, final + 1)]
+    fresh = [index for index, number in enumerate(numbers) if number > last]
+    place = {index: new for new, index in enumerate(fresh)}
+    expiry = [item for index, ms in pairs(event.expiry) if index in place for item in (place[index], ms)]
+    return [event.blobs[index] for index in fresh], expiry

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ..wire.events import AnyEvent, Entry
 from ..wire.queue_frames import Deliver
-from .state import Applied
+from .applied import Applied
 
 
 class QueueObserver(Protocol):

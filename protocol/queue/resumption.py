@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..ranges import RangeSet, runs
 from ..timing import Timing
-from .state import Holder
+from .acquisitions import Holder
 
 Before = list[tuple[str, int, list[int]]]
 """(broker, acquisition, runs): see `queue_frames.Consume`."""

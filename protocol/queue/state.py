@@ -10,9 +10,6 @@ alternate exchange) or gone. Batches are ranges, so an event costs about the sam
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -23,7 +20,6 @@ from ..wire.events import (
     AnyEvent,
     Buried,
     Enqueue,
-    Event,
     Evict,
     Expire,
     Member,
@@ -33,29 +29,14 @@ from ..wire.events import (
     Rejoin,
     Release,
 )
-from .duplicates import LastNumbers
+from .acquisitions import Acquisitions
+from .applied import Applied
+from .duplicates import LastNumbers, unseen
+from .fence import Fence
 from .snapshot import Counters, QueueSnapshot
+from .state_policy import Rule, StatePolicy, followed
 
 COUNTERS = Counters.__struct_fields__
-Holder = tuple[str, int, int]
-"""(broker, incarnation, acquisition)"""
-
-
-@dataclass(slots=True)
-class Applied:
-    """The outcome of an event.
-
-    Attributes:
-        effective: False when the event was void (an acquire without the grant, an own out of turn).
-        lost: runs of an accept, release or reject which the broker did not hold.
-        positions: ranges the event concerned: enqueued, returned, dying, discarded.
-        orphans: batches of dying messages (see `QueueState.batches`) whose broker is out.
-    """
-
-    effective: bool = True
-    lost: list[int] = field(default_factory=list)
-    positions: list[tuple[int, int]] = field(default_factory=list)
-    orphans: list[int] = field(default_factory=list)
 
 
 class QueueState:
@@ -75,7 +56,7 @@ class QueueState:
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
         deliveries: position -> how often it was delivered and returned (only where not zero).
         expiry: position -> expiry in ms (only where there is one).
-        absent: brokers that are out and have not come back: an `own` event that names one is void.
+        fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`.
     """
@@ -85,26 +66,18 @@ class QueueState:
         self.alternate = alternate
         self.blobs: dict[int, bytes] = {}
         self.available = RangeSet()
-        self.acquired: dict[Holder, RangeSet] = {}
-        self.index = 0
+        self.acquired = Acquisitions()
         self.dying = RangeSet()
         self.batches: dict[int, tuple[str, list[int]]] = {}
         self.deliveries: dict[int, int] = {}
         self.expiry: dict[int, int] = {}
         self.owner = ""
-        self.grant = 0
+        self.index = self.grant = self.bytes = 0
         self.next_position = 1
-        self.bytes = 0
         self.numbers = LastNumbers()
-        self.absent: set[str] = set()
-        self.evicted: dict[str, int] = {}  # broker -> newest incarnation that is out (Q3)
-        self.enqueued = 0
-        self.accepted = 0
-        self.discarded = 0
-        self.dead_lettered = 0
-        self.expired = 0
-        self.handovers = 0
-        self._apply: dict[type[Event], Callable[[Any], Applied]] = {
+        self.fence = Fence()
+        self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
+        self._apply: dict[type, Rule] = {
             Enqueue: self._enqueue,
             Acquire: self._acquire,
             Accept: self._accept,
@@ -118,17 +91,20 @@ class QueueState:
             Rejoin: self._rejoin,
             Member: self._member,
         }
+        self._policies: list[StatePolicy] = []
 
-    def apply(self, event: AnyEvent) -> Applied:
-        """Apply the next committed event. Events of other kinds (a term's start, say) change nothing."""
+    def apply(self, event: AnyEvent | None) -> Applied:
+        """Apply the next committed event. One of another kind (a term's start, say) changes nothing, nor does None: one
+        of a kind newer than this program."""
         self.index += 1
         rule = self._apply.get(type(event))
         return rule(event) if rule is not None else Applied()
 
-    def skip(self) -> Applied:
-        """The next event is of a kind newer than this program."""
-        self.index += 1
-        return Applied()
+    def include(self, policy: StatePolicy) -> None:
+        """A policy is part of this state from the next event on."""
+        self._policies.append(policy)
+        for kind in policy.events:
+            self._apply[kind] = followed(self._apply[kind], policy)
 
     # ---- one rule per event
 
@@ -141,7 +117,7 @@ class QueueState:
             if not numbers or numbers[-1] <= last:
                 return Applied(effective=False)
             if numbers[0] <= last:
-                blobs, expiry = self._not_seen(event, last)
+                blobs, expiry = unseen(event, last)
             self.numbers.note(event.client, numbers[-1])
         count = len(blobs)
         if count == 0:
@@ -158,17 +134,8 @@ class QueueState:
         self.enqueued += count
         return Applied(positions=[(first, first + count - 1)])
 
-    @staticmethod
-    def _not_seen(event: Enqueue, last: int) -> tuple[list[bytes], list[int]]:
-        """The messages of a partly repeated enqueue whose numbers are above `last`."""
-        numbers = [number for first, final in pairs(event.numbers) for number in range(first, final + 1)]
-        fresh = [index for index, number in enumerate(numbers) if number > last]
-        place = {index: new for new, index in enumerate(fresh)}
-        expiry = [item for index, ms in pairs(event.expiry) if index in place for item in (place[index], ms)]
-        return [event.blobs[index] for index in fresh], expiry
-
     def _acquire(self, event: Acquire) -> Applied:
-        if event.broker != self.owner or event.grant != self.grant or self.is_evicted(event.broker, event.inc):
+        if event.broker != self.owner or event.grant != self.grant or self.fence.is_out(event.broker, event.inc):
             return Applied(effective=False)
         available = self.available
         taken: list[tuple[int, int]] = []
@@ -185,39 +152,15 @@ class QueueState:
             self.accepted += self._dequeue(taken)
         return Applied(positions=taken)
 
-    def _settle(self, event: Accept | Release | Reject) -> Applied:
-        """Take the runs out of their acquisitions; positions not held there are lost (Q2)."""
-        done = Applied()
-        for acquisition, first, last in runs(event.runs):
-            key = (event.broker, event.inc, acquisition)
-            held = self.acquired.get(key)
-            if held is None:
-                done.lost += (acquisition, first, last)
-                continue
-            if held.covers(first, last):
-                done.positions.append((first, last))
-            else:
-                parts = held.within(first, last)
-                done.positions += parts
-                missing = RangeSet([first, last])
-                for a, b in parts:
-                    missing.remove(a, b)
-                for a, b in missing:
-                    done.lost += (acquisition, a, b)
-            held.remove(first, last)
-            if not held.count:
-                del self.acquired[key]
-        return done
-
     def _accept(self, event: Accept) -> Applied:
-        done = self._settle(event)
-        self.accepted += self._dequeue(done.positions)
-        return done
+        settled, lost = self.acquired.settle(event)
+        self.accepted += self._dequeue(settled)
+        return Applied(True, lost, settled)
 
     def _release(self, event: Release) -> Applied:
-        done = self._settle(event)
-        self._return(done.positions, event.redelivered)
-        return done
+        settled, lost = self.acquired.settle(event)
+        self._return(settled, event.redelivered)
+        return Applied(True, lost, settled)
 
     def _return(self, positions: list[tuple[int, int]], redelivered: bool) -> None:
         for first, last in positions:
@@ -227,15 +170,15 @@ class QueueState:
                     self.deliveries[position] = self.deliveries.get(position, 0) + 1
 
     def _reject(self, event: Reject) -> Applied:
-        done = self._settle(event)
+        settled, lost = self.acquired.settle(event)
         if self.alternate:
-            for first, last in done.positions:
+            for first, last in settled:
                 self.dying.add(first, last)
-            if done.positions:
-                self.batches[self.index] = event.broker, [edge for part in done.positions for edge in part]
+            if settled:
+                self.batches[self.index] = event.broker, [edge for part in settled for edge in part]
         else:
-            self.discarded += self._dequeue(done.positions)
-        return done
+            self.discarded += self._dequeue(settled)
+        return Applied(True, lost, settled)
 
     def _buried(self, event: Buried) -> Applied:
         _, ranges = self.batches.pop(event.batch, ("", []))
@@ -246,7 +189,11 @@ class QueueState:
         return Applied(positions=gone)
 
     def _own(self, event: Own) -> Applied:
-        if event.grant != self.grant + 1 or (self.owner and event.by != self.owner) or event.broker in self.absent:
+        if (
+            event.grant != self.grant + 1
+            or (self.owner and event.by != self.owner)
+            or event.broker in self.fence.absent
+        ):
             return Applied(effective=False)
         if event.broker and self.owner and event.broker != self.owner:
             self.handovers += 1
@@ -268,28 +215,20 @@ class QueueState:
         return Applied(positions=due)
 
     def _purge(self, event: Purge) -> Applied:
-        left = event.count or self.available.count
-        gone: list[tuple[int, int]] = []
-        for first, last in self.available:
-            if left <= 0:
-                break
-            last = min(last, first + left - 1)
-            left -= last - first + 1
-            gone.append((first, last))
-        for first, last in gone:
-            self.available.remove(first, last)
-        self.discarded += self._dequeue(gone)
+        gone = self.available.head(event.count or self.available.count)
+        self.discard(gone)
         return Applied(positions=gone)
 
+    def discard(self, ranges: list[tuple[int, int]]) -> None:
+        """Available messages go: they are not wanted, or others take their place (`StatePolicy`)."""
+        for first, last in ranges:
+            self.available.remove(first, last)
+        self.discarded += self._dequeue(ranges)
+
     def _evict(self, event: Evict) -> Applied:
-        if self.is_evicted(event.broker, event.inc):
+        if not self.fence.put_out(event.broker, event.inc):
             return Applied(effective=False)
-        self.evicted[event.broker] = event.inc
-        self.absent.add(event.broker)
-        returned: list[tuple[int, int]] = []
-        for key in [key for key in self.acquired if key[0] == event.broker and key[1] <= event.inc]:
-            returned += list(self.acquired.pop(key))
-        returned.sort()
+        returned = self.acquired.end(event.broker, event.inc)
         if self.owner == event.broker:
             self.owner = ""
             self.grant += 1
@@ -304,23 +243,19 @@ class QueueState:
     def _rejoin(self, event: Rejoin) -> Applied:
         """A voter is back as a newer incarnation, so all older ones are out, if no `Evict` said so before."""
         done = self._evict(Evict(event.voter, event.inc - 1))
-        if not self.is_evicted(event.voter, event.inc):
-            self.absent.discard(event.voter)
+        self.fence.let_in(event.voter, event.inc)
         return done
 
     def _member(self, event: Member) -> Applied:
         """A broker that leaves the voters is out; one that joins them is a new incarnation, and older ones are out."""
-        if not event.present and self.owner == event.broker and not self.is_evicted(event.broker, event.inc):
+        if not event.present and self.owner == event.broker and not self.fence.is_out(event.broker, event.inc):
             # The broker was granted the lock as it left: it had no consumers any more, so none saw available messages.
             self.owner = ""
             self.grant += 1
         done = self._evict(Evict(event.broker, event.inc - event.present))
-        if event.present and not self.is_evicted(event.broker, event.inc):
-            self.absent.discard(event.broker)
+        if event.present:
+            self.fence.let_in(event.broker, event.inc)
         return done
-
-    def is_evicted(self, broker: str, inc: int) -> bool:
-        return bool(self.evicted) and inc <= self.evicted.get(broker, -1)
 
     def _dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
@@ -355,8 +290,8 @@ class QueueState:
             owner=self.owner,
             grant=self.grant,
             numbers=self.numbers.table(),
-            evicted=list(self.evicted.items()),
-            absent=sorted(self.absent),
+            evicted=list(self.fence.evicted.items()),
+            absent=sorted(self.fence.absent),
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
         )
 
@@ -366,19 +301,17 @@ class QueueState:
         self.bytes = 0
         self.index = snapshot.index
         self.next_position = snapshot.next_position
-        self.available = RangeSet(snapshot.available)
-        self.acquired = {(broker, inc, n): RangeSet(ranges) for broker, inc, n, ranges in snapshot.acquired}
+        self.available.assign(snapshot.available)
+        self.acquired = Acquisitions({(broker, inc, n): RangeSet(held) for broker, inc, n, held in snapshot.acquired})
         self.dying = RangeSet(snapshot.dying)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
         self.deliveries = dict(snapshot.deliveries)
         self.expiry = dict(snapshot.expiry)
         self.owner = snapshot.owner
         self.grant = snapshot.grant
-        self.numbers = LastNumbers()
-        for client, number in snapshot.numbers:
-            self.numbers.note(client, number)
-        self.evicted = dict(snapshot.evicted)
-        self.absent = set(snapshot.absent)
+        self.numbers = LastNumbers(table=snapshot.numbers)
+        self.fence.evicted = dict(snapshot.evicted)
+        self.fence.absent = set(snapshot.absent)
         for name in COUNTERS:
             setattr(self, name, getattr(snapshot.counters, name))
 
@@ -397,12 +330,8 @@ class QueueState:
             for position in range(first, last + 1):
                 blob = self.blobs[position] = blobs.get(position, b"")
                 self.bytes += len(blob)
-
-    # ---- reports
-
-    @property
-    def acquired_count(self) -> int:
-        return sum(held.count for held in self.acquired.values())
+        for policy in self._policies:
+            policy.restored()
 
     def digest(self) -> int:
         """A checksum of all that is replicated: equal on every replica at equal positions of the stream (I16)."""

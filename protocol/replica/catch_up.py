@@ -148,6 +148,7 @@ class CatchUp:
         self._update = None
         keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
         self._state.restore(QueueState(id).snapshot())
+        self._state.fill({})
         self.wait()
         self._outbox.report_log(keeper.log_report())
         return True

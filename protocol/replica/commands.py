@@ -6,7 +6,7 @@ longer apply here is answered all the same.
 
 from __future__ import annotations
 
-from ..queue.state import Applied
+from ..queue.applied import Applied
 from ..wire.events import Purge
 from ..wire.queue_frames import QueueCommand, QueueReply
 from .consumers import QueueConsumers

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lock.holder import LockHolder
+from ..queue.applied import Applied
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
-from ..queue.state import Applied, QueueState
+from ..queue.state import QueueState
 from ..ranges import runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release

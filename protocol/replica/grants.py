@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..lock.holder import LockHolder
+from ..queue.applied import Applied
 from ..queue.observers import QueueObserver
-from ..queue.state import Applied, QueueState
+from ..queue.state import QueueState
 from ..wire.events import Own, Rejoin
 from ..wire.queue_frames import Contended, Interest, OwnerIs, Void
 from .outbox import QueueOutbox
@@ -109,7 +110,7 @@ class Grants:
         """A grant to this broker was void since an older incarnation of it is out, and no event says that this one is
         here: it was back before the queue's stream began, or the word of the older one's end came late."""
         broker, state = self._outbox.broker, self._state
-        if broker in state.absent and not state.is_evicted(broker, self._inc):
+        if broker in state.fence.absent and not state.fence.is_out(broker, self._inc):
             self._own.submit(Rejoin(broker, self._inc), None)
 
     def ended(self) -> None:

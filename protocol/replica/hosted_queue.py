@@ -14,9 +14,11 @@ from ..errors import PeerError
 from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
+from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher, DrainMark
+from ..queue.policies import policies_of
 from ..queue.settings import QueueSettings
-from ..queue.state import Applied, QueueState
+from ..queue.state import QueueState
 from ..ranges import pairs, runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import (
@@ -91,7 +93,10 @@ class HostedQueue:
         self._outbox = outbox
         self._name, self._process_inc = outbox.name, outbox.inc
         state = self.state = QueueState(id, settings.alternate)
-        dispatcher = self.dispatcher = Dispatcher(state, timing, limits)
+        policies = policies_of(state, settings)
+        for policy in policies.of_state:
+            state.include(policy)
+        dispatcher = self.dispatcher = Dispatcher(state, policies.order, policies.allocator, timing, limits)
         told = self.observers = tuple(observer.hosted(state, dispatcher) for observer in observers)
         lock = self.lock = LockHolder(timing)
         own = self.own = OwnEvents(id, outbox)
@@ -142,7 +147,7 @@ class HostedQueue:
             state, observers = self.state, self.observers
             for entry in committed:
                 event = decode_event(entry.event)
-                done = state.apply(event) if event is not None else state.skip()
+                done = state.apply(event)
                 self.applied += 1
                 if observers:
                     for observer in observers:
@@ -246,7 +251,7 @@ class HostedQueue:
                 self.commands.overtaken(tag)
             else:
                 self.consumers.overtaken(tag)
-        self.catch_up.fenced(self.state.evicted.get(self._outbox.broker, -1))
+        self.catch_up.fenced(self.state.fence.evicted.get(self._outbox.broker, -1))
         self._outbox.report_log(self.keeper.log_report())
 
     def update_front(self, peer: str, frame: UpdateFront) -> None:
@@ -333,9 +338,9 @@ class HostedQueue:
     def report(self) -> dict[str, object]:
         state = self.state
         return {
-            "messages": state.available.count + state.acquired_count,
+            "messages": state.available.count + state.acquired.messages(),
             "available": state.available.count,
-            "acquired": state.acquired_count,
+            "acquired": state.acquired.messages(),
             "dying": state.dying.count,
             "bytes": state.bytes,
             "owner": state.owner,

@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 from mantamq.protocol.capture.event_table import Row, rows
-from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.wire.events import (
     CLUSTER,
     Accept,

@@ -51,7 +51,7 @@ def test_depth_is_what_the_queue_held(frame, seed):
         held[row.queue, row.time_us] = (depth[row.queue], acquired[row.queue])
     for id, queue in other.queues.items():
         assert depth.get(id, 0) == len(queue.blobs)
-        assert acquired.get(id, 0) == queue.acquired_count
+        assert acquired.get(id, 0) == queue.acquired.messages()
     found = {
         (row["queue"], row["bucket_us"]): (row["depth"], row["acquired"]) for row in dicts(load.depth(frame(rows)))
     }

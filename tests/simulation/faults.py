@@ -245,7 +245,7 @@ class Faults:
         """It may be out of a queue and not know it yet."""
         incs = machine.placement.incs
         return any(
-            hosted.state.evicted.get(broker, -1) >= incs[id] and broker in self.voters.get(id, ())
+            hosted.state.fence.evicted.get(broker, -1) >= incs[id] and broker in self.voters.get(id, ())
             for name, other in self.world.machines.items() if "." in name
             for id, hosted in other.queues.items() if id in incs
         )  # fmt: skip

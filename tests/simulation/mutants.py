@@ -12,9 +12,11 @@ from mantamq.protocol.broker.requests import Requests
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.queue.acquisitions import Acquisitions
+from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.credit import CreditBalance
 from mantamq.protocol.queue.dispatch import Dispatcher
-from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.ranges import RangeSet, runs
 from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.replica.consumers import QueueConsumers
@@ -85,14 +87,15 @@ def apply_uncommitted(patch: Patch) -> None:
 
 
 def stale_accept_counts(patch: Patch) -> None:
-    def settle(self: Any, event: Any) -> Applied:
-        done = Applied()
+    def settle(self: Any, event: Any) -> Any:
+        settled: list[tuple[int, int]] = []
         for _, first, last in runs(event.runs):
-            for held in self.acquired.values():
-                done.positions += held.within(first, last)
+            for held in self.values():
+                settled += held.within(first, last)
                 held.remove(first, last)
-        self.acquired = {key: held for key, held in self.acquired.items() if held}
-        return done
+        for key in [key for key, held in self.items() if not held]:
+            del self[key]
+        return settled, []
 
     local = QueueConsumers.settle
 
@@ -103,15 +106,15 @@ def stale_accept_counts(patch: Patch) -> None:
                 subscription.held.setdefault(acquisition, RangeSet()).add(first, last)
         local(self, frame)
 
-    patch.setattr(QueueState, "_settle", settle)
+    patch.setattr(Acquisitions, "settle", settle)
     patch_settle(patch, trusting)
 
 
 def deliver_after_accept(patch: Patch) -> None:
     def accept(self: Any, event: Any) -> Applied:
-        done = self._settle(event)
-        self._return(done.positions, False)
-        return done
+        settled, lost = self.acquired.settle(event)
+        self._return(settled, False)
+        return Applied(True, lost, settled)
 
     patch.setattr(QueueState, "_accept", accept)
 

@@ -13,7 +13,9 @@ from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.lock import ownership
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.leader import LeaderView
-from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.queue.acquisitions import Acquisitions
+from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.machine import ReplicaMachine
@@ -333,7 +335,7 @@ def evicted_keep_the_lock(patch: Patch) -> None:
 
 def evict_keeps_messages(patch: Patch) -> None:
     def evict(self: Any, event: Any) -> Applied:
-        held, self.acquired = self.acquired, {}
+        held, self.acquired = self.acquired, Acquisitions()
         done = before(self, event)
         self.acquired = held
         return done

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.log.quorum import majority
-from mantamq.protocol.queue.dispatch import Dispatcher, Subscription
+from mantamq.protocol.queue.dispatch import Dispatcher
+from mantamq.protocol.queue.subscription import Subscription
 from mantamq.protocol.sequencer import lost_queues
 from mantamq.protocol.sequencer.majorities import Roll
 

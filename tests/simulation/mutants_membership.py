@@ -9,7 +9,8 @@ import pytest
 from mantamq.protocol.broker.lifecycle import Lifecycle
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.quorum import change, held_by_majority
-from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.sequencer import membership
 from mantamq.protocol.sequencer.membership import Membership

@@ -11,8 +11,9 @@ from mantamq.protocol.broker.deletion import Deletions
 from mantamq.protocol.broker.senders import Senders
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
-from mantamq.protocol.queue.dispatch import Dispatcher, Subscription
+from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.resumption import Resumption
+from mantamq.protocol.queue.subscription import Subscription
 from mantamq.protocol.wiring.uses import Uses
 
 Patch = pytest.MonkeyPatch

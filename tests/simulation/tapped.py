@@ -14,7 +14,8 @@ from mantamq.protocol.capture.capture import BrokerCapture, ReplicaCapture
 from mantamq.protocol.capture.event_table import Row, rows
 from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.machine import EVENTS, Kept, is_ownership, is_sequencer
-from mantamq.protocol.queue.state import Applied, QueueState
+from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
 from mantamq.protocol.wire.frame import Frame

@@ -359,7 +359,7 @@ def test_purge_discards_what_is_available_only():
     cluster.pass_time(DEFAULT_TIMING.acquire_ms)
     assert client.command("purge", name="q", count=1).value == {"purged": 1}
     assert client.command("purge", name="q").value == {"purged": 2}
-    assert same_everywhere(cluster).acquired_count == 2
+    assert same_everywhere(cluster).acquired.messages() == 2
 
 
 def test_deleting_a_queue_ends_its_links_and_completes_what_was_sent():

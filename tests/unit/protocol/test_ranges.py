@@ -31,6 +31,18 @@ def test_range_set_is_a_set(steps):
     assert RangeSet(ours.flat()) == ours
 
 
+@given(moves, moves, st.integers(0, 40))
+def test_the_head_and_other_members(steps, others, count):
+    ours, other = RangeSet(), RangeSet()
+    for one, moved in ((ours, steps), (other, others)):
+        for name, part in moved:
+            getattr(one, name)(*part)
+    members = [p for a, b in ours for p in range(a, b + 1)]
+    assert [p for a, b in ours.head(count) for p in range(a, b + 1)] == members[:count]
+    ours.assign(other.flat())
+    assert ours == other and ours.count == other.count
+
+
 @given(moves, edges)
 def test_questions_about_a_stretch(steps, stretch):
     ours = RangeSet()

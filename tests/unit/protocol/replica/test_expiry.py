@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mantamq.protocol.queue.dispatch import Dispatcher
+from mantamq.protocol.queue.policies import policies_of
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.expiry import Expiries, rank
 from mantamq.protocol.replica.own_events import OwnEvents
@@ -18,7 +20,8 @@ def expiries(owner: str = "") -> tuple[Expiries, Dispatcher, KeptOutbox]:
     if owner:
         state.apply(Own(owner, 1))
     done = state.apply(Enqueue("c", [1, 3], [b"a", b"b", b"c"], [0, 2000, 1, 3000]))
-    dispatcher = Dispatcher(state)
+    policies = policies_of(state, QueueSettings())
+    dispatcher = Dispatcher(state, policies.order, policies.allocator)
     found = Expiries(state, dispatcher, OwnEvents("q#1", outbox), outbox)
     found.note(done.positions)
     return found, dispatcher, outbox

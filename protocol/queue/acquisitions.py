@@ -1,0 +1,54 @@
+"""What each acquisition of a queue still holds, and how settlements take messages out of it (`sequencer.md` Q2).
+
+An acquisition is a number that the acquiring broker's replica chose at the delivery, so a settlement that comes late
+can never hit a later delivery of the same message: what is not held under that number is *lost* to it.
+"""
+
+from __future__ import annotations
+
+from ..ranges import RangeSet, runs
+from ..wire.events import Accept, Reject, Release
+
+Holder = tuple[str, int, int]
+"""(broker, incarnation, acquisition)"""
+
+
+class Acquisitions(dict[Holder, RangeSet]):
+    """Holder -> positions that it holds; no holder of nothing is kept."""
+
+    __slots__ = ()
+
+    def settle(self, event: Accept | Release | Reject) -> tuple[list[tuple[int, int]], list[int]]:
+        """Take the event's runs out: (ranges that were held, runs that were not)."""
+        settled: list[tuple[int, int]] = []
+        lost: list[int] = []
+        for acquisition, first, last in runs(event.runs):
+            key = (event.broker, event.inc, acquisition)
+            held = self.get(key)
+            if held is None:
+                lost += (acquisition, first, last)
+                continue
+            if held.covers(first, last):
+                settled.append((first, last))
+            else:
+                parts = held.within(first, last)
+                settled += parts
+                missing = RangeSet([first, last])
+                for a, b in parts:
+                    missing.remove(a, b)
+                for a, b in missing:
+                    lost += (acquisition, a, b)
+            held.remove(first, last)
+            if not held.count:
+                del self[key]
+        return settled, lost
+
+    def end(self, broker: str, inc: int) -> list[tuple[int, int]]:
+        """A broker is out up to an incarnation, with all it acquired: returns what that held, by position."""
+        held: list[tuple[int, int]] = []
+        for holder in [one for one in self if one[0] == broker and one[1] <= inc]:
+            held += self.pop(holder)
+        return sorted(held)
+
+    def messages(self) -> int:
+        return sum(held.count for held in self.values())

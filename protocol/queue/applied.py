@@ -1,0 +1,22 @@
+"""The outcome of one event, the same on every replica of the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Applied:
+    """The outcome of an event.
+
+    Attributes:
+        effective: False when the event was void (an acquire without the grant, an own out of turn).
+        lost: runs of an accept, release or reject which the broker did not hold.
+        positions: ranges the event concerned: enqueued, returned, dying, discarded.
+        orphans: batches of dying messages (see `QueueState.batches`) whose broker is out.
+    """
+
+    effective: bool = True
+    lost: list[int] = field(default_factory=list)
+    positions: list[tuple[int, int]] = field(default_factory=list)
+    orphans: list[int] = field(default_factory=list)

@@ -1,0 +1,64 @@
+"""In which order a queue's available messages are offered to its consumers (Qpid: `Messages`): first in, first out.
+
+A consumer has a *place* in the order, which only the order can read. Offers are made and taken elsewhere
+(`dispatch.py`): the order answers which available messages come next for a consumer at that place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..ranges import RangeSet
+from .state import QueueState
+
+Place = Any
+"""A consumer's place in one order: a value that is replaced and not changed."""
+
+
+class DeliveryOrder(Protocol):
+    """An order that must know when messages come and go puts a `RangeSet` of its own in `QueueState.available` before
+    anything is applied; one that needs their bodies is a `StatePolicy` besides, which is told when they come."""
+
+    def start(self, browse: bool, /) -> Place:
+        """The place of a new consumer, before all messages; a browser may have another order than the rest."""
+        ...
+
+    def next(self, place: Place, /) -> tuple[int, int] | None:
+        """The first available messages at or behind a place: a range of positions, which are offered one after the
+        other. None: there are none."""
+        ...
+
+    def behind(self, place: Place, last: int, /) -> Place:
+        """The place of a consumer that was at `place` and has passed all that came next up to position `last`."""
+        ...
+
+    def back(self, place: Place, first: int, /) -> Place:
+        """Its place once messages have come back: before all of them, of which `first` is the least position."""
+        ...
+
+
+class Fifo:
+    """By position. A place is the least position that is of interest."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, available: RangeSet) -> None:
+        self.next = available.at_or_after
+
+    def start(self, browse: bool, /) -> int:
+        return 1
+
+    def behind(self, place: int, last: int, /) -> int:
+        return last + 1
+
+    def back(self, place: int, first: int, /) -> int:
+        return first if first < place else place
+
+
+class Everything(Fifo):
+    """By position, acquired and rejected messages as well: for browsers that rescue."""
+
+    __slots__ = ()
+
+    def __init__(self, state: QueueState) -> None:
+        self.next = lambda place: state.live().at_or_after(place)

@@ -1,0 +1,28 @@
+"""Which kind of queue a queue is: its policies, chosen in one place (Qpid: `QueueFactory`).
+
+Plain queues have the first of each: first in first out, any consumer may take any message, and nothing happens to
+messages by the coming of others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .allocator import Allocator, AnyConsumer
+from .delivery_order import DeliveryOrder, Fifo
+from .settings import QueueSettings
+from .state import QueueState
+from .state_policy import StatePolicy
+
+
+class Policies(NamedTuple):
+    """Attributes: of_state, those that are part of the queue's state."""
+
+    order: DeliveryOrder
+    allocator: Allocator
+    of_state: tuple[StatePolicy, ...] = ()
+
+
+def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
+    """The policies of a queue with these settings, before anything is applied. So far no setting asks for others."""
+    return Policies(Fifo(state.available), AnyConsumer())
