@@ -103,12 +103,12 @@ class QueueCapture(QueueObserver):
     def applied(self, index: int, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         state, capture = self._state, self._capture
         stream, reporter = state.id, capture.reporter
-        journal = reporter.journals.get(stream)
-        if journal is None or journal.end != index - 1:
-            journal = reporter.behind(stream, index - 1, state.alternate)
-            journal.bytes = state.bytes
+        buffer = reporter.buffers.get(stream)
+        if buffer is None or buffer.end != index - 1:
+            buffer = reporter.behind(stream, index - 1, state.alternate)
+            buffer.bytes = state.bytes
             if type(event) is Enqueue and done.positions:
-                journal.bytes -= sum(map(len, event.blobs[done.positions[0][0] - done.positions[0][1] - 1 :]))
+                buffer.bytes -= sum(map(len, event.blobs[done.positions[0][0] - done.positions[0][1] - 1 :]))
         size = state.bytes
         term = entry.ballot[0]
         now_us = reporter.now_us
@@ -116,20 +116,20 @@ class QueueCapture(QueueObserver):
             first, last = done.positions[0] if done.positions else (0, 0)
             if first:
                 low, high = fresh_numbers(event, last - first + 1)
-                fact = EnqueueFact(entry.seq, term, now_us, event.client, low, high, first, last, size - journal.bytes)
+                fact = EnqueueFact(entry.seq, term, now_us, event.client, low, high, first, last, size - buffer.bytes)
             else:
                 bare = Enqueue(event.client, event.numbers, [])
                 fact = EventFact(entry.seq, term, now_us, encode_event(bare), False)
         else:
             fact = EventFact(entry.seq, term, now_us, entry.event, done.effective, done.positions, done.lost)
-        journal.bytes = size
+        buffer.bytes = size
         capture.term, capture.seq = term, entry.seq
-        reporter.note(stream, journal, encode_fact(fact))
+        reporter.note(stream, buffer, encode_fact(fact))
         if type(event) is Own and entry.origin == capture.name and entry.inc == capture.inc:
             self._handed_over(event, done)
         near = bool(self._dispatcher.subscriptions)
-        if near != journal.near:
-            reporter.near(stream, journal, near)
+        if near != buffer.near:
+            reporter.near(stream, buffer, near)
 
     def handing_over(self, broker: str) -> None:
         if broker and broker != self._capture.broker:

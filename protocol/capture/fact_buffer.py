@@ -59,7 +59,7 @@ class Reporter:
         self._most_gathered = limits.facts_gathered
         self._most_kept = limits.facts_kept
         self._window = limits.facts_window
-        self.journals: dict[str, FactBuffer] = {}
+        self.buffers: dict[str, FactBuffer] = {}
         self.peer = EVENTS
         self.now_us = 0
         self.due_ms = 0
@@ -95,54 +95,54 @@ class Reporter:
 
     def open(self, stream: str, base: int, alternate: str = "") -> FactBuffer:
         """Begin a stream's buffer behind `base`; anew, if there is one."""
-        old = self.journals.pop(stream, None)
+        old = self.buffers.pop(stream, None)
         if old is not None:
             self._kept -= len(old.facts)
-        journal = self.journals[stream] = FactBuffer(base, alternate)
-        self._offer(stream, journal)
-        return journal
+        buffer = self.buffers[stream] = FactBuffer(base, alternate)
+        self._offer(stream, buffer)
+        return buffer
 
     def behind(self, stream: str, index: int, alternate: str = "") -> FactBuffer:
         """The buffer for the fact behind `index`: a new one if an update has begun anew."""
-        journal = self.journals.get(stream)
-        return journal if journal is not None and journal.end == index else self.open(stream, index, alternate)
+        buffer = self.buffers.get(stream)
+        return buffer if buffer is not None and buffer.end == index else self.open(stream, index, alternate)
 
-    def note(self, stream: str, journal: FactBuffer, fact: bytes) -> None:
+    def note(self, stream: str, buffer: FactBuffer, fact: bytes) -> None:
         """The next fact of a stream."""
-        journal.facts.append(fact)
-        journal.end += 1
+        buffer.facts.append(fact)
+        buffer.end += 1
         self._kept += 1
         if self._kept > self._most_kept:
-            self._drop(journal)
-        if journal.told >= 0:
+            self._drop(buffer)
+        if buffer.told >= 0:
             self._gathered += 1
-            self._news[stream] = journal
+            self._news[stream] = buffer
 
-    def _drop(self, journal: FactBuffer) -> None:
+    def _drop(self, buffer: FactBuffer) -> None:
         """Too many facts are kept: drop the oldest of the stream which has just grown."""
-        while self._kept > self._most_kept and journal.facts:
-            journal.facts.popleft()
-            journal.base += 1
+        while self._kept > self._most_kept and buffer.facts:
+            buffer.facts.popleft()
+            buffer.base += 1
             self._kept -= 1
-            self.dropped += journal.base > journal.seen
+            self.dropped += buffer.base > buffer.seen
 
-    def near(self, stream: str, journal: FactBuffer, near: bool) -> None:
-        journal.near = near
-        self._offer(stream, journal)
+    def near(self, stream: str, buffer: FactBuffer, near: bool) -> None:
+        buffer.near = near
+        self._offer(stream, buffer)
 
     def close(self, stream: str) -> None:
         """The stream is over here."""
-        journal = self.journals.get(stream)
-        if journal is not None:
-            journal.closed = True
-            closed = [name for name, one in self.journals.items() if one.closed]
-            if not journal.facts:
+        buffer = self.buffers.get(stream)
+        if buffer is not None:
+            buffer.closed = True
+            closed = [name for name, one in self.buffers.items() if one.closed]
+            if not buffer.facts:
                 self._end(stream)
             elif len(closed) > CLOSED_KEPT:
                 self._end(closed[0])
 
     def _end(self, stream: str) -> None:
-        self._kept -= len(self.journals.pop(stream).facts)
+        self._kept -= len(self.buffers.pop(stream).facts)
         self._news.pop(stream, None)
 
     # ---- the tap
@@ -151,49 +151,49 @@ class Reporter:
         """The link to the tap is open: it may be another tap than before."""
         self._up = True
         self._news.clear()
-        for stream, journal in self.journals.items():
-            journal.told = -1
-            self._offer(stream, journal)
+        for stream, buffer in self.buffers.items():
+            buffer.told = -1
+            self._offer(stream, buffer)
 
     def down(self) -> None:
         self._up = False
         self._news.clear()
-        for journal in self.journals.values():
-            journal.told = -1
+        for buffer in self.buffers.values():
+            buffer.told = -1
 
-    def _offer(self, stream: str, journal: FactBuffer) -> None:
+    def _offer(self, stream: str, buffer: FactBuffer) -> None:
         if self._up:
-            self.effects.append(Send(EVENTS, FactsOffered(stream, journal.base, journal.near)))
+            self.effects.append(Send(EVENTS, FactsOffered(stream, buffer.base, buffer.near)))
 
     def heard(self, frame: object) -> None:
         """A frame of the tap has come."""
         if isinstance(frame, FactsWanted):
-            journal = self.journals.get(frame.stream)
-            if journal is None:
+            buffer = self.buffers.get(frame.stream)
+            if buffer is None:
                 return
-            journal.told = frame.after
+            buffer.told = frame.after
             if frame.after >= 0:
-                journal.seen = frame.after
-                self._news[frame.stream] = journal
+                buffer.seen = frame.after
+                self._news[frame.stream] = buffer
         elif isinstance(frame, FactsKept):
             for stream, index in frame.seen.items():
-                journal = self.journals.get(stream)
-                if journal is not None and index > journal.seen:
-                    journal.seen = index
-                    if journal.told >= 0 and journal.told < journal.end:
-                        self._news[stream] = journal
+                buffer = self.buffers.get(stream)
+                if buffer is not None and index > buffer.seen:
+                    buffer.seen = index
+                    if buffer.told >= 0 and buffer.told < buffer.end:
+                        self._news[stream] = buffer
             for stream, index in frame.kept.items():
                 self._forget(stream, index)
 
     def _forget(self, stream: str, index: int) -> None:
-        journal = self.journals.get(stream)
-        if journal is None:
+        buffer = self.buffers.get(stream)
+        if buffer is None:
             return
-        while journal.base < index and journal.facts:
-            journal.facts.popleft()
-            journal.base += 1
+        while buffer.base < index and buffer.facts:
+            buffer.facts.popleft()
+            buffer.base += 1
             self._kept -= 1
-        if journal.closed and not journal.facts:
+        if buffer.closed and not buffer.facts:
             self._end(stream)
 
     def flush(self, now_ms: int) -> int:
@@ -206,13 +206,13 @@ class Reporter:
             return self._due_ms
         self._due_ms = self._gathered = 0
         news, self._news = self._news, {}
-        for stream, journal in news.items():
-            first = max(journal.told, journal.base) + 1
-            last = min(journal.end, max(journal.seen, journal.base) + self._window)
+        for stream, buffer in news.items():
+            first = max(buffer.told, buffer.base) + 1
+            last = min(buffer.end, max(buffer.seen, buffer.base) + self._window)
             if last >= first:
-                facts = list(journal.facts) if len(journal.facts) == last - first + 1 else _slice(journal, first, last)
-                self.effects.append(Send(EVENTS, Facts(stream, first, facts, journal.alternate)))
-                journal.told = last
+                facts = list(buffer.facts) if len(buffer.facts) == last - first + 1 else _slice(buffer, first, last)
+                self.effects.append(Send(EVENTS, Facts(stream, first, facts, buffer.alternate)))
+                buffer.told = last
         return 0
 
     def take(self) -> list[Effect]:
@@ -223,10 +223,10 @@ class Reporter:
         return {"facts": self._kept, "facts_dropped": self.dropped}
 
 
-def _slice(journal: FactBuffer, first: int, last: int) -> list[bytes]:
+def _slice(buffer: FactBuffer, first: int, last: int) -> list[bytes]:
     """Facts `first` to `last`; mostly those at the end, which is where a deque is quick."""
-    facts, found = journal.facts, []
-    for index in range(last - journal.base - 1, first - journal.base - 2, -1):
+    facts, found = buffer.facts, []
+    for index in range(last - buffer.base - 1, first - buffer.base - 2, -1):
         found.append(facts[index])
     found.reverse()
     return found

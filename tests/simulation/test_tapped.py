@@ -68,7 +68,7 @@ def silent_gap(patch: Any) -> None:
     def forget(self, frame):
         heard(self, frame)
         for stream, index in getattr(frame, "seen", {}).items():
-            for_all = self.journals.get(stream)
+            for_all = self.buffers.get(stream)
             if for_all is not None:
                 self._forget(stream, index)
 
@@ -80,8 +80,8 @@ def told_goes_on(patch: Any) -> None:
 
     def up(self):
         self._up = True
-        for stream, journal_ in self.journals.items():
-            self._offer(stream, journal_)
+        for stream, buffer in self.buffers.items():
+            self._offer(stream, buffer)
 
     patch.setattr(Reporter, "up", up)
     patch.setattr(Reporter, "down", lambda self: setattr(self, "_up", False))
@@ -100,12 +100,12 @@ def nobody_else_is_asked(patch: Any) -> None:
     patch.setattr(TapMachine, "_peer_down", lambda self, peer: None)
 
 
-def no_new_journal(patch: Any) -> None:
-    """A replica that was brought up to date goes on in its journal as if nothing were between."""
+def no_new_buffer(patch: Any) -> None:
+    """A replica that was brought up to date goes on in its buffer as if nothing were between."""
     patch.setattr(
         Reporter,
         "behind",
-        lambda self, stream, index, alternate="": self.journals.get(stream) or self.open(stream, 0, alternate),
+        lambda self, stream, index, alternate="": self.buffers.get(stream) or self.open(stream, 0, alternate),
     )
 
 
@@ -113,9 +113,9 @@ def bytes_forgotten(patch: Any) -> None:
     """The size of a run is that of the whole queue."""
     note = Reporter.note
 
-    def noted(self, stream, journal_, fact):
-        note(self, stream, journal_, fact)
-        journal_.bytes = 0
+    def noted(self, stream, buffer, fact):
+        note(self, stream, buffer, fact)
+        buffer.bytes = 0
 
     patch.setattr(Reporter, "note", noted)
 
@@ -140,7 +140,7 @@ def window_forgotten(patch: Any) -> None:
 
 
 PLANTED: list[Callable[[Any], None]] = [
-    overlap, silent_gap, told_goes_on, nobody_else_is_asked, no_new_journal, bytes_forgotten,
+    overlap, silent_gap, told_goes_on, nobody_else_is_asked, no_new_buffer, bytes_forgotten,
     effect_forgotten, window_forgotten,
 ]  # fmt: skip
 

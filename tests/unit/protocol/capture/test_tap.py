@@ -48,11 +48,11 @@ class World:
 
     def note(self, name: str, first: int, last: int, stream: str = Q, near: bool | None = None) -> None:
         teller = self.tellers[name]
-        journal = teller.journals.get(stream) or teller.open(stream, first - 1)
+        buffer = teller.buffers.get(stream) or teller.open(stream, first - 1)
         if near is not None:
-            teller.near(stream, journal, near)
+            teller.near(stream, buffer, near)
         for index in range(first, last + 1):
-            teller.note(stream, journal, fact(index))
+            teller.note(stream, buffer, fact(index))
 
     def _tap(self, *inputs: object) -> None:
         for input in [Tick(self.now_ms), *inputs, Flush()]:
@@ -269,16 +269,16 @@ def test_a_stream_that_is_over_is_told_to_its_end_and_then_forgotten():
         teller.close(Q)
     assert world.told() == [1, 2, 3]
     world.kept({Q: 3})
-    assert [teller.journals for teller in world.tellers.values()] == [{}, {}]
+    assert [teller.buffers for teller in world.tellers.values()] == [{}, {}]
 
 
-def test_a_journal_that_begins_anew_is_asked_again():
+def test_a_buffer_that_begins_anew_is_asked_again():
     world = World("b1.r0")
     world.note("b1.r0", 1, 3)
     assert world.told() == [1, 2, 3]
     teller = world.tellers["b1.r0"]
-    journal = teller.open(Q, 7)  # an update has leapt over what was in between
-    teller.note(Q, journal, fact(8))
+    buffer = teller.open(Q, 7)  # an update has leapt over what was in between
+    teller.note(Q, buffer, fact(8))
     assert world.told(DEFAULT_TIMING.tap_grace_ms + 200) == [-4, 8]
     assert teller.report()["facts"] == 1
 
