@@ -7,6 +7,8 @@ from mantamq.protocol.capture.capture import BrokerCapture, QueueCapture, Replic
 from mantamq.protocol.machine import EVENTS, Flush, PeerDown, PeerUp, Received, Send, Tick
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.dispatch import Dispatcher
+from mantamq.protocol.queue.policies import policies_of
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.capture_frames import (
@@ -31,7 +33,8 @@ class Queue:
     def __init__(self) -> None:
         self.replica = ReplicaCapture("b1.r0", "b1", 4)
         self.state = QueueState("q#1", "lost")
-        self.dispatcher = Dispatcher(self.state)
+        policies = policies_of(self.state, QueueSettings())
+        self.dispatcher = Dispatcher(self.state, policies.order, policies.allocator)
         observer = self.replica.hosted(self.state, self.dispatcher)
         assert isinstance(observer, QueueCapture)
         self.observer = observer
