@@ -38,6 +38,22 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     keepalive_patience_ms: int = 4000
     """A link between members that is silent for longer is closed, so that both ends soon know of a dead link."""
 
+    # ---- links
+
+    opening_ms: int = 5000
+    """A link must be opened within this time."""
+    connect_ms: int = 3000
+    """How long a dial waits for an answer. Packets that vanish refuse nothing: the kernel alone would go on for two
+    minutes, with ever longer pauses."""
+    redial_ms: int = 50
+    """The longest wait before a peer is dialled again for the first time; each next one may be twice as long."""
+    redial_most_ms: int = 2000
+    """The longest wait between two dials."""
+    link_lived_ms: int = 250
+    """A link that was up for this long was good; one that died sooner was turned away."""
+    refusal_ms: int = 10_000
+    """`status` names a refusal of a peer for this time."""
+
     # ---- a new sequencer
 
     suspicion_ms: int = 1000
@@ -187,6 +203,9 @@ RULES = (
     Rule(("heartbeat_ms", "heartbeat_ms"), "suspect_ms", "one beat that is late is no reason for a takeover"),
     Rule(("broken_ms",), "suspect_ms", "a broken link is found sooner than silence"),
     Rule(("broken_ms",), "evict_ms", "a broken link is found sooner than silence"),
+    Rule(("redial_ms",) * 3, "broken_ms", "a peer whose link breaks is dialled twice again before it is missed"),
+    Rule(("redial_ms",), "redial_most_ms", "waits between two dials grow"),
+    Rule(("redial_most_ms",), "refusal_ms", "a peer that is refused dials again before its refusal is over"),
     Rule(("heartbeat_ms",), "suspicion_ms", "a suspicion counts until it is repeated, which is every beat"),
     Rule(
         ("evict_ms",),

@@ -11,17 +11,11 @@ import logging
 import random
 
 from ...protocol.limits import DEFAULT, Limits
+from ...protocol.timing import DEFAULT_TIMING, Timing
 from .handshake import Credentials, DialOpening
 from .links import Link, LinkOwner
 
 log = logging.getLogger(__name__)
-
-FIRST_WAIT_S = 0.05
-LONGEST_WAIT_S = 2.0
-LIVED_S = 0.25
-"""A link that was up for this long was good; one that died sooner was turned away."""
-CONNECT_S = 3.0
-"""Packets that vanish refuse nothing: the kernel alone would go on for two minutes, with ever longer pauses."""
 
 _jitter = random.Random()  # of its own: the program we run in may have seeded the common one
 
@@ -34,15 +28,25 @@ class Dialler:
         own: this process's credentials.
         name: the peer that must answer there.
         address: "host:port".
+        limits, timing: of its links.
     """
 
-    def __init__(self, host: LinkOwner, own: Credentials, name: str, address: str, limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self,
+        host: LinkOwner,
+        own: Credentials,
+        name: str,
+        address: str,
+        limits: Limits = DEFAULT,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
         self.name = name
         self.address = address
         self.link: Link | None = None
         self._host = host
         self._own = own
         self._limits = limits
+        self._timing = timing
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"dial {name}")
 
     def close(self) -> None:
@@ -53,15 +57,16 @@ class Dialler:
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
         host, port = self.address.rsplit(":", 1)
-        wait_s = FIRST_WAIT_S
+        timing = self._timing
+        wait_s = first_s = timing.redial_ms / 1000
         complained = ""
         lived = False
         while True:
-            link = Link(self._host, DialOpening(self._own, self.name), self._limits)
+            link = Link(self._host, DialOpening(self._own, self.name), self._limits, timing=timing)
             lost = loop.create_future()
             link.on_lost = lambda lost=lost: None if lost.done() else lost.set_result(None)
             try:
-                async with asyncio.timeout(CONNECT_S):
+                async with asyncio.timeout(timing.connect_ms / 1000):
                     await loop.create_connection(lambda link=link: link, host, int(port))
             except (OSError, TimeoutError) as error:
                 if lived and isinstance(error, ConnectionRefusedError):
@@ -75,9 +80,9 @@ class Dialler:
                 began = loop.time()
                 await lost
                 self.link = None
-                lived = loop.time() - began > LIVED_S
+                lived = loop.time() - began > timing.link_lived_ms / 1000
                 if lived:
-                    wait_s = FIRST_WAIT_S
+                    wait_s = first_s
                     continue
             await asyncio.sleep(wait_s * _jitter.uniform(0.5, 1.0))
-            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+            wait_s = min(wait_s * 2, timing.redial_most_ms / 1000)

@@ -19,6 +19,7 @@ from typing import Protocol, cast
 
 from ...protocol.errors import BUSY, NOT_ALLOWED, UNAVAILABLE, PeerError
 from ...protocol.limits import DEFAULT, Limits
+from ...protocol.timing import DEFAULT_TIMING, Timing
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import HEADER, FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
@@ -29,7 +30,6 @@ from .handshake import Opening
 log = logging.getLogger(__name__)
 
 OPENING_BYTES = 4096
-OPENING_S = 5.0
 LINGER_S = 2.0
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 HARD_LIMIT_BYTES = 256 * 1024 * 1024
@@ -76,7 +76,7 @@ class Link(asyncio.Protocol):
     Args:
         host: whom to tell.
         opening: this side's part of the opening; decides what may come.
-        limits: bounds of the frames.
+        limits: bounds of the frames. timing: how long it may take to be opened.
         hard_limit_bytes: most bytes that may wait to be written.
 
     Attributes:
@@ -87,13 +87,19 @@ class Link(asyncio.Protocol):
 
     __slots__ = (
         "_beat", "_beat_timer", "_buffer", "_closing", "_deadline", "_hard_limit", "_head", "_held", "_host", "_limits",
-        "_loop", "_opening", "_patience_s", "_pressed", "_transport", "_up", "address", "inc", "is_client", "minor",
-        "on_lost", "out", "peer", "reason",
+        "_loop", "_opening", "_opening_s", "_patience_s", "_pressed", "_transport", "_up", "address", "inc",
+        "is_client", "minor", "on_lost", "out", "peer", "reason",
     )  # fmt: skip
 
     def __init__(
-        self, host: LinkOwner, opening: Opening, limits: Limits = DEFAULT, hard_limit_bytes: int = HARD_LIMIT_BYTES
+        self,
+        host: LinkOwner,
+        opening: Opening,
+        limits: Limits = DEFAULT,
+        hard_limit_bytes: int = HARD_LIMIT_BYTES,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        self._opening_s = timing.opening_ms / 1000
         self.peer = opening.peer
         self.minor = self.inc = 0
         self.is_client = opening.is_client
@@ -130,7 +136,7 @@ class Link(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.address = f"{name[0]}:{name[1]}" if name else "?"
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        self._deadline = self._loop.call_later(OPENING_S, self._too_slow)
+        self._deadline = self._loop.call_later(self._opening_s, self._too_slow)
         assert self._opening is not None
         self._say(self._opening.start())
 
@@ -330,7 +336,7 @@ class Link(asyncio.Protocol):
             self._host.link_frames(self, [opening.passed_on])
 
     def _too_slow(self) -> None:
-        self.close(NOT_ALLOWED, f"a link must be opened within {OPENING_S:g} s")
+        self.close(NOT_ALLOWED, f"a link must be opened within {self._opening_s:g} s")
 
     def _say(self, frames: list[Frame]) -> None:
         """Opening frames leave at once: the host does not know the link yet."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...protocol.errors import UNAUTHORIZED, WRONG_VERSION, PeerError
+from ...protocol.timing import DEFAULT_TIMING, Timing
 from .links import Link
 
-NAMED_S = 10.0
-"""A peer that is refused dials again within 2 s: what is older is over."""
 KEPT = 16
 LASTING = (UNAUTHORIZED, WRONG_VERSION)
 """Refusals that do not pass by themselves."""
@@ -17,7 +16,8 @@ LASTING = (UNAUTHORIZED, WRONG_VERSION)
 class Refusals:
     """Attributes: clients: how many clients were refused before their connection was open, and why the last one was."""
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+        self._named_s = timing.refusal_ms / 1000
         self.clients = 0
         self.last_client = ""
         self._peers: dict[str, tuple[float, str]] = {}  # name, or address -> when, why
@@ -37,5 +37,5 @@ class Refusals:
         self._peers.pop(link.peer, None)
 
     def report(self, now_s: float) -> dict[str, Any]:
-        peers = {name: why for name, (at_s, why) in self._peers.items() if now_s - at_s < NAMED_S}
+        peers = {name: why for name, (at_s, why) in self._peers.items() if now_s - at_s < self._named_s}
         return {"refused": peers, "refused_clients": {"count": self.clients, "last": self.last_client}}

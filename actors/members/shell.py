@@ -75,7 +75,7 @@ class Shell:
     Args:
         machine: the rules.
         own: this process's credentials; its name is the machine's peer name.
-        timing: how often links to other members say something, and how long they may be silent.
+        timing: of its links.
         limits: bounds of frames.
         admits: which peer names may dial in; everybody with the secret by default.
         on_want_spare: called for `WantSpare`.
@@ -124,14 +124,16 @@ class Shell:
         self._diallers: dict[str, Dialler] = {}
         self._waiting: list[tuple[set[str], asyncio.Future[None]]] = []
         self._stopped = False
-        self.refusals = Refusals()
+        self.refusals = Refusals(timing)
 
     # ---- opening and closing
 
     async def listen_peers(self, host: str, port: int = 0) -> str:
         """Accept authenticated peers; returns "host:port"."""
         return await self._listen(
-            lambda: Link(self, ListenOpening(self.own, self._admits), self._member_limits), host, port
+            lambda: Link(self, ListenOpening(self.own, self._admits), self._member_limits, timing=self._timing),
+            host,
+            port,
         )
 
     async def listen_clients(self, host: str, port: int = 0) -> str:
@@ -141,7 +143,7 @@ class Shell:
         """
 
         def client() -> Link:
-            return Link(self, ClientOpening(), self._limits)
+            return Link(self, ClientOpening(), self._limits, timing=self._timing)
 
         address = await self._listen(client, host, port)
         try:
@@ -175,7 +177,7 @@ class Shell:
             if old.address == address:
                 return
             old.close()
-        self._diallers[name] = Dialler(self, self.own, name, address, self._member_limits)
+        self._diallers[name] = Dialler(self, self.own, name, address, self._member_limits, self._timing)
 
     async def until_up(self, names: Iterable[str], timeout_s: float) -> list[str]:
         """Wait until links to all `names` are open; returns those still missing at the time limit."""

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 from live_cluster import LIMIT_S, Far, Silence, cluster, connection, until
-from mantamq.actors.links import dialler
 from mantamq.actors.links.dialler import Dialler
 from mantamq.actors.members.shell import Shell
 from mantamq.protocol.machine import OWNERSHIP, SEQUENCER, Input
@@ -111,7 +110,6 @@ class Nothing:
 
 def test_a_dial_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets to the listener vanish: the kernel alone would try for two minutes."""
-    monkeypatch.setattr(dialler, "CONNECT_S", 0.02)
 
     async def story() -> None:
         from live_cluster import own
@@ -125,7 +123,7 @@ def test_a_dial_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
         host = Shell(Nothing(), own("b1"))
         monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", nobody)
-        dialling = Dialler(host, host.own, "b2", "127.0.0.1:1")
+        dialling = Dialler(host, host.own, "b2", "127.0.0.1:1", timing=Timing(connect_ms=20))
         try:
             async with asyncio.timeout(LIMIT_S):
                 while dials < 3:

@@ -14,6 +14,7 @@ from mantamq.actors.members.shell import Shell
 from mantamq.actors.supervisor.health import complaints
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.machine import SEQUENCER, Members
+from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachSender,
@@ -131,7 +132,7 @@ def test_who_does_not_fit_is_refused_and_both_sides_say_so(caplog: pytest.LogCap
     assert "another cluster than 'else'" in caplog.text
 
 
-def test_a_refusal_is_forgotten_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_forgotten_when_it_is_over() -> None:
     async def story() -> None:
         callee, wrong, right = (
             Shell(Idle(), own("b1")),
@@ -142,8 +143,8 @@ def test_a_refusal_is_forgotten_when_it_is_over(monkeypatch: pytest.MonkeyPatch)
         try:
             wrong.dial("b1", address)
             await until(lambda: wrong.report()["refused"])
-            monkeypatch.setattr("mantamq.actors.links.refusals.NAMED_S", 0.0)
-            assert not wrong.report()["refused"] and not callee.report()["refused"]
+            later_s = asyncio.get_running_loop().time() + DEFAULT_TIMING.refusal_ms / 1000
+            assert not any(shell.refusals.report(later_s)["refused"] for shell in (wrong, callee))
             right.dial("b1", address)
             await until(lambda: "b1.r0" in callee.links)
             assert callee.report()["links"]["b1.r0"] == {"version": spoken(), "inc": 0}

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import uvloop
-from mantamq.actors.links import dialler as dialler_module
-from mantamq.actors.links import links as links_module
 from mantamq.actors.links.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.links.links import Link
 from mantamq.actors.members.shell import Retired, Shell
@@ -38,6 +36,7 @@ from mantamq.protocol.machine import (
     SetTimer,
     Tick,
 )
+from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.client_frames import Attached, Command, Detach, Open, Opened
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import HEADER, FrameBuffer, encode_frame
@@ -237,11 +236,9 @@ def test_the_secret_is_not_in_the_repr() -> None:
     assert "sss" not in repr(own("b1"))
 
 
-def test_who_says_nothing_is_dropped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_module, "OPENING_S", 0.05)
-
+def test_who_says_nothing_is_dropped(run: Run) -> None:
     async def story() -> None:
-        async with toy() as (machine, shell), client_of(shell) as client:
+        async with toy(timing=Timing(opening_ms=50)) as (machine, shell), client_of(shell) as client:
             answer = await client.read()
             assert isinstance(answer, Refused) and "within 0.05 s" in answer.text
             assert await client.read() is None
@@ -265,11 +262,9 @@ def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss(run: Run) -> N
     run(story)
 
 
-def test_a_dialler_is_refused_where_a_process_was_and_says_so_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialler_module, "LIVED_S", -1.0)  # every link has lived
-
+def test_a_dialler_is_refused_where_a_process_was_and_says_so_once(run: Run) -> None:
     async def story() -> None:
-        async with toy("b1.r0") as (replica, dialling):
+        async with toy("b1.r0", timing=Timing(link_lived_ms=-1)) as (replica, dialling):
             async with toy("b1") as (_, first):
                 address = await first.listen_peers("127.0.0.1")
                 dialling.dial("b1", address)
