@@ -1,4 +1,4 @@
-"""What a numbered message's body says: where it was sent, by whom, its number; and whether it is whole."""
+"""The body of a numbered message: where it was sent, by whom, its number; and whether it is whole."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(body: bytes) -> Body:
 
 
 def options(number: int) -> dict[str, Any]:
-    """What a numbered message carries beside its body: it must come as it was sent, whoever was lost on the way. Nothing
+    """The properties of a numbered message: they must come as they were sent, whatever was lost on the way. Nothing
     here lets it expire in the course of a run."""
     kinds: list[dict[str, Any]] = [{}, {}, {"ttl": LONG_S}, {"priority": number % 10}, {"properties": {"number": number}},
                                    {"subject": f"s{number}", "message_id": str(number), "ttl": 3600.5},

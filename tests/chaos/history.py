@@ -141,7 +141,7 @@ def _log(facts: _Facts) -> None:
 
 
 def _known(facts: _Facts) -> None:
-    """What is delivered was sent, before, to this queue, was not refused, and is undamaged."""
+    """A delivered message was sent before, to this queue, was not refused, and is undamaged."""
     for message, deliveries in facts.of.items():
         source = message[0].removesuffix(DEAD)
         transfer = facts.transfer((source, *message[1:]))
@@ -184,7 +184,7 @@ def _consumed(delivery: Delivery) -> bool:
 
 
 def _dead_lettered(facts: _Facts) -> None:
-    """What was rejected is in the queue for dead letters, and nothing else is."""
+    """The queue for dead letters has the rejected messages and no others."""
     say = facts.say
     for message, deliveries in facts.of.items():
         queue = message[0]

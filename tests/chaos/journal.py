@@ -1,4 +1,4 @@
-"""What clients write down while faults happen: one JSON object per line, one file per client, and how it is read back.
+"""The clients' journals, written while faults happen: one JSON object per line, one file per client, and how it is read back.
 
 Times are seconds of the machine's monotonic clock, the same for all processes of one machine. A client writes *before*
 it asks for something (``sent``) and *after* it knows (every other outcome), so that the truth lies between the two.

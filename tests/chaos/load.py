@@ -35,7 +35,7 @@ ANSWER_S = 0.5
 CALL_S = 5.0
 WAIT_S = 0.2
 MANY_DELIVERIES = 6
-"""What was delivered so often is accepted, or it would go round for ever."""
+"""A message delivered this often is accepted, or it would go round for ever."""
 
 
 class GivenUp(Exception):
@@ -44,7 +44,7 @@ class GivenUp(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """What a client is to do.
+    """The task of a client.
 
     Attributes:
         client: its name. role: "sender", "receiver", "browser", or "alone": the only receiver of its queues.

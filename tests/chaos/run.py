@@ -35,7 +35,7 @@ RECEIVERS = "receiver", "alone"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run.
+    """The settings of a run.
 
     Attributes:
         minutes: of load, all rounds together. round_s: longest load of a round, in seconds.
@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         kills: faults by name. counts: what was checked. recoveries_s: time to be healthy again, by fault.

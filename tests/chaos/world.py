@@ -70,7 +70,7 @@ class World:
     # ---- looking
 
     def status(self) -> dict[str, Any]:
-        """What the cluster says of itself.
+        """The cluster's report of itself.
 
         Raises:
             LocalError: nobody answers.
@@ -82,7 +82,7 @@ class World:
             return self.cluster.status()
 
     def unwell(self) -> list[str]:
-        """What the cluster lacks to be healthy."""
+        """The reasons why the cluster is not healthy."""
         try:
             status = self.status()
         except Exception as error:

@@ -44,7 +44,7 @@ def declare(user: User, queues: list[str]) -> None:
 
 
 def declare_again(user: User, rng: random.Random) -> None:
-    """What is there stays as it is, whoever makes sure of it; who only asks makes nothing."""
+    """An exchange that is there stays as it is, whichever client declares it again; a passive declare makes none."""
     name = rng.choice([PASSIVE, "dead"])
     user.ask(_declare_queue(name, False, "", None, name == PASSIVE or rng.random() < 0.5))
     user.ask(_declare_exchange(rng.choice([PICKY, PASSIVE]), "direct", True, "", {"mine": 1}, True))

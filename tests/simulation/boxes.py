@@ -1,4 +1,4 @@
-"""What a user has on its conversation: senders and receivers, and what it does with them."""
+"""A user's senders and receivers on its conversation, and what it does with them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Outbox:
                 self._put(rng, plain)
 
     def hear(self) -> bool:
-        """What a send would raise; whether it is that nothing completes."""
+        """The error that a send would raise; whether it is that nothing completes."""
         core = self.core
         assert core is not None
         while core.failures:

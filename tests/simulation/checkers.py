@@ -86,7 +86,7 @@ class Watcher:
         return self.models.get(self.wiring.ids.get(name, ""))
 
     def _died(self, name: str, machine: Any) -> None:
-        """What a dead process asked for may or may not be done."""
+        """The requests of a dead process may or may not be carried out."""
         for key in [key for key in self.unanswered if key[0] == name]:
             del self.unanswered[key]
         self._promised.pop(name, None)
@@ -421,7 +421,7 @@ class Watcher:
             same_state(name, hosted.state, model)
 
     def _compare_keeper(self, name: str, keeper: Any) -> None:
-        """What a sequencer will adopt from this log is what every other one would tell it (S5)."""
+        """The numbers that a sequencer will adopt from this log are those that every other one would tell it (S5)."""
         if keeper.blank:
             return  # of who voted before it came it may only know how that ended
         told = (dict(keeper.numbers), dict(keeper.incs), sorted(keeper.voters))

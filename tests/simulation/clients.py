@@ -41,7 +41,7 @@ Item = tuple[int, int]
 
 
 class Link:
-    """What a client keeps of one sender (mode "") or receiver.
+    """One sender (mode "") or receiver of a client.
 
     Attributes:
         target: queue name of a receiver; of a sender the key, for the reader only.
@@ -128,7 +128,7 @@ class Client:
         self.world.post(self.name, self.broker, frame)
 
     def _settling(self, frame: Dispose) -> None:
-        """What is not held here is stale and must come back as lost."""
+        """Messages that are not held here are stale and must come back as lost."""
         link = self.links[frame.handle]
         items = each_run(frame.runs)
         wanted = set(items)

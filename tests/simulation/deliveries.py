@@ -1,4 +1,4 @@
-"""What clients see: deliveries, settlements and completions, against the committed log (I6, I7, I10, I11, I13)."""
+"""Deliveries, settlements and completions, as clients see them, against the committed log (I6, I7, I10, I11, I13)."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ class Deliveries:
         exchange, _ = self._senders[target, frame.handle]
         for number in set(each(frame.ranges)) - set(each(frame.unroutable)):
             blob, ids = sent[number]
-            # What was bound behind it may have got it; of a queue that is deleted meanwhile nobody can say.
+            # A queue bound behind it may have got it; of a queue that is deleted meanwhile that is unknown.
             arrived = self.watch.gone or any(blob in model.arrived for model in self.watch.models.values())
             if exchange and not ids and not arrived:
                 raise Violation(f"{target} hears nothing of {number} of {frame.handle}, which no queue was bound for")

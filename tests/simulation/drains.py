@@ -1,4 +1,4 @@
-"""What "nothing more" says, against the committed log: a drain's answer holds all that was there when it was asked.
+"""Answers to drains, against the committed log: "nothing more" is said behind all that was there when it was asked.
 
 A drain that is answered while credit is left says that nothing has been there for that subscription all the time since it
 was asked: what was there then has been given to somebody, or has expired. What came back meanwhile, since another consumer

@@ -396,7 +396,7 @@ class Explorer:
         return state
 
     def _committed(self, state: State, view: Any, log: dict[int, Entry]) -> State:
-        """What a machine holds for committed is what has been committed (I5); what is new joins it."""
+        """Entries that a machine holds for committed are those that have been committed (I5); new ones join them."""
         committed = state.committed
         for index in range(view.base + 1, min(view.commit, len(committed)) + 1):
             if view.log[index] != committed[index - 1][0]:

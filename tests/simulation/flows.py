@@ -20,7 +20,7 @@ SLACK_ENTRIES = 70
 """At most this may be under way at each broker when flow control goes on; it is still committed."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
-"""What was under way comes in this time after that: a window of each sender, all at once where another takes over."""
+"""Transfers that were under way come in this time after that: a window of each sender, all at once where another takes over."""
 SLACK_BEATS = 12
 ENDING = (events.DeleteExchange, events.DeleteQueue, events.Lost)
 """Events of the cluster stream that end senders: what is complete is told first."""
@@ -109,7 +109,7 @@ class Flows:
         self._ended.add((source, target))
 
     def _follows(self, source: str, target: str, frame: Any) -> None:
-        """What a broker says next to a client whom it has told that something is complete, with flow control on."""
+        """The next frame of a broker to a client that it has told of a completion, with flow control on."""
         if (source, target) not in self._ended or type(frame) is Completed:
             return
         self._ended.discard((source, target))
@@ -144,7 +144,7 @@ class Flows:
             self._keeps(name, machine)
 
     def _keeps(self, name: str, machine: Any) -> None:
-        """What a sequencer keeps for one who is behind is bounded (I18, S8). Of faults that last, there is one at a
+        """The entries that a sequencer keeps for a member that is behind are bounded (I18, S8). Of faults that last, there is one at a
         time: so there is one who is behind."""
         if machine.election.role != "leading" or machine.election.deposed is not None:
             return

@@ -55,7 +55,7 @@ SMALL_WORLDS = {
     "longest_log": 6,
     "count_old_ballot": 5,
 }
-"""What needs logs that part is looked for in this story of `explore.py` first."""
+"""Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
 FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
@@ -66,9 +66,9 @@ FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
     ],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
-"""What needs rare moments is looked for in stories that have more of them: other shares than usual."""
+"""Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
 BROKEN = ("TypeError", "AttributeError", "NameError")
-"""What a bug raises that does not fit any more what it is planted in."""
+"""The exceptions of a planted bug that no longer fits the code it is planted in."""
 
 
 class Found(NamedTuple):

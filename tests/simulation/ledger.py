@@ -1,4 +1,4 @@
-"""What users put and what they are told, message by message: nothing is changed, lost or said otherwise the second time.
+"""Messages that users put, and the answers they are told, one by one: nothing is changed, lost or said otherwise the second time.
 
 Shares no code with the client books: numbers are counted here, and blobs are opened by hand.
 """

@@ -41,7 +41,7 @@ class Line(Client):
         self.user.gone(self, reason)
 
     def write(self, data: bytes) -> None:
-        """What the books say, as bytes: so nothing of theirs is shared with whoever reads it."""
+        """The frames of the books, as bytes: so nothing of theirs is shared with a reader."""
         for frame in self._reader.feed(data):
             if type(frame) is Open:
                 self.world.post(self.name, self.broker, frame)
@@ -57,7 +57,7 @@ class Line(Client):
                 self.user.granted(self, frame)
 
     def bounded(self, handle: int, credit: int) -> None:
-        """What is delivered and not settled, with what may still come, never exceeds a capacity that bounds it."""
+        """Messages delivered and not settled, with those that may still come, never exceed a capacity that bounds them."""
         inbox = self.user.inboxes.get(handle)
         if inbox is None or inbox.window != "unaccepted":
             return

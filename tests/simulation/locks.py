@@ -178,7 +178,7 @@ class Locks:
             self._mend()
 
     def _mend(self) -> None:
-        """What has ended is started again, as whoever supervises would; returns when all is whole."""
+        """Start again the processes that have ended, as a supervisor would; returns when all is whole."""
         world = self.world
         for name, machine in list(world.machines.items()):
             if name in world.sequencers() and machine.election.deposed is not None:

@@ -322,7 +322,7 @@ class Loss:
 
 
 def play(seed: int, machines: Machines | None = None) -> str:
-    """What was wrong in one story; "" for nothing."""
+    """The faults found in one story; "" for none."""
     story = Loss(seed, machines)
     try:
         story.run()

@@ -43,7 +43,7 @@ def keys_are_shared(patch: Patch) -> None:
 
 
 def not_said_again(patch: Patch) -> None:
-    """What was not complete is not said to the next broker."""
+    """Transfers that were not complete are not sent to the next broker."""
     resume = Conversation._resume
 
     def forgetful(self: Any) -> None:
@@ -112,7 +112,7 @@ def window_stays_shut(patch: Patch) -> None:
 
 
 def fetching_makes_room(patch: Patch) -> None:
-    """What is fetched and not settled takes up no room in a window that is to bound it."""
+    """Messages fetched and not settled take up no room in a window that is to bound them."""
 
     def careless(self: Any) -> int:
         return max(0, self.capacity - self.credit - self.available)
@@ -133,7 +133,7 @@ def room_is_said_before_what_makes_it(patch: Patch) -> None:
 
 
 def what_gathers_is_released(patch: Patch) -> None:
-    """What gathers is all of one kind."""
+    """Settlements that gather are all taken for one kind."""
     settle = ReceiverCore.settle
     patch.setattr(
         ReceiverCore, "settle", lambda self, kind, message: settle(self, RELEASE if self._count else kind, message)
@@ -146,7 +146,7 @@ def next_broker_is_not_told_what_was_held(patch: Patch) -> None:
 
 
 def only_the_last_broker_is_named(patch: Patch) -> None:
-    """What was held at the broker before that, and is not back, is forgotten."""
+    """Messages held at the broker before that, and not back yet, are forgotten."""
     note = ReceiverCore._note_before
 
     def forgetful(self: Any, broker: str) -> None:

@@ -51,7 +51,7 @@ def _born(patch: Patch, kind: Any, change: Callable[[Any], None]) -> None:
 
 
 def _altered(patch: Patch, kind: Any, name: str, change: Callable[[Any, Any], Any]) -> None:
-    """What a method returns is changed."""
+    """The result of a method is changed."""
     before = getattr(kind, name)
     patch.setattr(kind, name, lambda self, *arguments: change(self, before(self, *arguments)))
 
@@ -212,7 +212,7 @@ def number_table_not_adopted(patch: Patch) -> None:
 
 
 def what_waits_for_a_queue_is_forgotten(patch: Patch) -> None:
-    """What is asked of a queue before its log is adopted never gets there."""
+    """Requests for a queue before its log is adopted never get there."""
     adopted = Recovery.adopted
 
     def forgetful(self: Any, stream: Any, *rest: Any) -> None:
@@ -223,7 +223,7 @@ def what_waits_for_a_queue_is_forgotten(patch: Patch) -> None:
 
 
 def what_waits_for_a_queue_is_turned_round(patch: Patch) -> None:
-    """What is asked of a queue before its log is adopted gets there, the last first."""
+    """Requests for a queue before its log is adopted get there, the last first."""
     adopted = Recovery.adopted
 
     def backwards(self: Any, stream: Any, *rest: Any) -> None:
@@ -286,7 +286,7 @@ def one_asks_for_a_new_sequencer(patch: Patch) -> None:
 
 
 def requests_are_not_repeated(patch: Patch) -> None:
-    """What has no answer is not asked again of the next sequencer (B1)."""
+    """Requests without an answer are not sent again to the next sequencer (B1)."""
 
     def attached(self: Any) -> None:
         self.lease.renew()
@@ -346,7 +346,7 @@ def evict_keeps_messages(patch: Patch) -> None:
 
 
 def evict_returns_to_the_back(patch: Patch) -> None:
-    """What the dead held is not seen again by who consumes now."""
+    """Messages that a dead broker held are not seen again by the owner's consumers."""
 
     def expelled(self: Any, event: Any, done: Any) -> None:
         before(self, event, Applied(done.effective, done.lost, [], done.orphans))
@@ -356,7 +356,7 @@ def evict_returns_to_the_back(patch: Patch) -> None:
 
 
 def unflagged_after_eviction(patch: Patch) -> None:
-    """What was available in a queue when its owner was evicted is not flagged redelivered (B3)."""
+    """Messages available in a queue when its owner was evicted are not flagged redelivered (B3)."""
 
     def evict(self: Any, event: Any) -> Applied:
         deliveries = dict(self.deliveries)
@@ -373,7 +373,7 @@ def unflagged_after_eviction(patch: Patch) -> None:
 
 
 def orphans_stay(patch: Patch) -> None:
-    """What a dead broker began to bury is finished by nobody."""
+    """Dead letters that a dead broker began to send are finished by no other."""
     expelled = HostedQueue._expelled
 
     def careless(self: Any, event: Any, done: Any) -> None:
@@ -443,7 +443,7 @@ def updatee_votes_early(patch: Patch) -> None:
 
 
 def update_without_its_number_table(patch: Patch) -> None:
-    """What an updatee is given lacks the last numbers of the origins."""
+    """The snapshot for an updatee lacks the last numbers of the origins."""
     _altered(patch, Keeper, "update", lambda self, frame: msgspec.structs.replace(frame, numbers={}))
 
 

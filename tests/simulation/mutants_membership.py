@@ -82,7 +82,7 @@ def leaver_keeps_its_locks(patch: Patch) -> None:
 
 
 def leaver_gives_nothing_back(patch: Patch) -> None:
-    """What it holds is taken from it, as if it had died."""
+    """The messages that a leaving broker holds are taken from it, as if it had died."""
     patch.setattr(HostedQueue, "holds", lambda self: False)
 
 

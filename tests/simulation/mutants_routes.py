@@ -17,7 +17,7 @@ Patch = pytest.MonkeyPatch
 
 
 def alternates_get_all(patch: Patch) -> None:
-    """What an exchange finds a queue for goes to its alternate as well."""
+    """A message for which an exchange finds a queue goes to the alternate as well."""
     route = Wiring._route
 
     def generous(self: Any, name: str, key: str, headers: Any) -> Any:

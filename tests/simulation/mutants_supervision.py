@@ -154,7 +154,7 @@ def newcomer_begins_before_it_is_known(patch: Patch) -> None:
 
 
 def next_supervisor_takes_nothing_up(patch: Patch) -> None:
-    """What the last one began stays half done."""
+    """A change that the last supervisor began stays half done."""
     _around(patch, lambda step, self, input: step(self, Resumed(None, {}) if type(input) is Resumed else input))
 
 
@@ -191,7 +191,7 @@ def _around(patch: Patch, what: Callable[..., list[Any]]) -> None:
 
 
 def hosts_do_not_matter(patch: Patch) -> None:
-    """What comes anew goes to the first node, whoever is there, and stays."""
+    """A new process goes to the first node, whatever runs there, and stays."""
     patch.setattr(layout, "best", lambda nodes, *shunned: nodes[0])
     patch.setattr(layout, "astray", lambda *of: None)
 
@@ -218,7 +218,7 @@ STORIES: dict[str, Callable[[int], Any]] = {
     "newcomer_that_serves_nobody_yet_is_undone": play_members,
     "one_in_office_takes_any_number": play_return,
 }
-"""What needs a rare moment is looked for in a story that is made for it."""
+"""A bug that needs a rare moment is looked for in a story made for it."""
 ALL: dict[str, Callable[[Patch], None]] = {
     name: function
     for name, function in list(globals().items())

@@ -1,4 +1,4 @@
-"""What a survivor still has is seen by whoever looks for rescue, on the product's own client books, without a majority.
+"""A browser for rescue sees all that a survivor still has, on the product's own client books, without a majority.
 
 A looker at a broker whose replica of a queue has not lost its log browses that queue to its end: it is let in, it is told
 where the end is, and it sees all that the committed log says is there, as far as this replica has come; also what

@@ -1,4 +1,4 @@
-"""What is sent to an exchange that is gone completes nowhere: transfers, as brokers get them, against completions."""
+"""Messages sent to an exchange that is gone complete nowhere: transfers, as brokers get them, against completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in pieces when it is large: in some stories everything is."""
+"""Large things go in pieces: in some stories everything is large."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Node(Acceptor):
 
 
 class NodeView:
-    """What the checks look at in a node: `log` is index -> entry, behind `base`."""
+    """A node, as the checks look at it: `log` is index -> entry, behind `base`."""
 
     __slots__ = ("base", "best", "blank", "commit", "end", "inc", "log", "out", "promised")
 
@@ -113,7 +113,7 @@ class NodeView:
 
 
 class SequencerView:
-    """What the checks look at in a sequencer. `votes`: voter -> (incarnation, whether an entry gave it its vote)."""
+    """A sequencer, as the checks look at it. `votes`: voter -> (incarnation, whether an entry gave it its vote)."""
 
     __slots__ = ("ballot", "base", "commit", "end", "log", "ready", "role", "stopped", "votes")
 

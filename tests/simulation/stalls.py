@@ -1,4 +1,4 @@
-"""What a sender is told when nothing of it completes: in time, not early, and of what is not complete.
+"""A sender of which nothing completes is told so: in time, not early, and only of messages that are not complete.
 
 Times and numbers are counted here, from what was put and from what was heard on the line.
 """

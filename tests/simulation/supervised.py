@@ -236,7 +236,7 @@ class SupervisedWorld(World):
         self.supervisors[name].__init__(self, name, host, commission, copy)
 
     def _supervisor_watch(self, broker: str, missed: int) -> None:
-        """What `actors/supervisor/supervisor_watch.py` does."""
+        """Do as `actors/supervisor/supervisor_watch.py` does."""
         machine = self.machines.get(broker)
         if broker not in self.brokers:
             return
@@ -428,7 +428,7 @@ def _die(world: SupervisedWorld, rng: random.Random) -> None:
 
 
 def _missing(world: SupervisedWorld) -> str:
-    """What is not there, or not whole."""
+    """The processes that are not there, or not whole."""
     missing = [b for b in world.brokers if b not in world.machines or world.machines[b].keeper.blank]
     if missing:
         return f"brokers {missing} are not whole"
@@ -444,7 +444,7 @@ def _missing(world: SupervisedWorld) -> str:
 
 
 def _wrong(world: SupervisedWorld) -> str:
-    """What is not whole yet."""
+    """The processes that are not whole yet."""
     if len(world.supervisors) != 1:
         return f"supervisors: {sorted(world.supervisors)}"
     (supervisor,) = world.supervisors.values()

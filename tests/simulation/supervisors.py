@@ -96,7 +96,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Copy:
-    """What every broker keeps for the next supervisor."""
+    """The state that every broker keeps for the next supervisor."""
 
     number: int = 0
     version: int = 0

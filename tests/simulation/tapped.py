@@ -131,7 +131,7 @@ class TappedWorld(World):
             self.after(self._chance.choice([20_000, 300_000, 1_500_000]), self._start_tap)
 
     def write(self) -> None:
-        """What the tap has made is safe now."""
+        """The rows that the tap has made are safe now."""
         for stream, upto, made in self._untaken:
             table = self.table.setdefault(stream, [])
             if upto <= (table[-1][0] if table else 0):

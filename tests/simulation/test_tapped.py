@@ -61,7 +61,7 @@ def overlap(patch: Any) -> None:
 
 
 def silent_gap(patch: Any) -> None:
-    """What a new tap lacks is not noticed, and what is not safe is forgotten."""
+    """Facts that a new tap lacks are not missed, and facts that are not safe are forgotten."""
     patch.setattr(TapMachine, "_gap", lambda self, peer, frame, stream, upto: setattr(stream, "have", upto))
     heard = Reporter.heard
 
@@ -121,13 +121,13 @@ def bytes_forgotten(patch: Any) -> None:
 
 
 def effect_forgotten(patch: Any) -> None:
-    """What was void is told as if it had been done."""
+    """A void event is told as if it had had effect."""
     did = capture.EventFact
     patch.setattr(capture, "EventFact", lambda seq, term, us, event, *_, **more: did(seq, term, us, event))
 
 
 def window_forgotten(patch: Any) -> None:
-    """What was beyond the window is never told."""
+    """Facts beyond the window are never told."""
     init = Reporter.__init__
     patch.setattr(
         Reporter, "__init__", lambda self, timing, limits: init(self, timing, replace(limits, facts_window=3))

@@ -28,7 +28,7 @@ from .model import Violation
 from .world import World
 
 Task = Generator[Callable[[], bool], None, None]
-"""What waits as a driver's calls do: yields what it waits for."""
+"""A call that waits as a driver's calls do: it yields its condition."""
 SEARCH_S = 30.0
 """How long another broker is looked for (the drivers' default)."""
 GREETED_US = 10_000_000

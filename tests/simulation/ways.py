@@ -27,12 +27,12 @@ class Way:
         self._bits = 0
 
     def cut(self) -> None:
-        """What is on its way is lost, and nothing passes until it is up again."""
+        """Frames on their way are lost, and none passes until it is up again."""
         self.down = True
         self.epoch += 1
 
     def cut_off(self) -> None:
-        """What is on its way is lost."""
+        """Frames on their way are lost."""
         self.epoch += 1
 
     def delay_us(self, rng: random.Random) -> int:

@@ -58,7 +58,7 @@ BROKERS = ("b1", "b2", "b3")
 START_US = 1_000_000_000
 TRACE_KEPT = 400
 SLUGGISH_INPUTS = 8
-"""What a slow process takes at a time."""
+"""A slow process takes at most this many inputs at a time."""
 HEARTBEATS = frozenset((Heartbeat, HeartbeatReply, Ping, Pong))
 FLUSH, PONG = Flush(), Pong()
 Machines = dict[str, Callable[..., Any]]
@@ -295,7 +295,7 @@ class World:
         self._waiting.pop(name, None)
         self._links = {link for link in self._links if name not in link}
         for other in [*self.machines, *self.clients]:
-            # What it had handed to its link before it died may still arrive, or only the first of it.
+            # Frames handed to its link before it died may still arrive, or only the first of them.
             said = self.way(name, other)
             said.down = True
             behind = min(said.last_us, self.now_us + 40_000)
@@ -306,7 +306,7 @@ class World:
                 at = max(said.last_us, self.now_us + self.rng.randrange(10, 3000))
                 self.at(at, lambda other=other, machine=machine: self._tell_dead(other, name))
         for client in [c for c, at in self.clients.items() if getattr(at, "broker", "") == name]:
-            # What had been said to it may still arrive, before it notices.
+            # Frames sent to it may still arrive before it notices.
             at = max(self.way(name, client).last_us, self.now_us + self.rng.randrange(10, 3000))
             if self.clients[client].outlives():
                 self.at(at, lambda client=client: self._hang_up(client, "the broker died"))
