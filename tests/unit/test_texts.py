@@ -35,8 +35,7 @@ ELSEWHERE = {"design.md": "the design", "sequencer.md": "the protocol's specific
 MAY_BE_NAMED = {
     "c17": "the name of a client's connection, for example",
     "Dataset.to_spark": "Ray's",
-    "update_done": "Qpid's",
-    "ConnectionObserver": "Qpid's",
+    **dict.fromkeys(("update_done", "ConnectionObserver", "MessageDistributor", "QueueFactory"), "Qpid's"),
 }
 
 
