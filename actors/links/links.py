@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 OPENING_BYTES = 4096
 LINGER_S = 2.0
 HIGH_WATER_BYTES = 4 * 1024 * 1024
-HARD_LIMIT_BYTES = 256 * 1024 * 1024
+HARD_LIMIT_BYTES = DEFAULT.member_frame_bytes
 _OPENING_LIMITS = Limits(frame_bytes=OPENING_BYTES)
 _OWN = frozenset({Ping, Pong, Refused})
 _PING = encode_frame(Ping())
