@@ -30,6 +30,9 @@ class Acquisitions(dict[Holder, RangeSet]):
                 continue
             if held.covers(first, last):
                 settled.append((first, last))
+                if held.count == last - first + 1:  # the common case: all it holds
+                    del self[key]
+                    continue
             else:
                 parts = held.within(first, last)
                 settled += parts

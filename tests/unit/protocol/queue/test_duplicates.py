@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
-from mantamq.protocol.queue.duplicates import LastNumbers
+from mantamq.protocol.queue.duplicates import LastNumbers, unseen
+from mantamq.protocol.wire.events import Enqueue
 
 
 def test_the_last_number_of_each_client():
@@ -17,6 +18,12 @@ def test_the_last_number_of_each_client():
     seen.note("a", 4)
     assert (seen.last("a"), seen.last("b"), seen.last("c")) == (4, 1, 0)
     assert seen.table() == [("b", 1), ("a", 4)]
+
+
+def test_of_a_partly_repeated_enqueue_only_what_is_new_counts():
+    event = Enqueue("a", [2, 3, 6, 7], [b"2", b"3", b"6", b"7"], [0, 100, 2, 300, 3, 400])
+    assert unseen(event, 2) == ([b"3", b"6", b"7"], [1, 300, 2, 400])
+    assert unseen(event, 6) == ([b"7"], [0, 400])
 
 
 def test_the_one_longest_silent_is_forgotten_first():
