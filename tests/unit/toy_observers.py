@@ -1,4 +1,4 @@
-"""Two toy observers that watch the same replica or broker: one counts, the other writes down."""
+"""Toy observers of one replica or broker: one counts, one writes down, one has a companion that talks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from mantamq.protocol.broker.observers import BrokerObserver
+from mantamq.protocol.machine import Received, Send
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.observers import QueueObserver
 from mantamq.protocol.queue.state import QueueState
@@ -109,3 +110,35 @@ class BrokerRecorder(BrokerObserver):
 
     def members_moved(self, addresses: dict[str, str]) -> None:
         self.book.append(("moved", *sorted(addresses)))
+
+
+class Talker:
+    """A companion that answers each frame of its peer, and wants a flush at `due_ms`."""
+
+    def __init__(self, peer: str = "events", due_ms: int = 0) -> None:
+        self.peer, self.due_ms = peer, due_ms
+        self.given: list[Any] = []
+
+    def step(self, input: Any) -> list[Any]:
+        self.given.append(input)
+        return [Send(self.peer, input.frame)] if isinstance(input, Received) else []
+
+
+class ReplicaTalker(ReplicaCounter):
+    def __init__(self, talker: Talker) -> None:
+        super().__init__()
+        self._talker = talker
+
+    @property
+    def companion(self) -> Talker:
+        return self._talker
+
+
+class BrokerTalker(BrokerCounter):
+    def __init__(self, talker: Talker) -> None:
+        super().__init__()
+        self._talker = talker
+
+    @property
+    def companion(self) -> Talker:
+        return self._talker

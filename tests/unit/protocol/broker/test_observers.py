@@ -5,13 +5,23 @@ from __future__ import annotations
 import pytest
 from cluster_in_memory import MemoryCluster
 from mantamq.protocol.broker.connections import Connections
+from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.limits import DEFAULT
+from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Send, Tick
 from mantamq.protocol.wire.client_frames import Attached, AttachReceiver, AttachSender, Flow, Open, Transfer
+from mantamq.protocol.wire.link_frames import Ping
 
 from tests.unit.broker_bench import Bench
-from tests.unit.toy_observers import BrokerCounter, BrokerRecorder, ReplicaCounter, ReplicaRecorder
+from tests.unit.toy_observers import (
+    BrokerCounter,
+    BrokerRecorder,
+    BrokerTalker,
+    ReplicaCounter,
+    ReplicaRecorder,
+    Talker,
+)
 
 
 def test_clients_that_come_and_go_are_told_and_who_never_opened_is_not():
@@ -98,3 +108,13 @@ def test_two_observers_at_once_see_the_same_and_the_cluster_does_what_it_does_wi
 def test_an_observer_without_a_companion_adds_no_peer(name):
     observers = {"b1": (BrokerCounter(),), "b1.r0": (ReplicaCounter(),)}
     assert not MemoryCluster(brokers=1, replicas=1, observers=observers).machines[name].companions
+
+
+def test_a_companions_peer_is_no_client_of_the_broker():
+    talker = Talker("backup")
+    broker = BrokerMachine("b1", 1, ["b1"], observers=[BrokerTalker(talker)])
+    inputs = [Tick(1000, 1_000_000), PeerUp("backup"), Received("backup", Ping()), Flush(), PeerDown("backup")]
+    assert [broker.step(input) for input in inputs] == [[], [], [Send("backup", Ping())], [], []]
+    assert talker.given == inputs and not broker.sessions
+    broker.step(PeerUp("c1"))
+    assert list(broker.sessions) == ["c1"] and talker.given == inputs

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 from mantamq.protocol.log.keeper import Keeper
-from mantamq.protocol.machine import PeerUp, Received
+from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Tick
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.observers import QueueObserver
 from mantamq.protocol.queue.settings import QueueSettings
@@ -15,11 +15,12 @@ from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.replica.ownerships import Ownerships
 from mantamq.protocol.replica.update import Pace
 from mantamq.protocol.wire.events import ZERO, AnyEvent, Enqueue, Entry, Own, Purge, encode_event
+from mantamq.protocol.wire.link_frames import Ping
 from mantamq.protocol.wire.log_frames import Append
 from mantamq.protocol.wire.queue_frames import Cancel, Consume, Contended, Credit, Host, Interest, Unhost
 
 from tests.unit.replica_outbox import KeptOutbox
-from tests.unit.toy_observers import ReplicaCounter, ReplicaRecorder
+from tests.unit.toy_observers import ReplicaCounter, ReplicaRecorder, ReplicaTalker, Talker
 
 ONE = (1, 7)
 
@@ -141,3 +142,15 @@ def test_interest_is_told_as_often_as_an_ownership_hears_of_it():
         watched.queue.grants.introduce(peer)
     assert len(watched.outbox.take(Interest)) == 2
     assert watched.told() == [("interest", True)] * 2
+
+
+def test_a_companion_has_its_peer_for_itself_and_the_timer_with_the_queues():
+    talker = Talker("backup", due_ms=1020)
+    replica = ReplicaMachine("b1.r0", "b1", 1, observers=[ReplicaTalker(talker)])
+    inputs = [Tick(1000, 1_000_000), PeerUp("backup"), Received("backup", Ping()), Flush()]
+    assert [replica.step(input) for input in inputs] == [[], [], [Send("backup", Ping())], [SetTimer(1020)]]
+    assert talker.given == inputs and not replica.fellows
+    replica.step(PeerUp("b2.r0"))
+    assert replica.step(Received("b2.r0", Ping())) == [] and replica.fellows == {"b2.r0"}
+    replica.step(PeerDown("backup"))
+    assert talker.given == [*inputs, PeerDown("backup")]
