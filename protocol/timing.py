@@ -145,6 +145,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """A supervisor that could not act for this time says so."""
     supervisor_ask_ms: int = 300
     """How often the supervisor asks the brokers while something waits for their answers."""
+    confirmed_ms: int = 5000
+    """A deed that needs the brokers' word waits at most this long for it, and is tried again later."""
+    replace_again_ms: int = 1000
+    """A process that could not be replaced is tried again after this time."""
     stand_ms: int = 1000
     """How often a candidate asks the brokers to take it for the supervisor."""
     candidate_ms: int = 20_000
@@ -248,6 +252,7 @@ RULES = (
     ),
     Rule(("facts_gather_ms",), "tap_grace_ms", "facts that a source still gathers are not missing"),
     Rule(("supervisor_ask_ms",), "supervisor_fresh_ms", "answers of several brokers must count at the same time"),
+    Rule(("supervisor_ask_ms",), "confirmed_ms", "who waits for the brokers' word asks more than once"),
     Rule(
         ("supervisor_fresh_ms",),
         "supervisor_heard_ms",

@@ -22,8 +22,6 @@ from .tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-AGAIN_S = 1.0
-
 
 class Healer:
     """
@@ -97,14 +95,14 @@ class Healer:
         except LeftAlone as error:
             self._shell.unready.discard(name)
             log.warning("%s: it is looked at again", error)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             if self._supervision.gone(name):
                 self._turns.add(name)
             elif name in self._record.book.of("BrokerNode"):
                 self._announcer.serve_when_joined(name)
         except Exception:
             log.exception("%s could not be replaced yet", name)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             self._turns.add(name)
         finally:
             self._turns.done(name)

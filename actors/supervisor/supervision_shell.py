@@ -58,8 +58,6 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 ASK_S = 2.0
 CONFIRM_S = 1.0
-CONFIRMED_S = 5.0
-"""A deed that needs the brokers' word waits at most this long for it, and is tried again later."""
 
 
 class LeftAlone(LocalError):
@@ -189,7 +187,7 @@ class SupervisionShell:
         Raises:
             LocalError: it does not: this may be the one that is cut off.
         """
-        until = time.monotonic() + CONFIRMED_S
+        until = time.monotonic() + self._supervision.timing.confirmed_ms / 1000
         while True:
             self._give(Tick(_now_ms()))
             if self._supervision.may_act():

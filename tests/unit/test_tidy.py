@@ -166,8 +166,6 @@ NOT_YET: dict[str, set[str]] = {
     "assigned_constants": {
         "tests/unit/actors/ray_control/test_bound.py actors/ray_control/bound LOOK_S",
         "tests/unit/actors/ray_control/test_door.py actors/ray_control/door KNOCK_S",
-        "tests/unit/actors/supervisor/test_parts.py actors/supervisor/healer AGAIN_S",
-        "tests/unit/actors/supervisor/test_parts.py actors/supervisor/supervision_shell CONFIRMED_S",
         "tests/unit/chaos/test_parts.py benchmarks/recovery LIMIT_S",
         "tests/unit/client/cli/test_broker.py client/cli/broker PATIENCE_S",
         "tests/unit/client/test_end.py client/sync/socket_thread CLOSE_S",

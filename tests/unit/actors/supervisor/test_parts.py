@@ -31,6 +31,7 @@ from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.turns import Turns
+from mantamq.protocol.timing import Timing
 from msgspec.structs import replace
 
 ONE = Commission(1, "one", "supervisor")
@@ -219,8 +220,8 @@ class Shelled(World):
 
 
 async def test_nothing_is_done_until_a_majority_confirms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision_shell, "CONFIRMED_S", 0.1)
     world = Shelled(monkeypatch, "b1", "b2", "b3", confirm=ActorGone("silent"))
+    world.supervision.timing = Timing(confirmed_ms=301)
     with pytest.raises(LocalError, match="no majority of the brokers confirms this supervisor"):
         await world.shell.confirmed()
     world.answers["confirm"] = confirmation()
@@ -386,9 +387,9 @@ async def test_who_leaves_is_replaced_only_if_it_must_return() -> None:
         assert not any(line.startswith("b2") for line in one.under_way())
 
 
-async def test_what_cannot_be_replaced_yet_waits_for_its_turn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mantamq.actors.supervisor.healer.AGAIN_S", 0.01)
+async def test_what_cannot_be_replaced_yet_waits_for_its_turn_again() -> None:
     world = World("b1")
+    world.supervision.timing = Timing(replace_again_ms=10)
     world.turns.add("b1")
     world.turns.take()
     await healer(world, broker=LocalError("not yet"))._replace("b1")
