@@ -1,9 +1,9 @@
 """Dispatch at one broker: subscriptions with their places and credit, and the bounded dispatch run.
 
-After Qpid's message delivery design (`seeds/message-delivery.txt`): no message before a subscription's place is of
-interest to it; the place moves forward only, except that a returned message moves the places of non-browsing
-subscriptions back before it. A run makes a bounded number of deliveries and then yields. Which message comes next is
-the order's to say (`delivery_order.py`), and which subscription may take it the allocator's (`allocator.py`).
+After Qpid's message delivery design: no message before a subscription's place is of interest to it; the place moves
+forward only, except that a returned message moves the places of non-browsing subscriptions back before it. A run makes
+a bounded number of deliveries and then yields. Which message comes next is the order's to say (`delivery_order.py`),
+and which subscription may take it the allocator's (`allocator.py`).
 
 Dispatch is local and not replicated. It only ever sees committed messages; its acquires become an `Acquire` event
 behind the delivery, and until that event is applied the positions are *taken*.
