@@ -22,7 +22,8 @@ Commands to the cluster; a PROCESS is b1 (a broker), b1.r0 (a replica of it), se
                                             the link breaks, until it is healed
     takeover SEQUENCER                      every broker asks this standby to take over
     join BROKER / leave BROKER              a member comes, blank; a member is asked to leave
-    limit entries N                         how far a voter may be behind: flow control begins at 80 % of it
+    limit entries N                         how far a voter may be behind: flow control begins at 80 % of it; the
+                                            first command of a story, since a cluster begins with its limits
     wait MS                                 let time pass (a block takes 30 ms by itself)
     state QUEUE                             the replicas' state
     show [KIND[:QUEUE]]...                  from here on the trace has these kinds of frames between members, where they
@@ -35,12 +36,10 @@ Equal frames from one process, or to one, that arrive one behind the other are o
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-from mantamq.protocol.sequencer import backlog
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.kinds import KIND_OF
@@ -64,12 +63,11 @@ DEADLY = {"start", "kill", "pause", "takeover"}
 class Scenario:
     """A cluster on its stage, the checkers of the simulator, and the clients a text file names."""
 
-    def __init__(self) -> None:
-        self.world = Stage()
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self.world = Stage(limits)
         self.watch = Watcher(self.world)
         self.clients: dict[str, Client] = {}
         self.lines: list[str] = []
-        self.undo = ExitStack()
         self._wait_us = STEP_US
         self._shown: set[str] = set()
         self._last: tuple[list[str], list[str], str] = [], [], ""  # sources, targets, text of the last frame's line
@@ -123,7 +121,8 @@ class Scenario:
     def _limit(self, what: str, count: str) -> None:
         if what != "entries":
             raise ValueError(f"limit {what}: only entries are limited")
-        self.undo.enter_context(patch.object(backlog, "LIMIT_ENTRIES", int(count)))
+        if int(count) != self.world.limits.backlog_entries:
+            raise ValueError(f"limit {what}: a story begins with it")
 
     def _kill(self, *names: str) -> None:
         for name in names:
@@ -253,11 +252,20 @@ def parse(text: str) -> list[tuple[str, list[str], list[str]]]:
     return blocks
 
 
+def limits_of(command: str) -> Limits:
+    """The limits of a story whose first command this is."""
+    match command.split():
+        case ["limit", "entries", count]:
+            return Limits(backlog_entries=int(count))
+        case _:
+            return DEFAULT
+
+
 def replay(path: Path) -> str:
     """The file as it would be recorded now."""
-    scenario = Scenario()
+    blocks = parse(path.read_text())
+    scenario = Scenario(limits_of(blocks[0][1][0]))
     parts: list[str] = []
-    with scenario.undo:
-        for head, commands, _ in parse(path.read_text()):
-            parts += [*([head] if head else []), *commands, RULE, *scenario.play(commands), ""]
+    for head, commands, _ in blocks:
+        parts += [*([head] if head else []), *commands, RULE, *scenario.play(commands), ""]
     return "\n".join(parts)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any, TypeVar
 
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.machine import Close, broker_of, is_ownership, is_sequencer
 
 from tests.simulation.world import World
@@ -38,9 +39,9 @@ class Stage(World):
         closings: called with (broker, client, reason) when a broker closes a connection.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
         self.closings: list[Callable[[str, str, str], None]] = []
-        super().__init__(Steady(1), codec=True, fixed=True, replicas=2, slice_ms=20)
+        super().__init__(Steady(1), codec=True, fixed=True, replicas=2, slice_ms=20, limits=limits)
 
     def _close(self, broker: str, effect: Close) -> None:
         for told in self.closings:

@@ -25,7 +25,9 @@ def test_there_are_stories():
     assert FILES
 
 
-@pytest.mark.parametrize("command", ["show Prepared", "start sequencer3", "join b5", "limit bytes 10"])
+@pytest.mark.parametrize(
+    "command", ["show Prepared", "start sequencer3", "join b5", "limit bytes 10", "limit entries 10"]
+)
 def test_what_the_cluster_cannot_do_is_refused(command):
     with pytest.raises(ValueError):
         Scenario().play([command])
