@@ -19,6 +19,8 @@ from msgspec.structs import replace
 
 from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
+from ..protocol.status.cluster import ClusterStatus
+from ..protocol.status.machines import BrokerStatus
 from .config import ClusterBook, ClusterConfig, EventsConfig, chosen_limits
 from .ray_control import bound, door, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
@@ -90,10 +92,14 @@ class Cluster:
         """The whole cluster as plain values: members, and per actor role, pid, node, links, the machine's report."""
         return self._ask("status")
 
+    def report(self) -> ClusterStatus:
+        """The same as a struct, whose fields are explained there."""
+        return ClusterStatus.read(self.status())
+
     def health(self) -> dict[str, Any]:
         """``{"healthy": bool, "unhealthy": [reasons], "warnings": [...]}``: every way in which the cluster is not
         whole, named; and what is wrong though it is, such as a host that may not fail."""
-        return {key: value for key, value in self.status().items() if key in ("healthy", "unhealthy", "warnings")}
+        return self.report().health()
 
     def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
         """Whether brokers may be stopped now.
@@ -381,11 +387,11 @@ def _remembered_namespace() -> str:
 
 
 def look(
-    address: str | None = None, namespace: str = NAMESPACE, ask: Callable[[str], dict[str, Any] | str] | None = None
-) -> dict[str, Any]:
+    address: str | None = None, namespace: str = NAMESPACE, ask: Callable[[str], BrokerStatus | str] | None = None
+) -> ClusterStatus:
     """The status of a cluster, by whoever of it can be reached, within some 5 seconds: its supervisor, else its other
-    members, else, when Ray is away, the brokers at the addresses written down here. As `Cluster.status`; what is out of
-    reach is named among the reasons.
+    members, else, when Ray is away, the brokers at the addresses written down here. What is out of reach is named among
+    the reasons.
 
     Args:
         address: of Ray; None: the remembered one.

@@ -23,6 +23,8 @@ from typing import Any
 from rich.console import Console
 
 from ..client import Message, connect, connect_async
+from ..protocol.status.cluster import ClusterStatus
+from ..protocol.status.members import ReplicaMember
 from .processes import padding
 from .report import OURS, Bar, judge, show
 from .results import LATEST, Collection, write
@@ -160,11 +162,13 @@ def join(cluster: Any) -> Joined:
     began = time.monotonic()
     broker = cluster.add_broker(timeout_s=JOIN_S)
     ended = time.monotonic()
-    replicas = [actor for actor in cluster.status()["actors"] if actor["name"].startswith(f"{broker}.r")]
-    updates = [queue["update"] for replica in replicas for queue in replica["machine"].values()]
+    status: ClusterStatus = cluster.report()
+    replicas = [a for a in status.actors if isinstance(a, ReplicaMember) and a.name.startswith(f"{broker}.r")]
+    queues = [queue for replica in replicas for queue in (replica.machine or {}).values()]
+    updates = [queue.update for queue in queues if queue.update is not None]
     back_s = time.time() - time.monotonic()  # the replicas' clock is the machine's
-    first, last = min(update["began_ms"] for update in updates), max(update["ended_ms"] for update in updates)
-    fronts = [(update["messages"], update["depth"]) for update in updates]
+    first, last = min(update.began_ms for update in updates), max(update.ended_ms for update in updates)
+    fronts = [(update.messages, update.depth) for update in updates]
     return Joined(began, ended, first / 1e3 - back_s, last / 1e3 - back_s, fronts)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Generator
 from typing import Any, Protocol
 
 from ..client import Connection, Message, connect, connect_async
+from ..protocol.status.cluster import ClusterStatus
+from ..protocol.status.members import SequencerMember
 from .health import crew, unwell
 from .peers import nats, rabbitmq
 
@@ -86,7 +88,7 @@ class Manta:
         self._cluster = cluster
         self._brokers: list[str] = sorted(cluster.addresses)
         self.addresses = [cluster.addresses[broker] for broker in self._brokers]
-        counted = crew(cluster.status())
+        counted = crew(cluster.report())
         self._wanted = {role: count for role, count in counted.items() if role != "QueueReplica"}
         with self._connect() as connection:
             connection.declare_queue(QUEUE)
@@ -108,8 +110,9 @@ class Manta:
 
     def _sequencer(self) -> str:
         """The one that reigns: of the highest ballot."""
-        found = [actor for actor in self._cluster.status()["actors"] if actor["role"] == "Sequencer"]
-        return max(found, key=lambda actor: actor.get("machine", {}).get("ballot", [0, 0]))["name"]
+        status: ClusterStatus = self._cluster.report()
+        found = [actor for actor in status.actors if isinstance(actor, SequencerMember)]
+        return max(found, key=lambda actor: actor.machine.ballot if actor.machine else [0, 0]).name
 
     def _owner(self) -> str:
         with self._connect() as connection:
@@ -122,11 +125,10 @@ class Manta:
         until = time.monotonic() + limit_s
         while True:
             try:
-                status = self._cluster.status()
+                status: ClusterStatus = self._cluster.report()
                 wrong = unwell(status, self._wanted)
-                members: dict[str, str] = status["members"]
-                self._brokers = sorted(members)
-                self.addresses[:] = [members[broker] for broker in self._brokers]
+                self._brokers = sorted(status.members)
+                self.addresses[:] = [status.members[broker] for broker in self._brokers]
             except Exception as error:
                 wrong = [str(error)]
             if not wrong:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...protocol.errors import UNAUTHORIZED, WRONG_VERSION, PeerError
+from ...protocol.status.members import RefusedClientsStatus
 from ...protocol.timing import DEFAULT_TIMING, Timing
 from .links import Link
 
@@ -36,6 +35,9 @@ class Refusals:
     def up(self, link: Link) -> None:
         self._peers.pop(link.peer, None)
 
-    def report(self, now_s: float) -> dict[str, Any]:
-        peers = {name: why for name, (at_s, why) in self._peers.items() if now_s - at_s < self._named_s}
-        return {"refused": peers, "refused_clients": {"count": self.clients, "last": self.last_client}}
+    def named(self, now_s: float) -> dict[str, str]:
+        """Peers that were refused a moment ago -> why."""
+        return {name: why for name, (at_s, why) in self._peers.items() if now_s - at_s < self._named_s}
+
+    def report(self) -> RefusedClientsStatus:
+        return RefusedClientsStatus(count=self.clients, last=self.last_client)

@@ -11,6 +11,7 @@ from ...protocol.broker.machine import BrokerMachine
 from ...protocol.capture.capture import BrokerCapture
 from ...protocol.errors import LocalError
 from ...protocol.machine import Dismiss, Drain, Supervises
+from ...protocol.status.members import AnyMember, BrokerMember
 from ..config import BrokerConfig
 from ..supervisor.supervisor_watch import SupervisorWatch, WatchConfig
 from .member import MemberActor
@@ -60,8 +61,11 @@ class BrokerNode(MemberActor):
             log.warning("%s", line)
         await super().members(addresses)
 
-    async def status(self) -> dict[str, Any]:
-        return await super().status() | {"moves": self._moves.report(time.time())}
+    def report(self) -> AnyMember:
+        status = super().report()
+        if isinstance(status, BrokerMember):
+            status.moves = self._moves.report(time.time())
+        return status
 
     async def drain(self) -> None:
         """Leave the cluster: clients are sent to other members, and this process ends when it has no say any more."""

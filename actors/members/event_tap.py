@@ -14,6 +14,7 @@ from typing import Any
 from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
+from ...protocol.status.machines import TapStatus
 from ...store.event_folders import forget_folders
 from ...store.event_parts import EventWriter, WriterLimits
 from ..config import TapConfig
@@ -112,16 +113,12 @@ class EventTap(MemberActor):
                 self._error = str(error)
                 await asyncio.sleep(AGAIN_S)
 
-    def _report(self, machine: TapMachine) -> dict[str, Any]:
-        report = machine.report()
+    def _report(self, machine: TapMachine) -> TapStatus:
+        status = machine.report()
         if self._writer is not None:
-            report |= {
-                "directory": self._writer.directory,
-                "rows": self._writer.next_row - 1,
-                "unwritten": self._writer.waiting,
-                "error": self._error,
-            }
-        return report
+            status.directory, status.error = self._writer.directory, self._error
+            status.rows, status.unwritten = self._writer.next_row - 1, self._writer.waiting
+        return status
 
     async def stop(self) -> None:
         """Take what is still on its way, write it, and close."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...protocol.errors import LocalError
 from ...protocol.machine import Members
+from ...protocol.status.members import KIND_OF_ROLE, AnyMember, MemberStatus
 from ...protocol.supervisor.office import Commission, Office
 from ..config import MemberConfig
 from . import ending
@@ -149,12 +150,18 @@ class MemberActor:
         self._running().give(Members(addresses))
 
     async def status(self) -> dict[str, Any]:
-        report: dict[str, Any] = {"name": self.name, "role": type(self).__name__, "pid": os.getpid()}
-        if self.shell is not None:
-            report |= self.shell.report() | {"machine": self._report(self.shell.machine)}
-        return report
+        """What this actor says of itself, as plain values: whoever asks may be of another version."""
+        return self.report().plain()
 
-    def _report(self, machine: Any) -> dict[str, Any]:
+    def report(self) -> AnyMember:
+        role = type(self).__name__
+        status = KIND_OF_ROLE.get(role, MemberStatus)(name=self.name, role=role, pid=os.getpid())
+        if self.shell is not None:
+            status = status.linked(self.shell.report())
+            status.machine = self._report(self.shell.machine)
+        return status
+
+    def _report(self, machine: Any) -> Any:
         """The machine's report of itself."""
         return machine.report()
 

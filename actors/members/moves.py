@@ -7,7 +7,9 @@ others; an operator who looks for it (for a firewall's rules, or a list of addre
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+from ...protocol.status.cluster import MovedStatus
+from ...protocol.status.members import AnyMember, BrokerMember, MoveStatus
 
 KEPT_S = 3600.0
 """For this long `status` names a move; the event table names it for good."""
@@ -36,21 +38,20 @@ class Moves:
                 said.append(f"broker {broker} has moved: clients connect to {address}, it was {before} before")
         return said
 
-    def report(self, now_s: float) -> dict[str, dict[str, Any]]:
-        """Broker -> its last move: "before" and "address", and "at", Unix time in seconds; none that is long ago."""
+    def report(self, now_s: float) -> dict[str, MoveStatus]:
+        """Broker -> its last move; none that is long ago."""
         return {
-            broker: {"before": before, "address": address, "at": round(at, 3)}
+            broker: MoveStatus(before=before, address=address, at=round(at, 3))
             for broker, (before, address, at) in self._moves.items()
             if now_s - at < KEPT_S
         }
 
 
-def moved(actors: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last move of each broker, by all that brokers report (`Supervisor.status`), the latest first: "broker" and
-    what is in `Moves.report`."""
-    last: dict[str, dict[str, Any]] = {}
+def moved(actors: Iterable[AnyMember]) -> list[MovedStatus]:
+    """The last move of each broker, by all that brokers report, the latest first."""
+    last: dict[str, MovedStatus] = {}
     for actor in actors:
-        for broker, move in actor.get("moves", {}).items():
-            if broker not in last or move["at"] > last[broker]["at"]:
-                last[broker] = {"broker": broker, **move}
-    return sorted(last.values(), key=lambda move: -move["at"])
+        for broker, move in (actor.moves or {}).items() if isinstance(actor, BrokerMember) else ():
+            if broker not in last or move.at > last[broker].at:
+                last[broker] = MovedStatus(broker=broker, before=move.before, address=move.address, at=move.at)
+    return sorted(last.values(), key=lambda move: -move.at)

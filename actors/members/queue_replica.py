@@ -3,8 +3,6 @@ other brokers that were there before it."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...protocol.capture.capture import ReplicaCapture
 from ...protocol.replica.machine import ReplicaMachine
 from ..config import ReplicaConfig
@@ -30,9 +28,6 @@ class QueueReplica(MemberActor):
         """Queue id -> (how far its stream is applied, checksum of its state): equal on all replicas at equal places."""
         queues = self._running().machine.queues  # type: ignore[union-attr]
         return {id: (hosted.applied, hosted.state.digest()) for id, hosted in queues.items() if not hosted.updating}
-
-    def _report(self, machine: ReplicaMachine) -> dict[str, Any]:
-        return {queue: machine.report(queue) for queue in machine.queues}
 
     def __repr__(self) -> str:
         queues = getattr(self.shell.machine, "queues", {}) if self.shell is not None else {}

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...protocol.errors import INTERNAL, LocalError, PeerError
 from ...protocol.limits import DEFAULT, Limits
@@ -43,6 +43,7 @@ from ...protocol.machine import (
     Tick,
     WantSpare,
 )
+from ...protocol.status.members import LinkStatus, ShellStatus
 from ...protocol.timing import DEFAULT_TIMING, Timing
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import encode_frame
@@ -463,18 +464,19 @@ class Shell:
             link.abort()
         self._on_failure(error)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> ShellStatus:
         """Which links are open, with what versions and incarnations; and which were refused a moment ago."""
         peers = {name: link for name, link in sorted(self.links.items()) if not link.is_client}
         clients = Counter(spoken(link.minor) for link in self.links.values() if link.is_client)
-        return {
-            "peers": list(peers),
-            "clients": clients.total(),
-            "version": spoken(self.own.minor),
-            "links": {name: {"version": spoken(link.minor), "inc": link.inc} for name, link in peers.items()},
-            "client_versions": dict(clients),
-            **self.refusals.report(self._loop.time()),
-        }
+        return ShellStatus(
+            peers=list(peers),
+            clients=clients.total(),
+            version=spoken(self.own.minor),
+            links={name: LinkStatus(version=spoken(link.minor), inc=link.inc) for name, link in peers.items()},
+            client_versions=dict(clients),
+            refused=self.refusals.named(self._loop.time()),
+            refused_clients=self.refusals.report(),
+        )
 
 
 def _clock_ms() -> int:

@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ...protocol.log.quorum import majority
+from ...protocol.status.machines import BrokerStatus
+from ...protocol.status.members import read_member
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.turns import Turns
 from ..ray_control.placement import Placement
@@ -101,8 +103,8 @@ class Announcer:
         entry = record.book[broker]
         while record.book.get(broker) is not None and record.book[broker].pid == entry.pid:
             try:
-                report = await entry.handle.call("status", timeout_s=ASK_S)
-                if not report.get("machine", {}).get("blank", True) and not record.leaves(broker):
+                machine = read_member(await entry.handle.call("status", timeout_s=ASK_S)).machine
+                if isinstance(machine, BrokerStatus) and not machine.blank and not record.leaves(broker):
                     record.book.change(broker, serving=True)
                     await self.tell()
                     return

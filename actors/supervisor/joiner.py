@@ -18,6 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.errors import LocalError
+from ...protocol.status.machines import BrokerStatus, SequencerStatus
+from ...protocol.status.members import read_member
 from ...protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
@@ -277,14 +279,15 @@ class Joiner:
         if leading is None:
             raise LocalError("no sequencer leads now")
         spared = not quorum_critical(self._record.plan, actors, name)
-        return any(type(deed) is Return for deed in self._machine.step(Fell(leading["machine"], spared)))
+        return any(type(deed) is Return for deed in self._machine.step(Fell(leading.machine, spared)))
 
-    async def _leading(self) -> dict[str, Any] | None:
+    async def _leading(self) -> SequencerStatus | None:
         found = leader(await reports(self._record.book, ASK_S, "Sequencer"))
-        return found["machine"] if found is not None else None
+        return found.machine if found is not None else None
 
-    async def _report(self, name: str) -> dict[str, Any] | None:
+    async def _report(self, name: str) -> BrokerStatus | None:
         try:
-            return (await self._record.book[name].handle.call("status", timeout_s=ASK_S)).get("machine")
+            machine = read_member(await self._record.book[name].handle.call("status", timeout_s=ASK_S)).machine
         except LocalError:
             return None
+        return machine if isinstance(machine, BrokerStatus) else None

@@ -6,15 +6,15 @@ The evidence is the sequencers' and brokers' own (`../../protocol/sequencer/majo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.status.cluster import LossStatus
+from ...protocol.status.machines import BrokerStatus, SequencerStatus
 from ...protocol.wire.events import CLUSTER
-from ...protocol.wire.majority_frames import LOST, WAITS
+from ...protocol.wire.majority_frames import LOST, WAITS, Waiting
 
-Actor = dict[str, Any]
-Waiting = dict[str, Any]
 NAMED = 5
 """Queues that one reason names; the rest are counted."""
 
@@ -44,12 +44,11 @@ class Loss:
         """Whether waiting does not help."""
         return self.fate != WAITS
 
-    def facts(self) -> dict[str, Any]:
-        """For `status`: plain values."""
-        return {
-            "streams": list(self.streams), "here": list(self.here), "blank": list(self.blank),
-            "missing_ms": dict(self.missing), "for_ms": self.for_ms, "for_good": self.for_good,
-        }  # fmt: skip
+    def report(self) -> LossStatus:
+        return LossStatus(
+            streams=list(self.streams), here=list(self.here), blank=list(self.blank),
+            missing_ms=dict(self.missing), for_ms=self.for_ms, for_good=self.for_good,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         what = f"{called(self.streams)}: "
@@ -82,34 +81,35 @@ def losses(waiting: Iterable[Waiting]) -> list[Loss]:
     """Streams that wait for the same together, the wiring's first."""
     groups: dict[tuple[Any, ...], list[Waiting]] = {}
     for one in waiting:
-        key = tuple(one["here"]), tuple(one["blank"]), tuple(sorted(one["missing"])), one["fate"]
+        key = tuple(one.here), tuple(one.blank), tuple(sorted(one.missing)), one.fate
         groups.setdefault(key, []).append(one)
     return [
         Loss(
-            tuple(one["stream"] for one in group), here, blank,
-            {name: max(one["missing"][name] for one in group) for name in missing},
-            max(one["for_ms"] for one in group), fate,
+            tuple(one.stream for one in group), here, blank,
+            {name: max(one.missing[name] for one in group) for name in missing},
+            max(one.for_ms for one in group), fate,
         )
         for (here, blank, missing, fate), group in groups.items()
     ]  # fmt: skip
 
 
-def waiting(actors: list[Actor], leading: dict[str, Any] | None) -> list[Waiting]:
+def waiting(
+    leading: SequencerStatus | None, sequencers: Iterable[SequencerStatus], brokers: Iterable[BrokerStatus]
+) -> Sequence[Waiting]:
     """The streams that wait, by the best word there is: the leader's, else that of a sequencer that tries to lead, else
     the newest that a broker was told.
 
     Args:
-        actors: as in `Supervisor.status`.
-        leading: the machine of the sequencer that leads, None while none does.
+        leading: the sequencer that leads, None while none does.
+        sequencers, brokers: those that answer.
     """
     if leading is not None:
-        return leading.get("waiting", [])
-    speaking = [actor for actor in actors if actor.get("alive") and "machine" in actor]
-    for actor in speaking:
-        if actor["role"] == "Sequencer" and actor["machine"].get("waiting"):
-            return actor["machine"]["waiting"]
-    told = [a["machine"] for a in speaking if a["role"] == "BrokerNode" and a["machine"].get("waiting")]
-    return min(told, key=lambda machine: machine["waiting_heard_ms"])["waiting"] if told else []
+        return leading.waiting
+    for sequencer in sequencers:
+        if sequencer.waiting:
+            return sequencer.waiting
+    told = [broker for broker in brokers if broker.waiting]
+    return min(told, key=lambda broker: broker.waiting_heard_ms).waiting if told else []
 
 
 def called(streams: list[str] | tuple[str, ...]) -> str:

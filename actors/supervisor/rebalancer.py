@@ -21,6 +21,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...protocol.errors import LocalError
+from ...protocol.status.cluster import ClusterStatus
+from ...protocol.status.members import AnyMember
 from ...protocol.supervisor.layout import Node, astray, emptiest, uneven
 from ...protocol.supervisor.rebalance import DONE, LEAVE, WAIT, Rebalance, onwards
 from ..ray_control.placement import alive_nodes, broker_nodes, ended_hosts
@@ -45,7 +47,7 @@ class Rebalancer:
     wanted: a user has asked for it.
 
     Args:
-        status: the whole cluster as plain values, within a time limit in seconds.
+        status: asks the whole cluster how it is, within a time limit in seconds.
         dead: told of an actor that is to be replaced, though it lives.
     """
 
@@ -55,7 +57,7 @@ class Rebalancer:
         reach: Reach,
         joiner: Joiner,
         announcer: Announcer,
-        status: Callable[[float], Awaitable[dict[str, Any]]],
+        status: Callable[[float], Awaitable[ClusterStatus]],
         dead: Callable[[str], None],
     ) -> None:
         self.nodes: list[Node] = []
@@ -78,7 +80,7 @@ class Rebalancer:
         if self._task is not None:
             self._task.cancel()
 
-    def warnings(self, actors: list[dict[str, Any]]) -> list[str]:
+    def warnings(self, actors: list[AnyMember]) -> list[str]:
         """Why one host may not fail now, and where Ray is to be started again."""
         plan = self._record.plan
         hosts = {node.host for node in self.nodes}
@@ -135,14 +137,14 @@ class Rebalancer:
             self.wanted = False
             return
         status = await self._status(ASK_S)
-        if not self._spreading.ripe(now_ms, True, status["healthy"], self.wanted):
+        if not self._spreading.ripe(now_ms, True, status.healthy, self.wanted):
             return
         # A host that was cut off is alive to Ray for a while, and no better place yet.
         answering = await self._reach.among(self.nodes)
-        leading = leader(status["actors"])
+        leading = leader(status.actors)
         if leading is None:
             return
-        found = self._astray(answering, leading["name"], on_duty(leading))
+        found = self._astray(answering, leading.name, on_duty(leading))
         if found is not None and found[1]:
             await self._start(*found)
         elif found is not None:
@@ -173,7 +175,7 @@ class Rebalancer:
         plan, changing = self._record.plan, self._joiner.change is not None
         if onwards(plan.moving, plan.members, changing, True) == WAIT:
             return
-        whole = (await self._status(ASK_S))["healthy"]
+        whole = (await self._status(ASK_S)).healthy
         plan, changing = self._record.plan, self._joiner.change is not None
         step = onwards(plan.moving, plan.members, changing, whole)
         if step == LEAVE:

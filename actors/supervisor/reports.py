@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from ...protocol.errors import LocalError
-from ..ray_control.ray_handles import ActorGone, Handle
-from .address_book import AddressBook
+from ...protocol.status.members import AnyMember, read_member
+from ..ray_control.ray_handles import ActorGone
+from .address_book import AddressBook, BookEntry
 
-Report = dict[str, Any]
 
-
-async def reports(book: AddressBook, timeout_s: float, role: str = "") -> list[Report]:
+async def reports(book: AddressBook, timeout_s: float, role: str = "") -> list[AnyMember]:
     """The reports of the actors (of a role); one that does not answer is reported as not alive."""
     asked = {name: entry for name, entry in book.items() if entry.pid and role in ("", entry.role)}
-    answers = await asyncio.gather(*(_report(entry.handle, timeout_s) for entry in asked.values()))
-    return [
-        {
-            "name": name,
-            "role": entry.role,
-            "pid": entry.pid,
-            "node": entry.node,
-            "host": entry.host,
-            "loop": entry.loop,
-            "address": entry.clients or entry.peers,
-            **answer,
-        }
-        for (name, entry), answer in zip(asked.items(), answers, strict=True)
-    ]
+    return list(await asyncio.gather(*(_report(name, entry, timeout_s) for name, entry in asked.items())))
 
 
-async def _report(handle: Handle, timeout_s: float) -> Report:
+async def _report(name: str, entry: BookEntry, timeout_s: float) -> AnyMember:
     try:
-        return {"alive": True, **await handle.call("status", timeout_s=timeout_s)}
+        return in_book(name, entry, await entry.handle.call("status", timeout_s=timeout_s))
     except ActorGone as error:
-        return {"alive": False, "error": str(error)}
+        return in_book(name, entry, {"alive": False, "error": str(error)})
     except LocalError as error:
-        return {"alive": True, "error": str(error)}
+        return in_book(name, entry, {"error": str(error)})
+
+
+def in_book(name: str, entry: BookEntry, said: Mapping[str, Any]) -> AnyMember:
+    """What an actor has said of itself, with its line of the address book."""
+    status = read_member({"name": name, "role": entry.role, "pid": entry.pid, **said})
+    status.node, status.host, status.loop = entry.node, entry.host, entry.loop
+    status.address = entry.clients or entry.peers
+    return status

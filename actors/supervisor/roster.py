@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from .health import Actor, quorum_critical
+from ...protocol.status.members import AnyMember
+from .health import quorum_critical
 from .plan import Plan
 
 
-def may_leave(plan: Plan, actors: list[Actor], broker: str) -> list[str]:
-    """Why this broker may not leave now; none when it may.
-
-    Args:
-        actors: as in `Supervisor.status`.
-    """
+def may_leave(plan: Plan, actors: list[AnyMember], broker: str) -> list[str]:
+    """Why this broker may not leave now; none when it may."""
     if broker not in plan.members:
         return [f"there is no broker {broker!r} in this cluster: it has {', '.join(plan.members)}"]
     if len(plan.members) == 1:

@@ -19,6 +19,9 @@ from typing import Any
 
 from ...protocol.errors import LocalError
 from ...protocol.machine import Tick
+from ...protocol.sequencer.election import LEADING
+from ...protocol.status.machines import SequencerStatus
+from ...protocol.status.members import read_member
 from ...protocol.supervisor.office import Commission
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.supervision_deeds import (
@@ -239,10 +242,11 @@ class SupervisionShell:
             return
         self._reach.heard(entry.node)
         self._give(Answered(name))
-        machine = answer.get("machine", {})
-        if machine.get("standing") == "leading":
-            absent, linked = frozenset(machine["absent"]), frozenset(answer["peers"])
-            self._give(Led(asked_ms, tuple(machine["ballot"]), dict(machine["out"]), absent, linked))
+        status = read_member(answer)
+        if isinstance(status.machine, SequencerStatus) and status.machine.role == LEADING:
+            term, number = status.machine.ballot
+            absent, linked = frozenset(status.machine.absent), frozenset(status.peers or ())
+            self._give(Led(asked_ms, (term, number), dict(status.machine.out), absent, linked))
 
     # ---- hearing of deaths
 

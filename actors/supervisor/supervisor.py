@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 from ...protocol.errors import LocalError
+from ...protocol.status.cluster import ClusterStatus
 from ...protocol.supervisor.office import Commission
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.turns import Turns
@@ -35,7 +36,7 @@ from .announcer import Announcer
 from .cluster_start import ClusterStart
 from .frail_hosts import critical_hosts
 from .healer import Healer
-from .health import closed, complaints, figures, lost, quorum_critical, sharing_host
+from .health import closed, complaints, lost, quorum_critical, sharing_host
 from .joiner import Joiner
 from .launcher import Launcher
 from .nodes import Nodes
@@ -76,7 +77,7 @@ class Supervisor:
         joiner = Joiner(record, orders, nodes, launcher, announcer, shell.dead)
         self._announcer, self._launcher, self._replacer, self._joiner = announcer, launcher, replacer, joiner
         self._healer = Healer(record, supervision, shell, turns, launcher, replacer, joiner, announcer)
-        self._rebalancer = Rebalancer(record, reach, joiner, announcer, self.status, shell.dead)
+        self._rebalancer = Rebalancer(record, reach, joiner, announcer, self.report, shell.dead)
         if fenced:
             ending.fence(os.getppid())
 
@@ -183,29 +184,36 @@ class Supervisor:
         )
 
     async def status(self, timeout_s: float = 3.0) -> dict[str, Any]:
-        """The whole cluster as plain values; an actor that does not answer is reported as not alive."""
+        """The whole cluster as plain values: whoever asks may be of another version."""
+        return (await self.report(timeout_s)).plain()
+
+    async def report(self, timeout_s: float = 3.0) -> ClusterStatus:
+        """The whole cluster; an actor that does not answer is reported as not alive."""
         actors = await reports(self._record.book, timeout_s)
         wrong = complaints(self._record.plan, actors) + self._joiner.under_way() + self._healer.under_way()
         wrong += closed(self._record.plan, actors, self._record.book.serving())
-        return {
-            "cluster": self._record.cluster,
-            "namespace": self._placement.namespace,
-            "stage": self._record.stage,
-            "uptime_s": round(time.time() - self._record.began, 1),
-            "brokers": list(self._record.plan.members),
-            "members": self._record.book.serving(),
-            **figures(self._record.plan.members, self._record.book.serving()),
-            "change": str(self._record.changes.change) if self._record.changes.change is not None else "",
-            "authenticated": bool(self._record.config.token),
-            "supervisor": {"pid": os.getpid(), "host": self._host, **self._supervision.report()},
-            "healthy": not wrong,
-            "unhealthy": wrong,
-            "lost": [loss.facts() for loss in lost(actors)],
-            "warnings": self._rebalancer.warnings(actors)
+        supervisor = self._supervision.report()
+        supervisor.pid, supervisor.host = os.getpid(), self._host
+        return ClusterStatus(
+            cluster=self._record.cluster,
+            namespace=self._placement.namespace,
+            stage=self._record.stage,
+            uptime_s=round(time.time() - self._record.began, 1),
+            brokers=list(self._record.plan.members),
+            members=self._record.book.serving(),
+            brokers_in_cluster=len(self._record.plan.members),
+            brokers_taking_clients=len(self._record.book.serving()),
+            change=str(self._record.changes.change) if self._record.changes.change is not None else "",
+            authenticated=bool(self._record.config.token),
+            supervisor=supervisor,
+            healthy=not wrong,
+            unhealthy=wrong,
+            lost=[loss.report() for loss in lost(actors)],
+            warnings=self._rebalancer.warnings(actors)
             + tap_life.warnings(self._record.config.events.directory, actors),
-            "moved": moved(actors),
-            "actors": actors,
-        }
+            moved=moved(actors),
+            actors=actors,
+        )
 
     async def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
         """Whether brokers may be stopped now.

@@ -7,9 +7,9 @@ keeps a cluster from working, healing or stopping: its troubles are warnings.
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
 
 from ...protocol.errors import LocalError
+from ...protocol.status.members import AnyMember, TapMember
 
 ROLE = "EventTap"
 INSTALL = "pip install 'mantamq[events]'"
@@ -31,25 +31,21 @@ def check(directory: str) -> None:
         )
 
 
-def is_tap(actor: dict[str, Any]) -> bool:
-    return actor["role"] == ROLE
-
-
-def warnings(directory: str, actors: list[dict[str, Any]]) -> list[str]:
+def warnings(directory: str, actors: list[AnyMember]) -> list[str]:
     """The troubles of the events. None of them is the cluster's."""
     if not directory:
         return []
-    tap = next(filter(is_tap, actors), None)
-    if tap is None or not tap.get("alive"):
+    tap = next((actor for actor in actors if isinstance(actor, TapMember)), None)
+    if tap is None or not tap.alive:
         return ["events are not captured now: the tap does not answer and is being replaced"]
-    if "machine" not in tap:
-        return [f"the tap does not say how it is: {tap['error']}" if tap.get("error") else "the tap is starting"]
-    machine = tap["machine"]
+    machine = tap.machine
+    if not machine:
+        return [f"the tap does not say how it is: {tap.error}" if tap.error else "the tap is starting"]
     found: list[str] = []
-    if machine.get("error"):
-        found.append(f"events cannot be written: {machine['error']}")
-    if machine["dropped"]:
-        found.append(f"{machine['dropped']:,} events are missing from the table: the tap was away or too slow")
-    if machine["untold"]:
-        found.append(f"nobody has the beginning of {len(machine['untold'])} streams of events")
+    if machine.error:
+        found.append(f"events cannot be written: {machine.error}")
+    if machine.dropped:
+        found.append(f"{machine.dropped:,} events are missing from the table: the tap was away or too slow")
+    if machine.untold:
+        found.append(f"nobody has the beginning of {len(machine.untold)} streams of events")
     return found

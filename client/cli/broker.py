@@ -11,8 +11,10 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from ...protocol.status.cluster import ClusterStatus
+from ...protocol.status.members import AnyMember
 from .console import Json, Namespace, Ray, agree, err, meant, out, running, say, table_of
-from .status import broker_state
+from .status import broker_state, leader
 
 PATIENCE_S = 2.0
 """A change that takes longer is shown as it goes."""
@@ -56,7 +58,7 @@ def remove(
     """Let a broker leave for good: its clients go to other members, nothing is lost."""
     cluster = running(address, namespace)
     meant(cluster, address, f"This would take {name} from a cluster")
-    members = cluster.status()["brokers"]
+    members = cluster.report().brokers
     left = [broker for broker in members if broker != name]
     if len(left) == 2 and name in members:
         agree("two brokers would be left, which serve only together", yes)
@@ -84,44 +86,40 @@ def rebalance(timeout: Limit = 600.0, address: Ray = "", namespace: Namespace = 
 
 def list_brokers(address: Ray = "", namespace: Namespace = "", as_json: Json = False) -> None:
     """The members: where they are, where clients connect, in how many queues they have a vote."""
-    report = running(address, namespace).status()
-    rows = members(report)
+    status: ClusterStatus = running(address, namespace).report()
+    rows = members(status)
     if as_json:
         say("", {"brokers": rows}, True)
         return
     table = table_of("brokers", ["broker", "state", "clients connect to", "connections", "queues", "Ray node", "pid"])
-    by_name = {actor["name"]: actor for actor in report["actors"]}
+    by_name = {actor.name: actor for actor in status.actors}
     for row in rows:
         queues = f"{row['queues']} of {row['queues_total']}"
         cells = [row["address"] or "-", f"{row['connections']:,}", queues, f"{row['node'][:12]} at {row['host']}"]
-        state = broker_state(row["broker"], report["members"], by_name.get(row["broker"], {}))
+        state = broker_state(row["broker"], status.members, by_name.get(row["broker"]))
         table.add_row(row["broker"], Text(*state), *cells, str(row["pid"]))
     out.print(table)
 
 
-def members(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each broker of a `Cluster.status()`."""
-    by_name = {actor["name"]: actor for actor in report["actors"]}
-    leading = [
-        actor["machine"]
-        for actor in report["actors"]
-        if actor["role"] == "Sequencer" and actor.get("machine", {}).get("standing") == "leading"
-    ]
-    machine = max(leading, key=lambda machine: machine["ballot"], default={"streams": {}})
-    queues = [stream for id, stream in machine["streams"].items() if "#" in id]
+def members(status: ClusterStatus) -> list[dict[str, Any]]:
+    """A row for each broker of a cluster."""
+    by_name = {actor.name: actor for actor in status.actors}
+    leading = leader(status)
+    queues = [stream for id, stream in leading.streams.items() if "#" in id] if leading is not None else []
     rows: list[dict[str, Any]] = []
-    for name in report["brokers"]:
-        actor = by_name.get(name, {})
+    for name in status.brokers:
+        known = by_name.get(name)
+        actor = known or AnyMember(name=name, role="BrokerNode")
         rows.append({
             "broker": name,
-            "state": broker_state(name, report["members"], actor)[0],
-            "address": actor.get("address") or "",
-            "connections": actor.get("clients", 0),
-            "queues": sum(name in q["voters"] and name not in q["blank"] and name not in q["missing"] for q in queues),
+            "state": broker_state(name, status.members, known)[0],
+            "address": actor.address,
+            "connections": actor.clients or 0,
+            "queues": sum(name in q.voters and name not in q.blank and name not in q.missing for q in queues),
             "queues_total": len(queues),
-            "node": actor.get("node", ""),
-            "host": actor.get("host", ""),
-            "pid": actor.get("pid", 0),
+            "node": actor.node,
+            "host": actor.host,
+            "pid": actor.pid,
         })  # fmt: skip
     return rows
 

@@ -23,14 +23,14 @@ def check_health(
     address: Ray = "", namespace: Namespace = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Is the cluster whole? Else: every reason why not."""
-    report = {k: v for k, v in seen(address, namespace, token).items() if k in ("healthy", "unhealthy", "warnings")}
+    status = seen(address, namespace, token)
     if as_json:
-        say("", report, True)
+        say("", status.health(), True)
     else:
-        out.print(health(report["unhealthy"]))
-        for line in report.get("warnings", ()):
+        out.print(health(status.unhealthy))
+        for line in status.warnings:
             out.print(Text(f"warning: {line}", SOON))
-    if not report["healthy"] or (strict and report.get("warnings")):
+    if not status.healthy or (strict and status.warnings):
         raise typer.Exit(1)
 
 

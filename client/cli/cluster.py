@@ -8,6 +8,7 @@ import typer
 
 from ...protocol.errors import LocalError
 from ...protocol.limits import MESSAGE_BYTES
+from ...protocol.status.cluster import ClusterStatus
 from .console import Json, Namespace, Ray, agree, asker, err, leave_ray, meant, out, running, say, show, size
 from .status import held_queues
 
@@ -92,7 +93,7 @@ def up(
     elif address == "auto":  # what that is may be another Ray tomorrow
         address = cluster.ray_address
     local_ray.remember(address=address, namespace=namespace, ray_is_ours=ours, members=cluster.addresses)
-    warnings = [*cluster.status()["warnings"], *([] if events else _per_host(cluster, table))]
+    warnings = [*cluster.report().warnings, *([] if events else _per_host(cluster, table))]
     if as_json:
         members = {"address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings}
         say("", members, True)
@@ -156,10 +157,10 @@ def down(
 def contents(cluster: Any) -> str:
     """The messages that would be lost with the cluster, in words; "" for none."""
     try:
-        report = cluster.status()
+        status: ClusterStatus = cluster.report()
     except LocalError as error:
         return f"the cluster does not say what is in it ({error})"
-    held = {id: queue["messages"] for id, queue in held_queues(report["actors"]).items() if queue["messages"]}
+    held = {id: queue.messages for id, queue in held_queues(status.actors).items() if queue.messages}
     if not held:
         return ""
     names = sorted(id.rpartition("#")[0] for id in held)

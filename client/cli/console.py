@@ -16,6 +16,8 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from ...protocol.errors import LocalError
+from ...protocol.status.cluster import ClusterStatus
+from ...protocol.status.machines import BrokerStatus
 from ..addresses import split_host
 from ..errors import Invalid, MantaError, NoCluster
 from ..sync.sync import Connection, connect
@@ -104,7 +106,7 @@ def running(address: str, namespace: str) -> Any:
     return find_cluster(address or None, namespace or None)
 
 
-def seen(address: str, namespace: str, token: str = "") -> dict[str, Any]:
+def seen(address: str, namespace: str, token: str = "") -> ClusterStatus:
     """The status of that cluster, by whoever of it can be reached (`actors.cluster.look`). Raises as `running`."""
     from ...actors.cluster import look
     from ...actors.ray_control import local_ray
@@ -113,14 +115,14 @@ def seen(address: str, namespace: str, token: str = "") -> dict[str, Any]:
     return look(address or known.get("address"), namespace or known.get("namespace") or "mantamq", asker(token))
 
 
-def asker(token: str) -> Callable[[str], dict[str, Any] | str]:
+def asker(token: str) -> Callable[[str], BrokerStatus | str]:
     """Asks a broker at an address for its own report, also one without a majority; else why there is none."""
 
-    def ask(address: str) -> dict[str, Any] | str:
+    def ask(address: str) -> BrokerStatus | str:
         try:
             with connect(address, token, timeout=PORT_S, reconnect_s=0, rescue=True) as direct:
-                return direct.status()
-        except (MantaError, OSError) as error:
+                return BrokerStatus.read(direct.status())
+        except (MantaError, LocalError, OSError) as error:
             return str(error)
 
     return ask

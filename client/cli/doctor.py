@@ -18,6 +18,8 @@ import typer
 from rich.markup import escape
 
 from ...protocol.errors import LocalError
+from ...protocol.status.cluster import ClusterStatus
+from ...protocol.status.machines import BrokerStatus
 from ..addresses import split_host
 from ..errors import MantaError, Unauthorized
 from ..sync.sync import Connection, connect
@@ -128,17 +130,17 @@ def _warned(token: str) -> Iterator[Finding]:
     if not local_ray.recall().get("address"):
         return
     try:
-        report = seen("", "", token)
+        status = seen("", "", token)
     except LocalError as error:
         yield WARN, "hosts", f"what the cluster warns of cannot be asked for: {error}"
         return
-    yield from hosts(report)
+    yield from hosts(status)
 
 
 def _majority(connection: Connection, members: dict[str, str]) -> Iterator[Finding]:
     try:
-        yield majority(connection.status(), members)
-    except MantaError as error:
+        yield majority(BrokerStatus.read(connection.status()), members)
+    except (MantaError, LocalError) as error:
         yield FAIL, "majority", f"{connection.broker} does not say whether there is one: {error}"
 
 
@@ -147,53 +149,52 @@ def _member(member: str, address: str, token: str, ballots: dict[str, Any]) -> I
     try:
         socket.create_connection((host, port), 2).close()
         with Connection(address, token, timeout=3) as direct:
-            status = direct.status()
+            status = BrokerStatus.read(direct.status())
             took: list[float] = []
             for _ in range(20):
                 start = time.perf_counter()
                 direct.status()
                 took.append((time.perf_counter() - start) * 1e3)
-    except (OSError, MantaError) as error:
+    except (OSError, MantaError, LocalError) as error:
         yield FAIL, member, f"{address} does not serve: {error}"
         return
-    ballots[member] = status["ballot"]
+    ballots[member] = status.ballot
     answer = sorted(took)[len(took) // 2]
     level = OK if answer < 20 else WARN
     yield (
         level,
         member,
-        f"{address} answers in {answer:.2f} ms, {status['connections']} connections, {status['queues']} queues",
+        f"{address} answers in {answer:.2f} ms, {status.connections} connections, {status.queues} queues",
     )
 
 
 # ---- judgements, apart from where their facts come from
 
 
-def majority(status: dict[str, Any], serving: Iterable[str]) -> Finding:
+def majority(status: BrokerStatus, serving: Iterable[str]) -> Finding:
     """Whether anything completes, by what a broker says of itself (`status`) and which brokers take clients."""
     from ...actors.supervisor.losses import losses
 
-    lost = losses(status.get("waiting", ()))
+    lost = losses(status.waiting)
     if lost:
         return FAIL, "majority", "; ".join(map(str, lost))
-    voters: list[str] = status.get("voters") or list(serving)
+    voters = status.voters or list(serving)
     there = [voter for voter in voters if voter in serving]
-    if status.get("cut_off") or len(there) <= len(voters) // 2:
+    if status.cut_off or len(there) <= len(voters) // 2:
         text = f"only {', '.join(there) or 'nobody'} of {', '.join(voters)} takes clients: nothing completes"
         return FAIL, "majority", f"{text}; `mantamq status` says why"
     return OK, "majority", f"{len(there)} of {len(voters)} brokers take clients"
 
 
-def hosts(report: dict[str, Any]) -> Iterator[Finding]:
-    """The warnings of a `Cluster.status()`, and whether the supervisor, which replaces what dies, is there."""
-    for line in report.get("warnings", ()):
+def hosts(status: ClusterStatus) -> Iterator[Finding]:
+    """The warnings of a cluster, and whether the supervisor, which replaces what dies, is there."""
+    for line in status.warnings:
         yield WARN, "hosts", line
-    supervisor = report["supervisor"]
-    if not supervisor["pid"]:
+    if not status.supervisor.pid:
         yield WARN, "supervisor", "out of reach: what dies is not replaced until the brokers have started another"
-    elif not supervisor.get("confirmed", True):
+    elif not status.supervisor.confirmed:
         yield WARN, "supervisor", "no majority of the brokers confirms it: what dies is not replaced until one does"
-    elif not report.get("warnings"):
+    elif not status.warnings:
         yield OK, "hosts", "the cluster warns of nothing"
 
 

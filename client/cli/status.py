@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import typer
+from msgspec import UNSET
 from rich.console import RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ...protocol.machine import OWNERSHIP
+from ...protocol.sequencer.election import PREPARING, STANDBY
+from ...protocol.status.cluster import ClusterStatus, MovedStatus, SupervisorStatus
+from ...protocol.status.machines import BrokerStatus, QueueStatus, SequencerStatus, StreamStatus, TapStatus
+from ...protocol.status.members import AnyMember, OwnershipMember, ReplicaMember, SequencerMember, TapMember
 from ...protocol.wire.events import CLUSTER
 from .console import Json, Namespace, Ray, Token, out, say, seen, table_of
 from .sheets import Sheet
@@ -18,7 +23,6 @@ from .sheets import Sheet
 REASONS = 16
 """Lines in the panel; `--json` has them all."""
 GOOD, SOON, BAD = "green", "yellow", "red"
-Report = dict[str, Any]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,29 +31,28 @@ def register(app: typer.Typer) -> None:
 
 def status(address: Ray = "", namespace: Namespace = "", token: Token = "", as_json: Json = False) -> None:
     """Members, who leads, who owns which queue, and all that is wrong. `check health` has an exit code for it."""
-    report = seen(address, namespace, token)
+    cluster = seen(address, namespace, token)
     if as_json:
-        say("", report, True)
+        say("", cluster.plain(), True)
         return
-    for part in view(report):
+    for part in view(cluster):
         out.print(part)
 
 
-def view(report: Report) -> list[RenderableType]:
-    """A `Cluster.status()` as it is printed."""
-    by_name = {actor["name"]: actor for actor in report["actors"]}
+def view(cluster: ClusterStatus) -> list[RenderableType]:
+    """A cluster's status as it is printed."""
     gap = Text("")
     return [
-        _head(report),
-        Text(f"brokers: {_figures(report)}"),
-        health(report["unhealthy"]),
-        *(Text(f"warning: {line}", SOON) for line in report.get("warnings", ())),
-        *(Text(_moved(move)) for move in report.get("moved", ())),
-        _brokers(report, by_name),
+        _head(cluster),
+        Text(f"brokers: {_figures(cluster)}"),
+        health(cluster.unhealthy),
+        *(Text(f"warning: {line}", SOON) for line in cluster.warnings),
+        *(Text(_moved(move)) for move in cluster.moved),
+        _brokers(cluster),
         gap,
-        _others(report),
+        _others(cluster),
         gap,
-        _queues(report),
+        _queues(cluster),
     ]
 
 
@@ -67,25 +70,23 @@ def health(reasons: list[str]) -> Panel:
     return Panel(table, title=f"not healthy: {count}", title_align="left", border_style=BAD, expand=False)
 
 
-def _head(report: Report) -> Text:
-    leading = _leader(report)
-    order = f"{leading['seq']:,} events ordered under ballot {leading['ballot'][0]}" if leading else "nobody orders"
-    versions = sorted({actor["version"] for actor in report["actors"] if "version" in actor})
+def _head(cluster: ClusterStatus) -> Text:
+    leading = leader(cluster)
+    order = f"{leading.seq:,} events ordered under ballot {leading.ballot[0]}" if leading else "nobody orders"
+    versions = sorted({actor.version for actor in cluster.actors if actor.version})
     protocol = f", protocol {' and '.join(versions)}" if versions else ""
-    return Text(f"cluster {report['cluster']}: {report['stage']} for {_span(report['uptime_s'])}, {order}{protocol}")
+    return Text(f"cluster {cluster.cluster}: {cluster.stage} for {_span(cluster.uptime_s)}, {order}{protocol}")
 
 
-def _figures(report: Report) -> str:
+def _figures(cluster: ClusterStatus) -> str:
     """Two different things are counted: who is one of the cluster, and who takes clients now."""
-    there, taking = len(report["brokers"]), len(report["members"])
+    there, taking = len(cluster.brokers), len(cluster.members)
     return f"{there} in the cluster, {taking if taking != there else 'all'} of them take clients"
 
 
-def _moved(move: Report) -> str:
-    ago = _span(max(0.0, time.time() - move["at"]))
-    return (
-        f"broker {move['broker']} has moved: clients connect to {move['address']}, it was {move['before']} ({ago} ago)"
-    )
+def _moved(move: MovedStatus) -> str:
+    ago = _span(max(0.0, time.time() - move.at))
+    return f"broker {move.broker} has moved: clients connect to {move.address}, it was {move.before} ({ago} ago)"
 
 
 def _span(seconds: float) -> str:
@@ -97,162 +98,156 @@ def _span(seconds: float) -> str:
     return f"{s // 3600:,} h {s % 3600 // 60} min"
 
 
-def _brokers(report: Report, by_name: dict[str, Report]) -> Sheet:
+def _brokers(cluster: ClusterStatus) -> Sheet:
     columns = ["broker", "state", "clients connect to", "connections", "replicas", "pid"]
     table = table_of("brokers", columns, ("connections", "replicas", "pid"))
-    barred = any(loss["for_good"] and CLUSTER in loss["streams"] for loss in report.get("lost", ()))
-    for name in report["brokers"]:
-        actor = by_name.get(name, {})
-        word, color = broker_state(name, report["members"], actor, barred)
-        replicas = actor.get("machine", {}).get("replicas")
+    barred = any(loss.for_good and CLUSTER in loss.streams for loss in cluster.lost)
+    by_name = {actor.name: actor for actor in cluster.actors}
+    for name in cluster.brokers:
+        known = by_name.get(name)
+        word, color = broker_state(name, cluster.members, known, barred)
+        actor = known or AnyMember(name=name, role="BrokerNode")
         table.add_row(
             name,
             Text(word, color),
-            Text(actor.get("address") or "-"),
-            f"{actor['clients']:,}" if "clients" in actor else "-",
-            "-" if replicas is None else str(len(replicas)),
-            str(actor.get("pid") or "-"),
+            Text(actor.address or "-"),
+            "-" if actor.clients is UNSET else f"{actor.clients:,}",
+            str(len(actor.machine.replicas)) if isinstance(actor.machine, BrokerStatus) else "-",
+            str(actor.pid or "-"),
         )
     return table
 
 
-def broker_state(name: str, members: dict[str, str], actor: Report, barred: bool = False) -> tuple[str, str]:
+def broker_state(name: str, members: dict[str, str], actor: AnyMember | None, barred: bool = False) -> tuple[str, str]:
     """In a word or two, and its colour.
 
     Args:
         members: those that take clients.
         barred: the majority that knew the wiring is lost, so nobody joins.
     """
-    if not actor:
+    if actor is None:
         return "not there", BAD
-    if not actor.get("alive"):
+    if not actor.alive:
         return "no answer", BAD
-    machine = actor.get("machine")
-    if machine is None:
+    machine = actor.machine
+    if not isinstance(machine, BrokerStatus):
         return "starting", SOON
-    if machine["blank"]:
+    if machine.blank:
         return ("cannot join", BAD) if barred else ("joining", SOON)
-    if machine["leaving"]:
+    if machine.leaving:
         return "leaving", SOON
-    if machine["cut_off"]:
+    if machine.cut_off:
         return "cut off", BAD
-    if not machine["attached"]:
+    if not machine.attached:
         return "no sequencer", BAD
-    if machine["flowStopped"]:
+    if machine.flow_stopped:
         return "flow stopped", SOON
     return ("serving", GOOD) if name in members else ("joining", SOON)
 
 
-def _others(report: Report) -> Sheet:
+def _others(cluster: ClusterStatus) -> Sheet:
     table = table_of("order and care", ["actor", "state", "pid", "host"], ("pid",))
-    leading = _leader(report)
-    for actor in report["actors"]:
-        if actor["role"] in ("Sequencer", "Ownership", "EventTap"):
+    leading = leader(cluster)
+    for actor in cluster.actors:
+        if isinstance(actor, SequencerMember | OwnershipMember | TapMember):
             word, color = _word(actor, leading)
-            table.add_row(actor["name"], Text(word, color), str(actor["pid"]), Text(actor["host"]))
-    one = report["supervisor"]
-    table.add_row(one.get("name") or "supervisor", Text(*_office(one)), str(one["pid"] or "-"), one.get("host") or "")
+            table.add_row(actor.name, Text(word, color), str(actor.pid), Text(actor.host))
+    one = cluster.supervisor
+    table.add_row(one.name or "supervisor", Text(*_office(one)), str(one.pid or "-"), one.host)
     return table
 
 
-def _office(supervisor: Report) -> tuple[str, str]:
-    number = f"number {supervisor['number']}, " if supervisor.get("number") else ""
-    if not supervisor["pid"]:
+def _office(supervisor: SupervisorStatus) -> tuple[str, str]:
+    number = f"number {supervisor.number}, " if supervisor.number else ""
+    if not supervisor.pid:
         return f"{number}out of reach", BAD
-    if not supervisor.get("confirmed", True):
+    if not supervisor.confirmed:
         return f"{number}confirmed by no majority of the brokers: replaces nothing", BAD
     return f"{number}confirmed by a majority of the brokers: replaces what dies", GOOD
 
 
-def _word(actor: Report, leading: Report | None) -> tuple[str, str]:
-    if not actor.get("alive"):
+def _word(actor: SequencerMember | OwnershipMember | TapMember, leading: SequencerStatus | None) -> tuple[str, str]:
+    if not actor.alive:
         return "no answer", BAD
-    machine = actor.get("machine")
-    if machine is None:
+    if actor.machine is UNSET:
         return "starting", SOON
-    if actor["role"] == "Ownership":
-        return ("moves the consume locks", GOOD) if actor["name"] == _on_duty(leading) else ("stands by", GOOD)
-    if actor["role"] == "EventTap":
-        return f"{machine['events']:,} events in {machine['rows']:,} rows", SOON if machine["dropped"] else GOOD
-    standing = machine["standing"]
-    if standing == "standby":
+    if isinstance(actor, OwnershipMember):
+        return ("moves the consume locks", GOOD) if actor.name == _on_duty(leading) else ("stands by", GOOD)
+    machine = actor.machine
+    if isinstance(machine, TapStatus):
+        return f"{machine.events:,} events in {machine.rows:,} rows", SOON if machine.dropped else GOOD
+    if machine.role == STANDBY:
         return "standby", GOOD
-    if standing == "preparing":
-        return f"{'prepares' if leading else 'is taking over'} under ballot {machine['ballot'][0]}", SOON
+    if machine.role == PREPARING:
+        return f"{'prepares' if leading else 'is taking over'} under ballot {machine.ballot[0]}", SOON
     if machine is leading:
-        return f"leads under ballot {machine['ballot'][0]}", GOOD
-    return f"was deposed (ballot {machine['ballot'][0]})", BAD
+        return f"leads under ballot {machine.ballot[0]}", GOOD
+    return f"was deposed (ballot {machine.ballot[0]})", BAD
 
 
-def _leader(report: Report) -> Report | None:
-    """The machine of the sequencer that leads; the highest ballot tells when one that was paused believes it does."""
-    leading = [
-        actor["machine"]
-        for actor in report["actors"]
-        if actor["role"] == "Sequencer" and actor.get("machine", {}).get("standing") == "leading"
-    ]
-    return max(leading, key=lambda machine: machine["ballot"], default=None)
+def leader(cluster: ClusterStatus) -> SequencerStatus | None:
+    """The sequencer that leads."""
+    from ...actors.supervisor import health
+
+    found = health.leader(cluster.actors)
+    return found.machine if found is not None else None
 
 
-def _on_duty(leading: Report | None) -> str:
-    """The Ownership that the leading sequencer has named; of one that knows of no other it is the first."""
-    return (leading or {}).get("duty", {}).get("name", "ownership")
+def _on_duty(leading: SequencerStatus | None) -> str:
+    """The Ownership that the leading sequencer has named; without one it is the first."""
+    return leading.duty.name if leading is not None else OWNERSHIP
 
 
-def _queues(report: Report) -> Sheet:
-    leading = _leader(report)
-    streams = leading["streams"] if leading else {}
-    held = held_queues(report["actors"])
-    duty = _on_duty(leading)
-    ownerships = {a["name"]: a["machine"] for a in report["actors"] if a["role"] == "Ownership" and "machine" in a}
-    interest = ownerships.get(duty) or next(iter(ownerships.values()), {})
+def _queues(cluster: ClusterStatus) -> Sheet:
+    leading = leader(cluster)
+    streams = leading.streams if leading else {}
+    held = held_queues(cluster.actors)
+    ownerships = {a.name: a.machine for a in cluster.actors if isinstance(a, OwnershipMember) and a.machine}
+    interest = ownerships.get(_on_duty(leading)) or next(iter(ownerships.values()), {})
     columns = ["queue", "messages", "owner", "interested", "uncommitted", "replicas"]
     table = table_of("queues (and the wiring)", columns, ("messages", "uncommitted"))
     for id in sorted({*streams, *held}, key=lambda id: ("#" in id, id)):
         name, sharp, _ = id.rpartition("#")
-        queue, stream = held.get(id, {}), streams.get(id)
+        queue, stream, lock = held.get(id), streams.get(id), interest.get(id)
         word, color = replicas_state(stream)
         table.add_row(
             Text(name) if sharp else Text("(wiring)", "dim"),
-            f"{queue['messages']:,}" if queue else "-",
-            queue.get("owner") or "-",
-            ", ".join(interest.get(id, {}).get("interested", ())) or "-",
-            f"{stream['end'] - stream['commit']:,}" if stream else "-",
+            f"{queue.messages:,}" if queue else "-",
+            (queue.owner if queue else "") or "-",
+            ", ".join(lock.interested if lock else ()) or "-",
+            f"{stream.end - stream.commit:,}" if stream else "-",
             Text(word, color),
         )
     return table
 
 
-def held_queues(actors: list[Report]) -> dict[str, Report]:
+def held_queues(actors: list[AnyMember]) -> dict[str, QueueStatus]:
     """Queue id -> what the replica says that has applied the most."""
-    best: dict[str, Report] = {}
+    best: dict[str, QueueStatus] = {}
     for actor in actors:
-        if actor["role"] != "QueueReplica" or "machine" not in actor:
-            continue
-        queues: dict[str, Report] = actor["machine"]
-        for id, queue in queues.items():
-            if not queue["blank"] and (id not in best or queue["applied"] > best[id]["applied"]):
+        for id, queue in (actor.machine or {}).items() if isinstance(actor, ReplicaMember) else ():
+            if not queue.blank and (id not in best or queue.applied > best[id].applied):
                 best[id] = queue
     return best
 
 
-def replicas_state(stream: Report | None) -> tuple[str, str]:
-    """How far the replicas of a stream are, by the leading sequencer, and its colour. `stream`: its report."""
+def replicas_state(stream: StreamStatus | None) -> tuple[str, str]:
+    """How far the replicas of a stream are, by the leading sequencer, and its colour."""
     if stream is None:
         return "not known", BAD
-    if not stream["ready"]:
+    if not stream.ready:
         return "log is being recovered", BAD
     words: list[str] = []
-    lag = stream["lag"]
-    for broker in sorted({*lag, *stream["missing"]}, key=lambda b: (len(b), b)):
+    lag = stream.lag
+    for broker in sorted({*lag, *stream.missing}, key=lambda b: (len(b), b)):
         entries = lag.get(broker, 0)
         behind = f"{entries:,} behind" if entries else ""
-        if broker in stream["missing"]:
+        if broker in stream.missing:
             words.append(f"{broker} missing")
-        elif broker in stream["blank"]:
+        elif broker in stream.blank:
             words.append(f"{broker} blank{', ' + behind if behind else ''}")
         elif behind:
             words.append(f"{broker} {behind}")
     if not words:
         return f"{len(lag)} level", GOOD
-    return "; ".join(words), BAD if stream["missing"] else SOON if stream["blank"] else ""
+    return "; ".join(words), BAD if stream.missing else SOON if stream.blank else ""

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
+from ..status.machines import CondemnedStatus
 from ..wire.events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
 from ..wire.log_frames import Heartbeat
 from ..wiring.definitions import QueueDefinition
@@ -167,18 +168,16 @@ class Deletions:
             for ask in self._later.pop(id):
                 ask()
 
-    def report(self) -> dict[str, Any]:
-        """`condemned`: queues whose deletion is undecided, the broker that asks, its conditions, and for how long."""
-        found = self._cluster.wiring.uses.condemned
-        return {
-            "condemned": [
-                {
-                    "queue": id.rpartition("#")[0],
-                    "by": stands.broker,
-                    "if_unused": stands.if_unused,
-                    "if_empty": stands.if_empty,
-                    "for_ms": self._outbox.now_ms - self.since_ms.get(id, self._outbox.now_ms),
-                }
-                for id, stands in found.items()
-            ]
-        }
+    def report(self) -> list[CondemnedStatus]:
+        """The queues whose deletion is undecided."""
+        now_ms = self._outbox.now_ms
+        return [
+            CondemnedStatus(
+                queue=id.rpartition("#")[0],
+                by=stands.broker,
+                if_unused=stands.if_unused,
+                if_empty=stands.if_empty,
+                for_ms=now_ms - self.since_ms.get(id, now_ms),
+            )
+            for id, stands in self._cluster.wiring.uses.condemned.items()
+        ]

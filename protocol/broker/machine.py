@@ -31,6 +31,7 @@ from ..machine import (
     Supervises,
     Tick,
 )
+from ..status.machines import BrokerStatus, WaitingStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
@@ -336,29 +337,26 @@ class BrokerMachine(Acceptor):
             if not self.keeper.blank or self.keeper.end:
                 self.lead(self.keeper.ack(applied))
 
-    def report(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "broker": self.broker,
-            "members": self.connections.addresses,
-            "connections": len(self.sessions),
-            "queues": len(self.wiring.queues()),
-            "inc": self.inc,
-            "blank": self.keeper.blank,
-            "voters": list(self.cluster.voters),
-            "leaving": self.lifecycle.leaving,
-            "left": sorted(self.lifecycle.left),
-            "cut_off": self.lease.expired(self.now_ms),
-            "wiring_index": self.keeper.commit,
-            "uncommitted_bytes": self.transfers.uncommitted_bytes,
-            "withheld_bytes": self.transfers.withheld_bytes,
-            "unconfirmed_ms": self.lease.over_ms(self.now_ms),
-        }
-        found |= self.waits_heard.report(self.now_ms) | self.view.silence(self.now_ms)
-        found |= self.office.report() | self.wiring.flow.report() | self.deletions.report()
-        found |= self.view.report() | self.placement.report()
+    def report(self) -> BrokerStatus:
+        now_ms, flow, view = self.now_ms, self.wiring.flow, self.view
+        waits = self.waits_heard.report(now_ms)
+        status = BrokerStatus(
+            broker=self.broker, members=dict(self.connections.addresses), connections=len(self.sessions),
+            queues=len(self.wiring.queues()), inc=self.inc, blank=self.keeper.blank, voters=list(self.cluster.voters),
+            leaving=self.lifecycle.leaving, left=sorted(self.lifecycle.left), cut_off=self.lease.expired(now_ms),
+            wiring_index=self.keeper.commit, uncommitted_bytes=self.transfers.uncommitted_bytes,
+            withheld_bytes=self.transfers.withheld_bytes, unconfirmed_ms=self.lease.over_ms(now_ms),
+            waiting=[WaitingStatus.of(waiting) for waiting in waits.streams], waiting_more=waits.more,
+            waiting_by=waits.by, waiting_role=waits.role, waiting_heard_ms=waits.heard_ms,
+            leader_silent_ms=view.silent_ms(now_ms), sequencers=sorted(view.linked), supervisor=self.office.report(),
+            flow_stopped=flow.stopped, flow_stopped_count=flow.count, flow=dict(flow.members),
+            condemned=self.deletions.report(), ballot=list(view.promised), leader=view.leader, attached=view.attached,
+            replicas={name: sorted(queues) for name, queues in self.placement.replicas.items()},
+            homeless=sorted(self.placement.homeless),
+        )  # fmt: skip
         for observer in self._observers:
-            found |= observer.report()
-        return found
+            observer.report(status)
+        return status
 
 
 def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, Any], None]]:

@@ -14,6 +14,7 @@ import msgspec
 
 from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
+from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wiring.arguments import check
@@ -94,7 +95,7 @@ class Management:
         deletions: Deletions,
         resets: Resets,
         replica_of: Mapping[str, str],
-        report: Callable[[], dict[str, Any]],
+        report: Callable[[], BrokerStatus],
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -235,7 +236,7 @@ class Management:
             raise PeerError(NOT_FOUND, f"there is no queue and no exchange {a.name!r}: declare it first")
 
     def _status(self, answer: Answer, a: NoArguments) -> None:
-        answer(self._report())
+        answer(self._report().plain())
 
 
 def vars_of(value: Any) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..companions import Companion
+from ..status.machines import BrokerStatus
 from ..wire.events import AnyEvent, Entry
 from ..wiring.wiring import Outcome
 
@@ -22,9 +23,8 @@ class BrokerObserver(Protocol):
         """The machine by which it talks to a peer of its own, None for none."""
         return None
 
-    def report(self) -> dict[str, Any]:
-        """What the broker's status says of it besides."""
-        return {}
+    def report(self, status: BrokerStatus) -> None:
+        """The broker says how it is: this observer fills in the fields that it knows."""
 
     def applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """The entry at `index` of the cluster stream is applied, and no client has been told."""

@@ -130,7 +130,3 @@ class QueuePlacement:
     def applied(self, commit: int) -> int:
         """How far the cluster stream is not only applied but shown: its queues are kept."""
         return min(self.starting.values()) - 1 if self.starting else commit
-
-    def report(self) -> dict[str, object]:
-        replicas = {name: sorted(queues) for name, queues in self.replicas.items()}
-        return {"replicas": replicas, "homeless": sorted(self.homeless)}

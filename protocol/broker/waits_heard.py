@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
+from typing import NamedTuple
 
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.majority_frames import Waits
+from ..wire.majority_frames import Waiting, Waits
 
 _RANK = {"standby": 0, "preparing": 1, "leading": 2}
+
+
+class LastWord(NamedTuple):
+    """What counts now of what sequencers have said.
+
+    Attributes:
+        streams: those that are named; `more` others wait as well.
+        by: the sequencer that says so, "" for none; in `role`, `heard_ms` ago.
+    """
+
+    streams: tuple[Waiting, ...] = ()
+    more: int = 0
+    by: str = ""
+    role: str = ""
+    heard_ms: int = 0
 
 
 class WaitsHeard:
@@ -42,16 +55,8 @@ class WaitsHeard:
             return False
         return frame.more > 0 or any(waiting.stream == stream for waiting in frame.streams)
 
-    def report(self, now_ms: int) -> dict[str, Any]:
-        """`waiting`: the streams, as `Waiting`'s fields; `waiting_more`: so many others; `waiting_by`: who says so, and
-        in which role; `waiting_heard_ms`: how long ago."""
+    def report(self, now_ms: int) -> LastWord:
         frame = self._frame
         if frame is None or now_ms - self._heard_ms > self._timing.waits_kept_ms:
-            return {"waiting": [], "waiting_more": 0, "waiting_by": "", "waiting_role": "", "waiting_heard_ms": 0}
-        return {
-            "waiting": [msgspec.structs.asdict(waiting) for waiting in frame.streams],
-            "waiting_more": frame.more,
-            "waiting_by": self._by,
-            "waiting_role": frame.role,
-            "waiting_heard_ms": now_ms - self._heard_ms,
-        }
+            return LastWord()
+        return LastWord(tuple(frame.streams), frame.more, self._by, frame.role, now_ms - self._heard_ms)

@@ -16,6 +16,7 @@ from ..queue.observers import QueueObserver
 from ..queue.state import Applied, QueueState
 from ..ranges import pairs
 from ..replica.observers import ReplicaObserver
+from ..status.machines import BrokerStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import EnqueueFact, EventFact, Observation, encode_fact
 from ..wire.events import (
@@ -207,8 +208,8 @@ class BrokerCapture(Capture, BrokerObserver):
         else:
             self.observe("flow_off", value=now_us - self._paused_us)
 
-    def report(self) -> dict[str, Any]:
-        return self.reporter.report()
+    def report(self, status: BrokerStatus) -> None:
+        status.facts, status.facts_dropped = self.reporter.kept, self.reporter.dropped
 
     def members_moved(self, addresses: dict[str, str]) -> None:
         address = addresses.get(self.broker, "")

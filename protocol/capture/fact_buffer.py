@@ -219,8 +219,10 @@ class Reporter:
         effects, self.effects = self.effects, []
         return effects
 
-    def report(self) -> dict[str, object]:
-        return {"facts": self._kept, "facts_dropped": self.dropped}
+    @property
+    def kept(self) -> int:
+        """Number of facts that it keeps."""
+        return self._kept
 
 
 def _slice(buffer: FactBuffer, first: int, last: int) -> list[bytes]:

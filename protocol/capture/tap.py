@@ -10,11 +10,12 @@ falls behind slows itself down and no other process.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import PeerError
 from ..machine import Effect, Flush, Input, Kept, PeerDown, Received, Send, SetTimer, Tick
 from ..queue.applied import Applied
+from ..status.machines import TapStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import (
     EnqueueFact,
@@ -212,14 +213,13 @@ class TapMachine:
         for peer in {**seen, **kept}:
             self._effects.append(Send(peer, FactsKept(seen.get(peer, {}), kept.get(peer, {}))))
 
-    def report(self) -> dict[str, Any]:
-        untold = [name for name, stream in self.streams.items() if stream.offers and not stream.teller]
-        return {
-            "streams": sum(bool(stream.offers) for stream in self.streams.values()),
-            "untold": untold,
-            "events": self.events,
-            "dropped": self.dropped,
-        }
+    def report(self) -> TapStatus:
+        return TapStatus(
+            streams=sum(bool(stream.offers) for stream in self.streams.values()),
+            untold=[name for name, stream in self.streams.items() if stream.offers and not stream.teller],
+            events=self.events,
+            dropped=self.dropped,
+        )
 
 
 def _rows(frame: Facts, fact: Fact) -> list[Row]:

@@ -15,6 +15,7 @@ and turn, and a replica takes none that is older than it has heard.
 from __future__ import annotations
 
 from ..machine import OWNERSHIP, is_broker, is_ownership
+from ..status.machines import DutyStatus
 from ..timing import DEFAULT_TIMING, Timing
 
 
@@ -83,5 +84,5 @@ class Duty:
             return now_ms - self._began_ms >= self._grace_ms
         return now_ms - heard_ms > self._timing.suspect_ms
 
-    def report(self, now_ms: int) -> dict[str, object]:
-        return {"duty": {"name": self.name, "turn": self.turn, "silent_ms": self.silent_ms(now_ms)}}
+    def report(self, now_ms: int) -> DutyStatus:
+        return DutyStatus(name=self.name, turn=self.turn, silent_ms=self.silent_ms(now_ms))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from ..log.leader import LeaderView
 from ..log.submitter import Submitter
 from ..machine import OWNERSHIP, Effect, Flush, Input, PeerDown, PeerUp, Received, Send
+from ..status.machines import OwnershipStatus
 from ..supervisor.office import Commission, Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO, Ballot, Own, encode_event
@@ -234,8 +235,11 @@ class OwnershipMachine:
             queue.renewed.discard(next_owner)
             effects.append(Send(peer, Contended(name, queue.grant, next_owner, self.slice_ms, *self.day)))
 
-    def report(self) -> dict[str, object]:
+    def report(self) -> dict[str, OwnershipStatus]:
+        """Queue id -> its lock."""
         return {
-            name: {"owner": queue.owner, "grant": queue.grant, "interested": sorted(queue.interested, key=broker_order)}
+            name: OwnershipStatus(
+                owner=queue.owner, grant=queue.grant, interested=sorted(queue.interested, key=broker_order)
+            )
             for name, queue in self._queues.items()
         }

@@ -82,13 +82,6 @@ class LeaderView:
         """The linked sequencers that could take over from the leader."""
         return [peer for peer in self.linked if peer != self.leader]
 
-    def report(self) -> dict[str, object]:
-        return {"ballot": list(self.promised), "leader": self.leader, "attached": self.attached}
-
-    def silence(self, now_ms: int) -> dict[str, object]:
-        """`leader_silent_ms`: since the last leader's last heartbeat, or since a leader was first waited for;
-        `sequencers`: those this process has a link to."""
-        return {
-            "leader_silent_ms": now_ms - self.heard_ms if self.heard_ms else 0,
-            "sequencers": sorted(self.linked),
-        }
+    def silent_ms(self, now_ms: int) -> int:
+        """Since the last leader's last heartbeat, or since a leader was first waited for."""
+        return now_ms - self.heard_ms if self.heard_ms else 0

@@ -8,6 +8,7 @@ from ..limits import DEFAULT, Limits
 from ..log.keeper import Keeper
 from ..queue.snapshot import read_snapshot
 from ..queue.state import QueueState
+from ..status.machines import UpdateStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO
 from ..wire.log_frames import Evicted, UpdateFront, UpdateStart, UpdateTaken
@@ -202,5 +203,6 @@ class CatchUp:
         self.given.pop(peer, None)
         return self._update is not None and self._update.updater == peer
 
-    def report(self) -> dict[str, int] | None:
+    def report(self) -> UpdateStatus | None:
+        """The last update that came here."""
         return self._last.report() if self._last is not None else None

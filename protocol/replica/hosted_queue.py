@@ -20,6 +20,7 @@ from ..queue.policies import policies_of
 from ..queue.settings import QueueSettings
 from ..queue.state import QueueState
 from ..ranges import pairs, runs
+from ..status.machines import QueueStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import (
     Accept,
@@ -202,7 +203,7 @@ class HostedQueue:
             if tag.name == "purge":
                 self.commands.purged(tag, done)
             else:
-                self.commands.reply(tag, self.report())
+                self.commands.reply(tag, self.report().plain())
 
     def _expelled(self, event: AnyEvent, done: Applied) -> None:
         """A broker is out: what it held is back, and what it began to bury is finished by those who are left (Q3)."""
@@ -335,29 +336,29 @@ class HostedQueue:
         broker, state = self._outbox.broker, self.state
         return bool(self.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
 
-    def report(self) -> dict[str, object]:
+    def report(self) -> QueueStatus:
         state = self.state
-        return {
-            "messages": state.available.count + state.acquired.messages(),
-            "available": state.available.count,
-            "acquired": state.acquired.messages(),
-            "dying": state.dying.count,
-            "bytes": state.bytes,
-            "owner": state.owner,
-            "grant": state.grant,
-            "handovers": state.handovers,
-            "enqueued": state.enqueued,
-            "dequeued": state.accepted + state.discarded + state.dead_lettered + state.expired,
-            "accepted": state.accepted,
-            "discarded": state.discarded,
-            "dead_lettered": state.dead_lettered,
-            "expired": state.expired,
-            "consumers": len(self.dispatcher.subscriptions),
-            "applied": self.applied,
-            "blank": self.keeper.blank,
-            "update": self.catch_up.report(),
-            "replica": self._name,
-        }
+        return QueueStatus(
+            messages=state.available.count + state.acquired.messages(),
+            available=state.available.count,
+            acquired=state.acquired.messages(),
+            dying=state.dying.count,
+            bytes=state.bytes,
+            owner=state.owner,
+            grant=state.grant,
+            handovers=state.handovers,
+            enqueued=state.enqueued,
+            dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired,
+            accepted=state.accepted,
+            discarded=state.discarded,
+            dead_lettered=state.dead_lettered,
+            expired=state.expired,
+            consumers=len(self.dispatcher.subscriptions),
+            applied=self.applied,
+            blank=self.keeper.blank,
+            update=self.catch_up.report(),
+            replica=self._name,
+        )
 
 
 def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:

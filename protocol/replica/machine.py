@@ -17,6 +17,7 @@ from ..log.keeper import Keeper
 from ..log.submitter import Submitter
 from ..machine import Again, Close, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.settings import QueueSettings
+from ..status.machines import QueueStatus
 from ..supervisor.office import Commission, Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, encode_event
@@ -307,8 +308,9 @@ class ReplicaMachine(Acceptor):
 
     # ---- answers
 
-    def report(self, id: str) -> dict[str, object]:
-        return self.queues[id].report()
+    def report(self) -> dict[str, QueueStatus]:
+        """Queue id -> how it is here."""
+        return {id: queue.report() for id, queue in self.queues.items()}
 
 
 _Rule = Callable[[ReplicaMachine, str, Any], object]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..limits import DEFAULT, Limits
 from ..queue.state import QueueState
+from ..status.machines import UpdateStatus
 from ..wire.log_frames import UpdateFront, UpdateStart
 
 
@@ -109,15 +110,10 @@ class Updatee:
         self.blobs = {}
         self._ended_ms = now_ms
 
-    def report(self) -> dict[str, int]:
-        """How far it is: messages that came, and how many there were when it began; when it began and ended, 0 for
-        not yet."""
-        return {
-            "messages": self._messages,
-            "depth": self._depth,
-            "began_ms": self._began_ms,
-            "ended_ms": self._ended_ms,
-        }
+    def report(self) -> UpdateStatus:
+        return UpdateStatus(
+            messages=self._messages, depth=self._depth, began_ms=self._began_ms, ended_ms=self._ended_ms
+        )
 
 
 class Pace:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
 from ..outbox import Outbox
+from ..status.machines import BehindStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, FlowControl, encode_event
 from ..wire.log_frames import Evicted
@@ -184,10 +185,10 @@ class Backlog:
         """The stream is gone."""
         self.passed = {item for item in self.passed if item[0] != stream.name}
 
-    def report(self) -> dict[str, object]:
+    def report(self) -> dict[str, BehindStatus]:
+        """Each member that flow control is on for."""
         now_ms = self._outbox.now_ms
-        members = {
-            member: {"reason": self._reasons.get(member, ""), "for_ms": now_ms - since_ms}
+        return {
+            member: BehindStatus(reason=self._reasons.get(member, ""), for_ms=now_ms - since_ms)
             for member, since_ms in self.on.items()
         }
-        return {"flowStopped": bool(self.on), "flowStoppedCount": self.count, "flow": members}

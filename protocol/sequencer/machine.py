@@ -20,6 +20,7 @@ from ..lock.duty import Duty, hears_beats
 from ..log.quorum import majority, recovery_quorum
 from ..machine import Effect, Flush, Input, PeerDown, PeerUp, Received, Retire, Tick, is_broker
 from ..outbox import Outbox
+from ..status.machines import SequencerStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Ballot
@@ -333,19 +334,22 @@ class SequencerMachine:
 
     # ---- for reports
 
-    def report(self) -> dict[str, object]:
-        return {
-            "ballot": list(self.order.ballot),
-            "standing": str(self.election.role),
-            "members": list(self.order.members),
-            "leaving": sorted(self.membership.leaving),
-            "out": self.evictions.out,
-            "absent": sorted(self.evictions.absent),
-            "seq": self.order.seq,
-            **self.backlog.report(),
-            **(self.watch.report() | self.duty.report(self.outbox.now_ms)),
-            "streams": {name: stream.report() for name, stream in self.order.streams.items()},
-        }
+    def report(self) -> SequencerStatus:
+        return SequencerStatus(
+            ballot=list(self.order.ballot),
+            role=str(self.election.role),
+            members=list(self.order.members),
+            leaving=sorted(self.membership.leaving),
+            out=dict(self.evictions.out),
+            absent=sorted(self.evictions.absent),
+            seq=self.order.seq,
+            flow_stopped=bool(self.backlog.on),
+            flow_stopped_count=self.backlog.count,
+            flow=self.backlog.report(),
+            waiting=self.watch.report(),
+            duty=self.duty.report(self.outbox.now_ms),
+            streams={name: stream.report() for name, stream in self.order.streams.items()},
+        )
 
 
 _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], object]] = {

@@ -7,13 +7,12 @@ anything: what is done about a queue that can never recover is in `lost_queues.p
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from ..log.quorum import majority
 from ..machine import is_broker
 from ..outbox import Outbox
+from ..status.machines import WaitingStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER
 from ..wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
@@ -217,7 +216,5 @@ class MajorityWatch:
     def _frame(self, streams: list[Waiting]) -> Waits:
         return Waits(self._order.ballot, self._election.role, streams[:TOLD], max(0, len(streams) - TOLD))
 
-    def report(self) -> dict[str, Any]:
-        if self._election.role == STANDBY:
-            return {"waiting": []}
-        return {"waiting": [msgspec.structs.asdict(waiting) for waiting in self.streams]}
+    def report(self) -> list[WaitingStatus]:
+        return [] if self._election.role == STANDBY else [WaitingStatus.of(waiting) for waiting in self.streams]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ..log.keeper import note_number
 from ..log.quorum import held_by_majority, majority, recovery_quorum
+from ..status.machines import StreamStatus
 from ..wire.events import ZERO, Ballot, Entry
 from ..wire.log_frames import Fetched, LogReport, Numbers
 from .pending import Part, Pending
@@ -148,14 +149,14 @@ class Stream:
         self.keepers.pop(voter, None)
         self.away.add(voter)
 
-    def report(self) -> dict[str, object]:
-        return {
-            "end": self.end,
-            "commit": self.commit,
-            "ready": self.ready,
-            "lag": {voter: self.end - keeper.match for voter, keeper in self.keepers.items()},
-            "blank": [voter for voter, keeper in self.keepers.items() if not keeper.voting],
-            "missing": [voter for voter in self.voters if voter not in self.keepers],
-            "voters": list(self.voters),
-            "changing": list(self.changed),
-        }
+    def report(self) -> StreamStatus:
+        return StreamStatus(
+            end=self.end,
+            commit=self.commit,
+            ready=self.ready,
+            lag={voter: self.end - keeper.match for voter, keeper in self.keepers.items()},
+            blank=[voter for voter, keeper in self.keepers.items() if not keeper.voting],
+            missing=[voter for voter in self.voters if voter not in self.keepers],
+            voters=list(self.voters),
+            changing=list(self.changed),
+        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from ..status.machines import BrokerStatus, SequencerStatus
 
 JOIN, LEAVE = "join", "leave"
-Report = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Looked:
         inc: incarnation of its process, 0 for none.
     """
 
-    leading: Report | None
-    newcomer: Report | None
+    leading: SequencerStatus | None
+    newcomer: BrokerStatus | None
     known: bool
     begun: bool
     serving: bool
@@ -125,7 +125,7 @@ class Forgotten:
 class Fell:
     """The leaving broker has died. `spared`: the others are a majority of everything without it."""
 
-    leading: Report
+    leading: SequencerStatus
     spared: bool
 
 

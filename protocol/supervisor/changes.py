@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..status.machines import BrokerStatus, SequencerStatus, StreamStatus
 from ..wire.events import CLUSTER
 from .change_deeds import (
     JOIN,
@@ -35,7 +36,6 @@ from .change_deeds import (
     Introduce,
     Looked,
     Refuse,
-    Report,
     Resumed,
     Return,
     Stage,
@@ -189,7 +189,7 @@ class Changes:
         return [] if self.lost else [Return(change.broker)]
 
 
-def joined(leading: Report | None, newcomer: Report | None, broker: str) -> tuple[bool, Stage]:
+def joined(leading: SequencerStatus | None, newcomer: BrokerStatus | None, broker: str) -> tuple[bool, Stage]:
     """Whether a broker has every stream, and a vote in each.
 
     Args:
@@ -200,37 +200,32 @@ def joined(leading: Report | None, newcomer: Report | None, broker: str) -> tupl
         return False, Stage("no sequencer leads")
     if newcomer is None:
         return False, Stage("its process does not answer yet")
-    cluster = leading["streams"].get(CLUSTER)
-    if newcomer["blank"] or cluster is None or not _in(cluster, broker):
+    cluster = leading.streams.get(CLUSTER)
+    if newcomer.blank or cluster is None or not _in(cluster, broker):
         return False, Stage("waiting for the wiring")
-    queues = [stream for name, stream in leading["streams"].items() if name != CLUSTER]
+    queues = [stream for name, stream in leading.streams.items() if name != CLUSTER]
     whole = sum(_in(stream, broker) for stream in queues)
-    total = max(len(queues), newcomer["queues"])  # a sequencer that has just taken over may not know all of them
+    total = max(len(queues), newcomer.queues)  # a sequencer that has just taken over may not know all of them
     if whole < total:
         return False, Stage("queues are brought up to date", whole, total)
     return True, Stage("it has everything", whole, total)
 
 
-def left(leading: Report | None, broker: str) -> tuple[bool, Stage]:
+def left(leading: SequencerStatus | None, broker: str) -> tuple[bool, Stage]:
     """Whether a broker has no vote any more in any stream."""
     if leading is None:
         return False, Stage("no sequencer leads")
-    streams = leading["streams"]
+    streams = leading.streams
     cluster = streams.get(CLUSTER)
-    if cluster is None or not cluster["ready"]:
+    if cluster is None or not cluster.ready:
         return False, Stage("a sequencer is taking over")
     # The cluster stream comes last, so a broker that has left it has left all.
-    if broker not in cluster["voters"]:
+    if broker not in cluster.voters:
         return True, Stage("it has left", len(streams), len(streams))
     queues = [stream for name, stream in streams.items() if name != CLUSTER]
-    return False, Stage("its votes are taken over", sum(broker not in q["voters"] for q in queues), len(streams))
+    return False, Stage("its votes are taken over", sum(broker not in q.voters for q in queues), len(streams))
 
 
-def _in(stream: Report, broker: str) -> bool:
+def _in(stream: StreamStatus, broker: str) -> bool:
     """Whether the broker votes in a stream, and is linked."""
-    return (
-        stream["ready"]
-        and broker in stream["voters"]
-        and broker not in stream["blank"]
-        and broker not in stream["missing"]
-    )
+    return stream.ready and broker in stream.voters and broker not in stream.blank and broker not in stream.missing

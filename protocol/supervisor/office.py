@@ -8,8 +8,9 @@ takes an order of a lower number than it knows, so late orders of a supervisor t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ..status.machines import OfficeStatus
 from ..timing import DEFAULT_TIMING, Timing
 
 
@@ -103,6 +104,5 @@ class Office:
         agree = sum(number <= self.holder.number and silent_ms >= limit_ms for number, silent_ms in others)
         return 1 + agree > brokers // 2
 
-    def report(self) -> dict[str, Any]:
-        number, _, name = self.holder
-        return {"supervisor": {"name": name, "number": number}}
+    def report(self) -> OfficeStatus:
+        return OfficeStatus(name=self.holder.name, number=self.holder.number)

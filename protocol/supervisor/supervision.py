@@ -24,6 +24,7 @@ from typing import Any
 
 from ..log.quorum import majority
 from ..machine import Tick, is_ownership
+from ..status.cluster import SupervisorStatus
 from ..timing import DEFAULT_TIMING, Timing
 from .office import Commission
 from .supervision_deeds import (
@@ -303,9 +304,7 @@ class Supervision:
         self._deeds.append(Resign(reason))
         return True
 
-    def report(self) -> dict[str, Any]:
-        return {
-            "name": self.commission.name,
-            "number": self.commission.number,
-            "confirmed": self.in_office(self.now_ms),
-        }
+    def report(self) -> SupervisorStatus:
+        return SupervisorStatus(
+            name=self.commission.name, number=self.commission.number, confirmed=self.in_office(self.now_ms)
+        )

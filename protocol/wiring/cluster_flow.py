@@ -45,6 +45,3 @@ class ClusterFlow:
         state = cls()
         state.members, state.count = dict(snapshot.members), snapshot.count
         return state
-
-    def report(self) -> dict[str, object]:
-        return {"flowStopped": self.stopped, "flowStoppedCount": self.count, "flow": dict(self.members)}

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import ray
 from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
@@ -19,6 +18,8 @@ from mantamq.actors.ray_control.ray_handles import Handle
 from mantamq.benchmarks.health import crew, unwell
 from mantamq.client import Connection, MantaError, connect
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.cluster import ClusterStatus
+from mantamq.protocol.status.members import OwnershipMember, ReplicaMember
 
 from .nodes import Nodes
 from .proxy import Proxies
@@ -62,24 +63,24 @@ class World:
         world = World(cluster, nodes, _addresses=dict(cluster.addresses))
         if proxied:
             world.proxies = Proxies(sorted(cluster.addresses), lambda broker: world._addresses.get(broker, ""))
-        counted = crew(cluster.status())
+        counted = crew(cluster.report())
         # Warm queue replicas come and go; the others are what the cluster was started with.
         world.wanted = {role: count for role, count in counted.items() if role != "QueueReplica"}
         return world
 
     # ---- looking
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> ClusterStatus:
         """The cluster's report of itself.
 
         Raises:
             LocalError: nobody answers.
         """
         try:
-            return self.cluster.status()
+            return self.cluster.report()
         except LocalError:
             self.cluster = find_cluster(namespace=self.cluster.namespace)  # its supervisor may be another by now
-            return self.cluster.status()
+            return self.cluster.report()
 
     def unwell(self) -> list[str]:
         """The reasons why the cluster is not healthy."""
@@ -87,7 +88,7 @@ class World:
             status = self.status()
         except Exception as error:
             return [f"nobody tells its status: {error}"]
-        self._addresses = dict(status["members"]) or self._addresses
+        self._addresses = dict(status.members) or self._addresses
         return unwell(status, self.wanted)
 
     def until_well(self, limit_s: float) -> list[str]:
@@ -109,21 +110,17 @@ class World:
 
     def busy_replicas(self) -> set[str]:
         """The queue replicas that carry queues."""
-        return {
-            actor["name"]
-            for actor in self.status()["actors"]
-            if actor["role"] == "QueueReplica" and actor.get("machine")
-        }
+        return {actor.name for actor in self.status().actors if isinstance(actor, ReplicaMember) and actor.machine}
 
     def broker_nodes(self) -> Counter[str]:
         """Ids of the Ray nodes that carry brokers, and how many of the members each carries."""
         status = self.status()
-        return Counter(actor["node"] for actor in status["actors"] if actor["name"] in status["members"])
+        return Counter(actor.node for actor in status.actors if actor.name in status.members)
 
     def owners(self) -> set[str]:
         """The brokers that hold a consume lock now."""
-        found = [actor.get("machine", {}) for actor in self.status()["actors"] if actor["role"] == "Ownership"]
-        return {queue["owner"] for queues in found for queue in queues.values() if queue["owner"]}
+        found = [actor.machine or {} for actor in self.status().actors if isinstance(actor, OwnershipMember)]
+        return {queue.owner for queues in found for queue in queues.values() if queue.owner}
 
     def handle(self, name: str) -> Handle | None:
         return Placement(self.cluster.namespace).find(name)

@@ -45,9 +45,11 @@ def test_a_lost_majority_is_named_and_the_survivor_can_be_read(cluster):
     assert said.returncode == 1
     assert "lost for good" in next(f for f in json.loads(said.stdout) if f["what"] == "majority")["text"]
 
-    leading = leader(status["actors"])
+    leading = leader(cluster.report().actors)
     assert leading is not None
-    os.kill(leading["pid"], signal.SIGKILL)  # now nobody leads, and nobody can: the survivor's lease ends
+    os.kill(
+        cluster.actor_pids()[leading.name], signal.SIGKILL
+    )  # now nobody leads, and nobody can: the survivor's lease ends
     _until_refused(survivor)
     read = _mantamq("receive", "orders", "--browse", "--rescue", "-b", survivor)
     assert read.returncode == 0, read.stderr

@@ -21,7 +21,7 @@ def duty(status: Status) -> str:
     leading = [
         actor["machine"]
         for actor in status["actors"]
-        if actor["role"] == "Sequencer" and actor.get("machine", {}).get("standing") == "leading"
+        if actor["role"] == "Sequencer" and actor.get("machine", {}).get("role") == "leading"
     ]
     return leading[0]["duty"]["name"] if leading else ""
 

@@ -89,5 +89,5 @@ def whole(status: Status) -> bool:
 
 
 def leader(status: dict[str, Any]) -> dict[str, Any]:
-    found = [a for a in status["actors"] if a.get("alive") and a.get("machine", {}).get("standing") == "leading"]
+    found = [a for a in status["actors"] if a.get("alive") and a.get("machine", {}).get("role") == "leading"]
     return max(found, key=lambda actor: actor["machine"]["ballot"], default={"name": "", "host": ""})

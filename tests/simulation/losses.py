@@ -288,7 +288,7 @@ class Loss:
         """Broker -> stream it says waits -> its fate."""
         machines = self.world.machines
         return {
-            broker: {w["stream"]: w["fate"] for w in machines[broker].report()["waiting"]}
+            broker: {w.stream: w.fate for w in machines[broker].report().waiting}
             for broker in self.world.brokers
             if broker in machines
         }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mantamq.protocol.log.quorum import majority
 from mantamq.protocol.machine import Dismiss, Drain, Supervises, Tick, broker_of, is_broker, is_ownership, is_sequencer
 from mantamq.protocol.sequencer.election import LEADING
+from mantamq.protocol.status.machines import SequencerStatus
 from mantamq.protocol.supervisor import layout, rebalance
 from mantamq.protocol.supervisor.change_deeds import (
     JOIN,
@@ -565,7 +566,7 @@ class Supervisor:
             gone(True)
 
     def _looked(self, broker: str, then: Callable[[Looked], None]) -> None:
-        def led(leading: dict[str, Any] | None) -> None:
+        def led(leading: SequencerStatus | None) -> None:
             entry = self.book.get(broker)
             if entry is None or entry.machine is None:
                 then(Looked(leading, None, entry is not None, False, False, 0))
@@ -576,10 +577,10 @@ class Supervisor:
 
         self._leading(led)
 
-    def _leading(self, then: Callable[[dict[str, Any] | None], None]) -> None:
-        def heard(found: dict[str, dict[str, Any]]) -> None:
-            leading = [report for report in found.values() if report["standing"] == LEADING]
-            then(max(leading, key=lambda report: report["ballot"], default=None))
+    def _leading(self, then: Callable[[SequencerStatus | None], None]) -> None:
+        def heard(found: dict[str, SequencerStatus]) -> None:
+            leading = [report for report in found.values() if report.role == LEADING]
+            then(max(leading, key=lambda report: report.ballot, default=None))
 
         self._gather([n for n in self.book if is_sequencer(n)], ASK_US, lambda name, machine: machine.report(), heard)
 
@@ -742,11 +743,11 @@ class Supervisor:
             self._ask(name, ASK_US, told)
 
 
-def spares(leading: dict[str, Any], broker: str) -> bool:
+def spares(leading: SequencerStatus, broker: str) -> bool:
     """Whether the others are a majority of every stream, with or without this broker among its voters."""
-    for stream in leading["streams"].values():
-        there = [v for v in stream["voters"] if v not in (broker, *stream["blank"], *stream["missing"])]
-        if not stream["ready"] or len(there) < majority(stream["voters"]):
+    for stream in leading.streams.values():
+        there = [v for v in stream.voters if v not in (broker, *stream.blank, *stream.missing)]
+        if not stream.ready or len(there) < majority(stream.voters):
             return False
     return True
 

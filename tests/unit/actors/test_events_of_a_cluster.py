@@ -17,21 +17,21 @@ from mantamq.client.cli import status
 from mantamq.client.demo import analysis
 from mantamq.client.demo.analysis import Findings
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.machines import TapStatus
+from mantamq.protocol.status.members import TapMember
+from msgspec.structs import replace
 from rich.console import Console
 
 DAY_US = 86400 * 1_000_000
 
 
-def tap(**machine: Any) -> dict[str, Any]:
-    known = {"streams": 4, "untold": [], "events": 1200, "dropped": 0, "rows": 1500, "error": ""}
-    return {
-        "name": "events", "role": "EventTap", "pid": 7, "node": "n", "host": "h", "alive": True,
-        "address": "h:1", "machine": known | machine,
-    }  # fmt: skip
+def tap(**machine: Any) -> TapMember:
+    known = TapStatus(streams=4, untold=[], events=1200, dropped=0, rows=1500)
+    return replace(MUTE, machine=replace(known, **machine))
 
 
-DEAD = {"name": "events", "role": "EventTap", "pid": 7, "node": "n", "host": "h", "alive": False, "error": "gone"}
-MUTE = {key: value for key, value in tap().items() if key != "machine"}
+MUTE = TapMember(name="events", role="EventTap", pid=7, node="n", host="h", address="h:1")
+DEAD = replace(MUTE, alive=False, error="gone")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ MUTE = {key: value for key, value in tap().items() if key != "machine"}
         ([], ["not captured now"]),
         ([DEAD], ["not captured now"]),
         ([MUTE], ["is starting"]),
-        ([MUTE | {"error": "no shell"}], ["no shell"]),
+        ([replace(MUTE, error="no shell")], ["no shell"]),
         ([tap(error="no space left")], ["cannot be written: no space left"]),
         ([tap(dropped=12345)], ["12,345 events are missing"]),
         ([tap(untold=["a#1", "b#2"])], ["beginning of 2 streams"]),
@@ -57,7 +57,7 @@ def test_what_is_wrong_with_the_events_is_a_warning_and_no_complaint(found, word
 
 
 def test_the_status_shows_the_tap_and_its_warnings():
-    known = report([*actors(3), tap(dropped=5)]) | {"warnings": ["5 events are missing"]}
+    known = replace(report([*actors(3), tap(dropped=5)]), warnings=["5 events are missing"])
     console = Console(width=120, record=True, file=io.StringIO())
     for part in status.view(known):
         console.print(part)

@@ -6,11 +6,14 @@ import random
 from typing import Any
 
 import pytest
+from made_up_status import alter, member, report
 from mantamq.benchmarks import recovery
 from mantamq.benchmarks.health import unwell
 from mantamq.benchmarks.results import Collection
 from mantamq.client import Empty, Full, Message
 from mantamq.client.errors import ConnectionLost, NotFound, Timeout, Unavailable
+from mantamq.protocol.status.cluster import ClusterStatus
+from msgspec.structs import replace
 
 from tests.chaos import body, faults
 from tests.chaos.journal import History, Journal, read, read_lines
@@ -314,10 +317,10 @@ def test_since_is_when_the_cluster_had_nothing_more_for_us(holding):
 # ---- health
 
 
-def status(*roles: str, **more: Any) -> dict[str, Any]:
-    actors = [{"name": f"a{index}", "role": role, "alive": True} for index, role in enumerate(roles)]
-    members = {actor["name"]: "" for actor in actors if actor["role"] == "BrokerNode"}
-    return {"stage": "running", "actors": actors, "members": members, **more}
+def status(*roles: str, **more: Any) -> ClusterStatus:
+    actors = [member(f"a{index}", role) for index, role in enumerate(roles)]
+    members = {actor.name: "" for actor in actors if actor.role == "BrokerNode"}
+    return replace(report(actors), **{"healthy": True, "members": members} | more)
 
 
 WANTED = {"BrokerNode": 2, "Sequencer": 1}
@@ -334,7 +337,7 @@ def test_a_missing_actor():
 @pytest.mark.parametrize("change", [{"alive": False}, {"error": "silent"}])
 def test_an_actor_that_is_dead_or_silent(change):
     one = status("BrokerNode", "BrokerNode", "Sequencer", "QueueReplica")
-    one["actors"][3] |= change
+    alter(one.actors[3], **change)
     assert len(unwell(one, WANTED)) == 1
 
 

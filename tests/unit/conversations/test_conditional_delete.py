@@ -398,15 +398,15 @@ def test_a_look_that_is_not_answered_ends_and_the_queue_stays():
     waits = consumer(cluster, "b3")
     cluster.pass_time(3000)
     for broker in cluster.members:
-        (said,) = cluster.machines[broker].report()["condemned"]
-        assert 3000 <= said.pop("for_ms") < 3500
-        assert said == {"queue": "q", "by": "b1", "if_unused": True, "if_empty": True}
+        (said,) = cluster.machines[broker].report().condemned
+        assert 3000 <= said.for_ms < 3500
+        assert (said.queue, said.by, said.if_unused, said.if_empty) == ("q", "b1", True, True)
     assert not client.take(Completed) and not waits.take(Attached)
     cluster.pass_time(3000)
     (reply,) = admin.take(Reply)
     assert reply.code == "unavailable" and "has not answered for 5 s" in reply.text and "ask again" in reply.text
     assert client.take(Completed) and waits.take(Attached)
-    assert all(not cluster.machines[broker].report()["condemned"] for broker in cluster.members)
+    assert all(not cluster.machines[broker].report().condemned for broker in cluster.members)
 
 
 def test_a_look_that_takes_long_ends_when_the_queue_is_deleted_all_the_same():
@@ -419,7 +419,7 @@ def test_a_look_that_takes_long_ends_when_the_queue_is_deleted_all_the_same():
     cluster.let_go(held)
     cluster.pass_time(6000)
     assert codes(admin) == ["not-found"]
-    assert all(not cluster.machines[broker].report()["condemned"] for broker in cluster.members)
+    assert all(not cluster.machines[broker].report().condemned for broker in cluster.members)
 
 
 class Mixed(MortalCluster):

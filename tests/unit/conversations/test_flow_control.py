@@ -132,7 +132,7 @@ def test_who_is_behind_stops_the_transfers_of_all_and_nothing_else():
     report = other.command("status").value
     assert report["flowStopped"] and report["flowStoppedCount"] == 1
     assert "b3 is" in report["flow"]["b3"] and "queue q" in report["flow"]["b3"]
-    assert cluster.sequencer.report()["flow"]["b3"]["reason"] == report["flow"]["b3"]
+    assert cluster.sequencer.report().flow["b3"].reason == report["flow"]["b3"]
 
 
 def test_it_goes_off_when_the_member_has_caught_up_and_what_was_withheld_is_told():

@@ -150,7 +150,7 @@ def test_thousands_of_queues_in_one_answer():
     assert len(queues) == 200
     assert len(encode_frame(Reply(1, queues))) < DEFAULT.frame_bytes / 150
     report = cluster.machines["b1"].report()
-    assert len(encode_frame(Reply(1, report))) < DEFAULT.frame_bytes / 150
+    assert len(encode_frame(Reply(1, report.plain()))) < DEFAULT.frame_bytes / 150
 
 
 def test_a_keeper_of_an_older_minor_sends_all_at_once(monkeypatch):

@@ -65,7 +65,7 @@ class Case:
 
     def fate(self) -> list[str]:
         report = self.cluster.machines["b3"].report()
-        return [w["fate"] for w in report["waiting"] if w["stream"].startswith("q#")]
+        return [w.fate for w in report.waiting if w.stream.startswith("q#")]
 
 
 def test_all_replicas_die_so_the_queue_goes_and_everybody_hears_it():
@@ -83,7 +83,7 @@ def test_all_replicas_die_so_the_queue_goes_and_everybody_hears_it():
     case.cluster.pass_time(1000)
     assert case["b2"].take(Completed)
     assert {state.available.count for state in case.cluster.queue_states("q")} == {1}
-    assert case.cluster.leader().report()["waiting"] == []
+    assert case.cluster.leader().report().waiting == []
 
 
 def test_whoever_still_has_it_keeps_it_until_an_operator_says_so():

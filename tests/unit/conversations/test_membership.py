@@ -519,22 +519,22 @@ def test_it_has_left_by_the_leaders_word(peer):
 
 def test_the_last_broker_does_not_leave():
     machine = BrokerMachine("b1", 5, ["b1"])
-    assert machine.step(Drain()) == [] and not machine.report()["leaving"]
+    assert machine.step(Drain()) == [] and not machine.report().leaving
 
 
 def test_others_are_dismissed_through_a_broker():
     machine = broker()
     assert machine.step(Dismiss("b3")) == [Send("sequencer", Leave("b3", 0, [], 0))]
-    assert machine.report()["left"] == []
+    assert machine.report().left == []
     machine.step(Received("sequencer", Left("b3")))
-    assert machine.report()["left"] == ["b3"]
+    assert machine.report().left == ["b3"]
 
 
 def test_what_is_committed_says_who_votes():
     machine = broker()
     entries = [own(Start(ONE), 1), own(Member("b4", 7, True), 2), own(Member("b2", 9, False), 3)]
     machine.step(Received("sequencer", Append(ONE, CLUSTER, 0, ZERO, 3, 0, entries)))
-    assert machine.report()["voters"] == ["b1", "b3", "b4"]
+    assert machine.report().voters == ["b1", "b3", "b4"]
     said = machine.step(Received("sequencer", Append(ONE, CLUSTER, 3, ONE, 4, 0, [own(Member("b1", 9, False), 4)])))
     assert Retire(LEFT, left=True) in said
 

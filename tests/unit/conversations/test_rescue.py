@@ -32,7 +32,7 @@ def survivor(held: int = 0) -> MortalCluster:
     cluster.pass_time(1000)
     cluster.kill("b1", "b2", *cluster.sequencers())
     cluster.pass_time(5000)
-    assert cluster.machines["b3"].report()["cut_off"]
+    assert cluster.machines["b3"].report().cut_off
     assert client.closed[0] == UNAVAILABLE
     return cluster
 

@@ -14,6 +14,7 @@ from mantamq.actors.members.shell import Shell
 from mantamq.actors.supervisor.health import complaints
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.machine import SEQUENCER, Members
+from mantamq.protocol.status.members import LinkStatus
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
@@ -115,15 +116,15 @@ def test_who_does_not_fit_is_refused_and_both_sides_say_so(caplog: pytest.LogCap
         address = await callee.listen_peers("127.0.0.1")
         try:
             caller.dial("b1", address)
-            await until(lambda: caller.report()["refused"] and callee.report()["refused"])
-            (why,) = caller.report()["refused"].values()
+            await until(lambda: caller.report().refused and callee.report().refused)
+            (why,) = caller.report().refused.values()
             assert "b1 refused this link" in why and "another cluster than 'else'" in why
-            (name,) = callee.report()["refused"]
+            (name,) = callee.report().refused
             assert name.startswith("'b1.r0' at 127.0.0.1:")
             async with connection(address) as far:
                 far.say(HEADER.pack(2, 0, 1))
                 assert (await far.hear(Refused)).code == "wrong-version"
-            assert any("wrong-version" in why for why in callee.report()["refused"].values())
+            assert any("wrong-version" in why for why in callee.report().refused.values())
         finally:
             await caller.stop()
             await callee.stop()
@@ -142,12 +143,12 @@ def test_a_refusal_is_forgotten_when_it_is_over() -> None:
         address = await callee.listen_peers("127.0.0.1")
         try:
             wrong.dial("b1", address)
-            await until(lambda: wrong.report()["refused"])
+            await until(lambda: wrong.report().refused)
             later_s = asyncio.get_running_loop().time() + DEFAULT_TIMING.refusal_ms / 1000
-            assert not any(shell.refusals.report(later_s)["refused"] for shell in (wrong, callee))
+            assert not any(shell.refusals.named(later_s) for shell in (wrong, callee))
             right.dial("b1", address)
             await until(lambda: "b1.r0" in callee.links)
-            assert callee.report()["links"]["b1.r0"] == {"version": spoken(), "inc": 0}
+            assert callee.report().links["b1.r0"] == LinkStatus(version=spoken(), inc=0)
         finally:
             for shell in (wrong, right, callee):
                 await shell.stop()
@@ -159,7 +160,7 @@ def test_status_names_who_is_refused() -> None:
     from made_up_status import actors, named, plan
 
     found = actors()
-    named(found, "b2.r0")["refused"] = {"sequencer2": "unauthorized: another cluster"}
+    named(found, "b2.r0").refused = {"sequencer2": "unauthorized: another cluster"}
     assert complaints(plan(), found) == ["b2.r0 and sequencer2 do not link: unauthorized: another cluster"]
 
 
@@ -197,17 +198,17 @@ def test_members_of_another_minor_work_with_the_others(minor: int, caplog: pytes
                 for number in range(1, 30):
                     far.say(UNKNOWN, Transfer(1, number, [b"x"]), UNKNOWN)
                     assert (await far.hear(Completed)).ranges == [number, number]
-                assert actors["b1"].shell.report()["client_versions"] == {spoken(minor): 1}
+                assert actors["b1"].shell.report().client_versions == {spoken(minor): 1}
             actors["b3"].shell.give(Members({}))  # so that what it has asked for leaves
             await asyncio.wait_for(ordered.wait(), LIMIT_S)
             stop.set()
             await talk
             for name, actor in actors.items():
                 assert actor.shell.failure is None, name
-                for peer, link in actor.shell.report()["links"].items():
-                    assert link["version"] == spoken(odd.get(peer, MINOR))
-            assert actors["b1"].shell.report()["links"][SEQUENCER]["inc"] == 7
-            assert actors[SEQUENCER].shell.report()["links"]["b1.r0"]["inc"] == 6
+                for peer, link in actor.shell.report().links.items():
+                    assert link.version == spoken(odd.get(peer, MINOR))
+            assert actors["b1"].shell.report().links[SEQUENCER].inc == 7
+            assert actors[SEQUENCER].shell.report().links["b1.r0"].inc == 6
 
     asyncio.run(story())
     assert f"it speaks protocol {spoken(minor)}, this is {spoken()}" in caplog.text

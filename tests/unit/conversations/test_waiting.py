@@ -6,15 +6,16 @@ from typing import Any
 
 from mantamq.protocol.broker.waits_heard import WaitsHeard
 from mantamq.protocol.sequencer.majorities import TOLD, Roll
+from mantamq.protocol.status.machines import BrokerStatus, SequencerStatus, WaitingStatus
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
 from mortal_cluster import MortalCluster
 
 
-def waiting(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def waiting(report: SequencerStatus | BrokerStatus) -> dict[str, WaitingStatus]:
     """What waits by a report, by queue name or "cluster"."""
-    return {w["stream"].rpartition("#")[0] or w["stream"]: w for w in report["waiting"]}
+    return {w.stream.rpartition("#")[0] or w.stream: w for w in report.waiting}
 
 
 def cluster_with_a_queue(**options: Any) -> MortalCluster:
@@ -24,7 +25,7 @@ def cluster_with_a_queue(**options: Any) -> MortalCluster:
     assert not client.command("declare_queue", name="q").code
     client.send(AttachSender(1, "", "q"), Transfer(1, 1, [b"one", b"two"]))
     cluster.pass_time(2000)
-    assert cluster.leader().report()["waiting"] == [] == cluster.machines["b3"].report()["waiting"]
+    assert cluster.leader().report().waiting == [] == cluster.machines["b3"].report().waiting
     return cluster
 
 
@@ -36,14 +37,14 @@ def test_two_of_three_brokers_die_and_the_leader_lives():
         found = waiting(report)
         assert list(found) == ["cluster", "q"], "the cluster's own first"
         for one in found.values():
-            assert one["voters"] == ["b1", "b2", "b3"] and one["needed"] == 2
-            assert one["here"] == ["b3"] and one["blank"] == [] and one["fate"] == WAITS
-            assert all(4000 <= ms <= 5000 for ms in one["missing"].values()) and list(one["missing"]) == ["b1", "b2"]
-            assert one["for_ms"] >= 3000
+            assert one.voters == ["b1", "b2", "b3"] and one.needed == 2
+            assert one.here == ["b3"] and one.blank == [] and one.fate == WAITS
+            assert all(4000 <= ms <= 5000 for ms in one.missing.values()) and list(one.missing) == ["b1", "b2"]
+            assert one.for_ms >= 3000
     report = cluster.machines["b3"].report()
-    assert report["waiting_by"] == "sequencer" and report["waiting_role"] == "leading"
-    assert report["waiting_heard_ms"] <= 1000 and report["waiting_more"] == 0
-    assert report["unconfirmed_ms"] > 0, "and no majority answers its beats"
+    assert report.waiting_by == "sequencer" and report.waiting_role == "leading"
+    assert report.waiting_heard_ms <= 1000 and report.waiting_more == 0
+    assert report.unconfirmed_ms > 0, "and no majority answers its beats"
 
 
 def test_they_come_back_blank_so_it_never_goes_on():
@@ -54,7 +55,7 @@ def test_they_come_back_blank_so_it_never_goes_on():
         cluster.add_broker(broker)
     cluster.pass_time(3000)
     found = waiting(cluster.machines["b3"].report())["cluster"]
-    assert (found["here"], found["blank"], found["missing"], found["fate"]) == (["b3"], ["b1", "b2"], {}, RESET)
+    assert (found.here, found.blank, found.missing, found.fate) == (["b3"], ["b1", "b2"], {}, RESET)
 
 
 def test_the_leader_dies_with_them():
@@ -65,9 +66,9 @@ def test_the_leader_dies_with_them():
     report = cluster.machines["b3"].report()
     found = waiting(report)
     assert list(found) == ["cluster"]
-    assert found["cluster"]["here"] == ["b3"] and list(found["cluster"]["missing"]) == ["b1", "b2"]
-    assert report["waiting_by"] == "sequencer2" and report["waiting_role"] == "standby"
-    assert report["leader_silent_ms"] >= 4500 and report["sequencers"] == ["sequencer2"]
+    assert found["cluster"].here == ["b3"] and list(found["cluster"].missing) == ["b1", "b2"]
+    assert report.waiting_by == "sequencer2" and report.waiting_role == "standby"
+    assert report.leader_silent_ms >= 4500 and report.sequencers == ["sequencer2"]
 
 
 def test_they_come_back_blank_to_a_standby():
@@ -80,8 +81,8 @@ def test_they_come_back_blank_to_a_standby():
     cluster.pass_time(8000)
     report = cluster.machines["b1"].report()
     found = waiting(report)["cluster"]
-    assert (found["here"], found["blank"], found["missing"], found["fate"]) == (["b3"], ["b1", "b2"], {}, RESET)
-    assert report["waiting_role"] == "preparing"
+    assert (found.here, found.blank, found.missing, found.fate) == (["b3"], ["b1", "b2"], {}, RESET)
+    assert report.waiting_role == "preparing"
 
 
 def test_no_sequencer_is_left():
@@ -89,9 +90,9 @@ def test_no_sequencer_is_left():
     cluster.kill("b1", "b2", "sequencer", "sequencer2")
     cluster.pass_time(DEFAULT_TIMING.waits_kept_ms + 5000)
     report = cluster.machines["b3"].report()
-    assert report["sequencers"] == [] and report["leader_silent_ms"] >= DEFAULT_TIMING.waits_kept_ms + 4500
-    assert report["unconfirmed_ms"] >= 5000 and report["cut_off"]
-    assert report["waiting"] == [], "nobody is there who could know"
+    assert report.sequencers == [] and report.leader_silent_ms >= DEFAULT_TIMING.waits_kept_ms + 4500
+    assert report.unconfirmed_ms >= 5000 and report.cut_off
+    assert report.waiting == [], "nobody is there who could know"
 
 
 def test_a_queue_alone_has_lost_its_majority():
@@ -101,12 +102,12 @@ def test_a_queue_alone_has_lost_its_majority():
     cluster.pass_time(3000)
     found = waiting(cluster.machines["b2"].report())
     assert list(found) == ["q"], "the cluster's own goes on"
-    assert found["q"]["here"] == ["b3"] and list(found["q"]["missing"]) == ["b1", "b2"] and found["q"]["fate"] == WAITS
+    assert found["q"].here == ["b3"] and list(found["q"].missing) == ["b1", "b2"] and found["q"].fate == WAITS
     for broker in ("b1", "b2"):
         cluster.add_replica(broker)
     cluster.pass_time(3000)
     found = waiting(cluster.machines["b2"].report())["q"]
-    assert found["blank"] == ["b1", "b2"] and found["missing"] == {} and found["fate"] == RESET
+    assert found.blank == ["b1", "b2"] and found.missing == {} and found.fate == RESET
 
 
 def test_who_comes_back_in_time_is_told_no_more():
@@ -120,15 +121,15 @@ def test_who_comes_back_in_time_is_told_no_more():
             cluster.down("sequencer", replica)
     cluster.settle()
     cluster.pass_time(3000)
-    assert waiting(cluster.leader().report())["cluster"]["here"] == ["b3"]
+    assert waiting(cluster.leader().report())["cluster"].here == ["b3"]
     for broker in ("b1", "b2"):
         cluster._up("sequencer", broker)
         for replica in cluster.machines[broker].placement.replicas:
             cluster._up("sequencer", replica)
     cluster.settle()
     cluster.pass_time(3000)
-    assert cluster.leader().report()["waiting"] == []
-    assert [cluster.machines[b].report()["waiting"] for b in ("b1", "b2", "b3")] == [[], [], []]
+    assert cluster.leader().report().waiting == []
+    assert [cluster.machines[b].report().waiting for b in ("b1", "b2", "b3")] == [[], [], []]
 
 
 def test_the_longest_list_is_bounded():
@@ -139,8 +140,8 @@ def test_the_longest_list_is_bounded():
     cluster.kill("b1", "b2")
     cluster.pass_time(3000)
     report = cluster.machines["b3"].report()
-    assert len(report["waiting"]) == TOLD and report["waiting_more"] == 22
-    assert report["waiting"][0]["stream"] == "cluster"
+    assert len(report.waiting) == TOLD and report.waiting_more == 22
+    assert report.waiting[0].stream == "cluster"
 
 
 # ---- who is here, and what that means
@@ -182,7 +183,7 @@ def test_a_standby_says_nothing_against_the_leader():
     ear = WaitsHeard()
     ear.hear("sequencer", told("leading", "cluster", "q#1"), 1000)
     ear.hear("sequencer2", told("standby", "cluster"), 1100)
-    assert len(ear.report(1200)["waiting"]) == 2
+    assert len(ear.report(1200).streams) == 2
     ear.hear("sequencer2", told("standby", "cluster"), 2100)
-    assert ear.report(2200)["waiting_by"] == "sequencer2", "the leader speaks no more"
-    assert ear.report(2100 + DEFAULT_TIMING.waits_kept_ms + 1)["waiting"] == []
+    assert ear.report(2200).by == "sequencer2", "the leader speaks no more"
+    assert ear.report(2100 + DEFAULT_TIMING.waits_kept_ms + 1).streams == ()

@@ -12,7 +12,10 @@ from mantamq.actors.members.moves import KEPT_S, Moves, moved
 from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.capture.capture import BrokerCapture
 from mantamq.protocol.machine import EVENTS, Flush, Members, PeerUp, Received, Send, Tick
+from mantamq.protocol.status.cluster import MovedStatus
+from mantamq.protocol.status.members import BrokerMember, MoveStatus
 from mantamq.protocol.wire.capture_frames import Facts, FactsOffered, FactsWanted, Observation, decode_fact
+from msgspec import UNSET
 
 HERE, THERE = "10.0.0.1:5001", "10.0.0.2:5001"
 
@@ -24,14 +27,17 @@ def test_a_move_is_told_once_and_also_when_the_broker_was_away_meanwhile() -> No
     said = moves.heard({"b1": THERE, "b2": "10.0.0.3:5001"}, 2.0)
     assert said == [f"broker b1 has moved: clients connect to {THERE}, it was {HERE} before"]
     assert moves.heard({"b1": THERE}, 3.0) == []
-    assert moves.report(3.0) == {"b1": {"before": HERE, "address": THERE, "at": 2.0}}
+    assert moves.report(3.0) == {"b1": MoveStatus(before=HERE, address=THERE, at=2.0)}
     assert moves.report(2.0 + KEPT_S) == {}
 
 
 def test_of_what_brokers_tell_the_last_move_counts() -> None:
-    early, late = ({"before": HERE, "address": THERE, "at": at} for at in (1.0, 2.0))
-    found: list[dict[str, Any]] = [{"moves": {"b1": late}}, {}, {"moves": {"b1": early, "b2": early}}]
-    assert moved(found) == [{"broker": "b1", **late}, {"broker": "b2", **early}]
+    early, late = (MoveStatus(before=HERE, address=THERE, at=at) for at in (1.0, 2.0))
+    told: list[Any] = [{"b1": late}, UNSET, {"b1": early, "b2": early}]
+    found = [BrokerMember(name="b", role="BrokerNode", moves=moves) for moves in told]
+    assert moved(found) == [
+        MovedStatus(broker=broker, before=HERE, address=THERE, at=at) for broker, at in (("b1", 2.0), ("b2", 1.0))
+    ]
 
 
 async def test_every_broker_logs_it_and_reports_it(

@@ -81,7 +81,7 @@ async def test_a_sequencer() -> None:
         actor = await begun(Sequencer("sequencer"), config)
         machine = actor.shell.machine  # pyright: ignore[reportOptionalMemberAccess]
         assert isinstance(machine, SequencerMachine) and machine.uid == 77
-        assert (await actor.status())["machine"]["standing"] == ("leading" if leading else "standby")
+        assert (await actor.status())["machine"]["role"] == ("leading" if leading else "standby")
         with pytest.raises(LocalError, match="has been started already"):
             await actor.start(config)
         await actor.stop()

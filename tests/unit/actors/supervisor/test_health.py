@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from made_up_status import ORDERS, Actor, actors, machine, named, plan, silence, stream
+from made_up_status import ORDERS, actors, alter, machine, named, plan, silence, stream
 from mantamq.actors.supervisor.health import closed, complaints, leader, quorum_critical, sharing_host
+from mantamq.protocol.status.machines import BehindStatus, CondemnedStatus, DutyStatus
+from mantamq.protocol.status.members import AnyMember
+from msgspec import UNSET
+from msgspec.structs import replace
 
-Harm = Callable[[list[Actor]], object]
+Harm = Callable[[list[AnyMember]], object]
 
 
 def remove(name: str) -> Harm:
@@ -16,31 +20,30 @@ def remove(name: str) -> Harm:
 
 
 def change(name: str, **values: object) -> Harm:
-    return lambda found: machine(found, name).update(values)
+    return lambda found: alter(machine(found, name), **values)
 
 
 def change_stream(id: str, **values: object) -> Harm:
-    return lambda found: machine(found, "sequencer2")["streams"][id].update(values)
+    return lambda found: alter(machine(found, "sequencer2").streams[id], **values)
 
 
-def add_queues(found: list[Actor]) -> None:
-    streams = machine(found, "sequencer2")["streams"]
+def add_queues(found: list[AnyMember]) -> None:
+    streams = machine(found, "sequencer2").streams
     streams |= {f"q{n}#{n}": stream(["b1", "b2", "b3"]) for n in range(7)}
     for one in streams.values():
-        one["missing"] = ["b3"]
+        one.missing = ["b3"]
 
 
-def starting(found: list[Actor]) -> None:
-    del named(found, "b2.r0")["machine"]
+def starting(found: list[AnyMember]) -> None:
+    named(found, "b2.r0").machine = UNSET
 
 
-def mute(found: list[Actor]) -> None:
-    del named(found, "b2.r0")["machine"]
-    named(found, "b2.r0")["error"] = "it has no shell"
+def mute(found: list[AnyMember]) -> None:
+    named(found, "b2.r0").machine = UNSET
+    named(found, "b2.r0").error = "it has no shell"
 
 
-DECIDING = {"queue": "q", "by": "b1", "if_unused": False, "if_empty": True}
-DECIDED = DECIDING | {"queue": "r", "for_ms": 3}
+DECIDED = CondemnedStatus(queue="r", by="b1", if_unused=False, if_empty=True, for_ms=3)
 HARMS: list[tuple[Harm, list[str]]] = [
     (lambda found: silence(found, "b2.r1"), ["b2.r1 does not answer"]),
     (lambda found: silence(found, "b2"), ["b2 does not answer"]),
@@ -59,7 +62,8 @@ HARMS: list[tuple[Harm, list[str]]] = [
     (change("b2", cut_off=True), ["broker b2 is cut off from the majority and serves nobody"]),
     (
         lambda found: [
-            change(b, condemned=[DECIDED, DECIDING | {"for_ms": ms}])(found) for b, ms in (("b1", 2000), ("b2", 2100))
+            change(b, condemned=[DECIDED, replace(DECIDED, queue="q", for_ms=ms)])(found)
+            for b, ms in (("b1", 2000), ("b2", 2100))
         ],
         [
             "queue 'q' is to be deleted if_empty, which broker b1 has not decided yet (for 2.1 s): what is sent to it "
@@ -70,16 +74,16 @@ HARMS: list[tuple[Harm, list[str]]] = [
     (change("b2", attached=False), ["broker b2 has no sequencer to ask"]),
     (change("b2", replicas={}), ["broker b2 has no queue replica that is connected"]),
     (
-        change("sequencer2", flow={"b3": {"reason": "b3 is 81,000 events, 3.0 MiB behind", "for_ms": 2500}}),
+        change("sequencer2", flow={"b3": BehindStatus(reason="b3 is 81,000 events, 3.0 MiB behind", for_ms=2500)}),
         ["flow control is on, no transfer completes: b3 is 81,000 events, 3.0 MiB behind (for 2.5 s)"],
     ),
     (change("b2", homeless=["q#1"]), ["broker b2 has no replica for 1 queue"]),
     (change("b2", homeless=["q#1", "r#2"]), ["broker b2 has no replica for 2 queues"]),
     (
-        change("sequencer3", standing="preparing"),
+        change("sequencer3", role="preparing"),
         ["no standby sequencer: the death of the one that leads would take longer to heal"],
     ),
-    (change("sequencer2", standing="preparing"), ["no sequencer leads: nothing completes until one does"]),
+    (change("sequencer2", role="preparing"), ["no sequencer leads: nothing completes until one does"]),
     (
         lambda found: [remove(name)(found) for name in ("ownership", "ownership2")],
         ["no Ownership: consume locks do not move"],
@@ -89,7 +93,7 @@ HARMS: list[tuple[Harm, list[str]]] = [
         ["no second Ownership: the end of ownership2 would hold consume locks up until another is started"],
     ),
     (
-        change("sequencer2", duty={"name": "ownership", "turn": 3, "silent_ms": 12_300}),
+        change("sequencer2", duty=DutyStatus(name="ownership", turn=3, silent_ms=12_300)),
         [
             "consume locks do not move: ownership is on duty and has not answered the sequencer for 12 s, and no other "
             "Ownership answers it"
@@ -129,10 +133,11 @@ def test_a_lost_majority_is_said() -> None:
 
 def test_a_zombie_does_not_speak_for_the_cluster() -> None:
     found = actors()
-    zombie = {**machine(found, "sequencer2"), "ballot": [1, 9], "absent": ["b3"], "streams": {"x#1": stream([])}}
-    found.insert(0, {**named(found, "sequencer2"), "name": "sequencer", "machine": zombie})
+    streams = {"x#1": stream([])}
+    zombie = replace(machine(found, "sequencer2"), ballot=[1, 9], absent=["b3"], streams=streams)
+    found.insert(0, replace(named(found, "sequencer2"), name="sequencer", machine=zombie))
     leading = leader(found)
-    assert leading is not None and leading["name"] == "sequencer2"
+    assert leading is not None and leading.name == "sequencer2"
     assert complaints(plan(), found) == []
     assert quorum_critical(plan(), found, "b3") == []
 
@@ -198,7 +203,7 @@ def test_nothing_is_allowed_while_nobody_knows() -> None:
     assert quorum_critical(plan(), found, "b1") == [
         "queue orders: not recovered yet, wait until that is done"
     ]  # fmt: skip
-    change("sequencer2", standing="preparing")(found)
+    change("sequencer2", role="preparing")(found)
     assert quorum_critical(plan(), found, "b1") == ["no sequencer leads now: wait until one does"]
 
 
@@ -214,5 +219,5 @@ def test_a_broker_that_could_take_clients_and_does_not_is_named() -> None:
     found = actors()
     assert closed(plan(), found, {"b1": "", "b2": "", "b3": ""}) == []
     assert closed(plan(), found, {"b1": "", "b3": ""}) == ["broker b2 takes no clients yet"]
-    machine(found, "b2")["blank"] = True  # it has a reason of its own
+    machine(found, "b2").blank = True  # it has a reason of its own
     assert closed(plan(), found, {"b1": "", "b3": ""}) == []

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from made_up_status import broker, member, report
 from mantamq.actors import cluster
 from mantamq.actors.ray_control import door, local_ray
 from mantamq.actors.supervisor import lookout
+from mantamq.protocol.status.cluster import ClusterStatus, SupervisorStatus
+from mantamq.protocol.status.machines import BrokerStatus, OfficeStatus
 
 
-def said(confirmed: bool, *actors: str) -> dict[str, Any]:
-    return {"supervisor": {"confirmed": confirmed}, "actors": [{"name": name} for name in actors]}
+def said(confirmed: bool, *names: str) -> ClusterStatus:
+    status = report([member(name, "BrokerNode") for name in names])
+    status.supervisor.confirmed = confirmed
+    return status
 
 
 def test_of_several_supervisors_the_confirmed_one_is_believed_else_the_last() -> None:
@@ -35,21 +38,20 @@ def test_brokers_are_asked_when_ray_is_away_and_not_when_it_asks_for_its_token(
 
     monkeypatch.setattr(local_ray, "recall", lambda: known)
     monkeypatch.setattr(local_ray, "join", join)
-    broker = {"connections": 1, "cut_off": False, "blank": False, "voters": ["b1", "b2"], "waiting": []}
-    broker["supervisor"] = {"name": "supervisor2", "number": 2}
+    state = broker(["b1", "b2"], "b2", connections=1, supervisor=OfficeStatus(name="supervisor2", number=2))
 
-    def ask(address: str) -> dict[str, Any] | str:
-        return broker if address == "10.0.0.2:2" else "it is silent"
+    def ask(address: str) -> BrokerStatus | str:
+        return state if address == "10.0.0.2:2" else "it is silent"
 
     if not asked:
         with pytest.raises(door.TokenAsked):
             cluster.look(ask=ask)
         return
-    report = cluster.look(ask=ask)
-    assert report["members"] == {"b2": "10.0.0.2:2"} and not report["healthy"]
-    assert "Ray cannot be asked" in report["unhealthy"][0]
-    assert "broker b1 at 10.0.0.1:2: it is silent" in report["unhealthy"]
-    assert (report["brokers_in_cluster"], report["brokers_taking_clients"]) == (2, 1)
-    assert report["supervisor"] == {"pid": 0, "host": "", "name": "supervisor2", "number": 2, "confirmed": False}
+    status = cluster.look(ask=ask)
+    assert status.members == {"b2": "10.0.0.2:2"} and not status.healthy
+    assert "Ray cannot be asked" in status.unhealthy[0]
+    assert "broker b1 at 10.0.0.1:2: it is silent" in status.unhealthy
+    assert (status.brokers_in_cluster, status.brokers_taking_clients) == (2, 1)
+    assert status.supervisor == SupervisorStatus(name="supervisor2", number=2, confirmed=False)
     with pytest.raises(type(error)):
         cluster.look("10.0.0.9:1", ask=ask)  # another Ray: what is written down is not of it

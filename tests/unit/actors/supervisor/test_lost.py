@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
-import msgspec
-from made_up_status import ORDERS, Actor, actors, machine, plan, report
+from made_up_status import ORDERS, actors, alter, broker, machine, plan, report
 from mantamq.actors.supervisor.health import complaints, lost
 from mantamq.actors.supervisor.losses import losses
 from mantamq.client.cli import doctor
 from mantamq.client.cli.status import view
+from mantamq.protocol.status.machines import WaitingStatus
+from mantamq.protocol.status.members import AnyMember
 from mantamq.protocol.wire.events import CLUSTER
-from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting
+from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS
 from mortal_cluster import MortalCluster
 from rich.console import Console
 
 MEMBERS = ["b1", "b2", "b3"]
 
 
-def waits(stream: str, here: list[str], blank: list[str], missing: dict[str, int], fate: str) -> dict[str, Any]:
-    return msgspec.structs.asdict(Waiting(stream, MEMBERS, 2, here, blank, missing, 34_567, fate))
+def waits(stream: str, here: list[str], blank: list[str], missing: dict[str, int], fate: str) -> WaitingStatus:
+    return WaitingStatus(stream, MEMBERS, 2, here, blank, missing, 34_567, fate)
 
 
 GONE = [waits(CLUSTER, ["b1"], ["b2", "b3"], {}, RESET), waits(ORDERS, ["b1"], ["b2", "b3"], {}, RESET)]
 
 
-def without_log(found: list[Actor], *brokers: str) -> None:
+def without_log(found: list[AnyMember], *brokers: str) -> None:
     """These brokers died with their replicas, and have come back without what they knew."""
-    for broker in brokers:
-        machine(found, broker)["blank"] = True
+    for name in brokers:
+        machine(found, name).blank = True
     leading = machine(found, "sequencer2")
-    for one in leading["streams"].values():
-        one["blank"] = list(brokers)
-    leading["waiting"] = GONE
+    for one in leading.streams.values():
+        one.blank = list(brokers)
+    leading.waiting = GONE
 
 
 def test_two_of_three_lost_their_logs_and_it_is_said_who_has_what_and_what_to_do() -> None:
@@ -50,15 +50,15 @@ def test_two_of_three_lost_their_logs_and_it_is_said_who_has_what_and_what_to_do
 
 def test_it_is_said_as_well_when_nobody_leads_any_more() -> None:
     found = actors()
-    machine(found, "sequencer2").update(standing="preparing", streams={}, waiting=GONE)
+    alter(machine(found, "sequencer2"), role="preparing", streams={}, waiting=GONE)
     (loss,) = lost(found)
     assert loss.for_good and loss.here == ("b1",) and set(loss.streams) == {CLUSTER, ORDERS}
 
 
 def test_a_broker_was_told_and_that_is_enough() -> None:
-    found = [actor for actor in actors() if actor["role"] != "Sequencer"]
-    machine(found, "b1").update(waiting=GONE, waiting_heard_ms=20)
-    machine(found, "b2").update(waiting=GONE[:1], waiting_heard_ms=2000)
+    found = [actor for actor in actors() if actor.role != "Sequencer"]
+    alter(machine(found, "b1"), waiting=GONE, waiting_heard_ms=20)
+    alter(machine(found, "b2"), waiting=GONE[:1], waiting_heard_ms=2000)
     (loss,) = lost(found)
     assert set(loss.streams) == {CLUSTER, ORDERS}
 
@@ -89,13 +89,13 @@ def test_the_machines_own_evidence_is_understood() -> None:
     assert not cluster.client("b1").command("declare_queue", name="orders").code
     cluster.kill("b2", "b3")
     cluster.pass_time(3000)
-    (loss,) = losses(cluster.machines["b1"].report()["waiting"])
+    (loss,) = losses(cluster.machines["b1"].report().waiting)
     assert loss.here == ("b1",) and set(loss.missing) == {"b2", "b3"} and not loss.for_good
-    for broker in ("b2", "b3"):
-        cluster.add_broker(broker)
+    for name in ("b2", "b3"):
+        cluster.add_broker(name)
     cluster.pass_time(3000)
     for told in (cluster.leader().report(), cluster.machines["b1"].report()):
-        (loss,) = losses(told["waiting"])
+        (loss,) = losses(told.waiting)
         assert loss.here == ("b1",) and loss.blank == ("b2", "b3") and loss.for_good
         assert str(loss).startswith("the wiring, queue orders: the majority is lost for good")
 
@@ -104,16 +104,16 @@ def test_status_and_doctor_say_it_and_do_not_call_it_joining() -> None:
     found = actors()
     without_log(found, "b2", "b3")
     status = report(found)
-    assert not status["healthy"] and status["lost"][0]["for_good"]
+    assert not status.healthy and status.lost[0].for_good
     shown = io.StringIO()
     console = Console(file=shown, width=120)
     for part in view(status):
         console.print(part)
     assert shown.getvalue().count("cannot join") >= 2 and "joining" not in shown.getvalue()
 
-    level, _, text = doctor.majority({"waiting": GONE, "voters": MEMBERS}, ["b1"])
+    level, _, text = doctor.majority(broker(MEMBERS, waiting=GONE), ["b1"])
     assert level == "fail" and "only b1 still has it" in text
-    level, _, text = doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": False}, ["b1"])
+    level, _, text = doctor.majority(broker(MEMBERS), ["b1"])
     assert level == "fail" and text.startswith("only b1 of b1, b2, b3 takes clients")
-    assert doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": False}, ["b1", "b2"])[0] == "ok"
-    assert doctor.majority({"waiting": [], "voters": MEMBERS, "cut_off": True}, MEMBERS)[0] == "fail"
+    assert doctor.majority(broker(MEMBERS), ["b1", "b2"])[0] == "ok"
+    assert doctor.majority(broker(MEMBERS, cut_off=True), MEMBERS)[0] == "fail"

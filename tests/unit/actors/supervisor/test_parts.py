@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from made_up_status import actors as made_up_actors
+from made_up_status import actors, broker, member, report
 from mantamq.actors.config import ClusterConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import supervision_shell
@@ -26,6 +26,7 @@ from mantamq.actors.supervisor.supervision_shell import LeftAlone, SupervisionSh
 from mantamq.actors.supervisor.supervisor_state import SupervisorState
 from mantamq.actors.supervisor.takeover import Takeover
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.cluster import ClusterStatus
 from mantamq.protocol.supervisor.change_deeds import JOIN, LEAVE, Begin, Change
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
@@ -140,10 +141,10 @@ async def test_a_newcomers_node_answers_and_has_the_fewest_brokers_or_is_named()
 async def test_who_does_not_answer_is_reported_as_not_alive() -> None:
     world = World("b1", "sequencer", status=ActorGone("out of reach"))
     found = await reports(world.record.book, 1.0)
-    assert [(one["name"], one["alive"], one["error"]) for one in found] == [
+    assert [(one.name, one.alive, one.error) for one in found] == [
         ("b1", False, "out of reach"), ("sequencer", False, "out of reach"),
     ]  # fmt: skip
-    assert [one["name"] for one in await reports(world.record.book, 1.0, "Sequencer")] == ["sequencer"]
+    assert [one.name for one in await reports(world.record.book, 1.0, "Sequencer")] == ["sequencer"]
 
 
 # ---- the announcer
@@ -177,14 +178,19 @@ async def test_who_is_being_replaced_is_not_told_and_counts_in_the_majority() ->
     assert not await announcer(world).tell()
 
 
+def said(**status: Any) -> dict[str, Any]:
+    """What a broker says of itself."""
+    return member("b1", "BrokerNode", machine=broker(["b1", "b2"], **status)).plain()
+
+
 async def test_clients_are_told_of_a_broker_when_it_has_the_wiring_and_does_not_leave() -> None:
-    world = World("b1", "b2", status={"machine": {"blank": True}})
+    world = World("b1", "b2", status=said(blank=True))
     world.record.book.change("b1", serving=False)
     one = announcer(world)
     one.serve_when_joined("b1")
     await asyncio.sleep(0.15)
     assert not world.record.book["b1"].serving
-    world.answers["status"] = {"machine": {"blank": False}}
+    world.answers["status"] = said(blank=False)
     await asyncio.sleep(0.25)
     assert world.record.book["b1"].serving and ("b2", "members", world.record.book.serving()) in world.since()
     world.record.book.change("b2", serving=False)
@@ -454,11 +460,11 @@ async def test_who_leaves_is_dismissed_by_the_others() -> None:
 # ---- brokers are spread
 
 
-def rebalancer(world: World, status: dict[str, Any], change: Change | None = None) -> Rebalancer:
+def rebalancer(world: World, status: ClusterStatus, change: Change | None = None) -> Rebalancer:
     one: Any = world.part()
     one.change, one.under_way = change, lambda: [str(change)] if change else []
 
-    async def ask(timeout_s: float) -> dict[str, Any]:
+    async def ask(timeout_s: float) -> ClusterStatus:
         return status
 
     return Rebalancer(world.record, world.reach, one, world.part(), ask, world.part().dead)
@@ -469,7 +475,7 @@ async def test_a_broker_moves_to_the_host_that_has_none_when_the_cluster_is_whol
     for name, host in (("sequencer", 1), ("sequencer2", 2), ("ownership", 2), ("ownership2", 1), ("b3", 1)):
         world.record.book.change(name, node=f"n{host}", host=f"10.0.0.{host}")
     world.record.book.change("b1", node="n1", host="10.0.0.1")
-    one = rebalancer(world, {"healthy": True, "actors": made_up_actors()})
+    one = rebalancer(world, report(actors()))
     one.nodes = NODES
     assert one.progress() == {"even": False, "stage": "b3 is to move to 10.0.0.2, when the cluster is whole"}
     await one._begin()
@@ -480,13 +486,13 @@ async def test_a_broker_moves_to_the_host_that_has_none_when_the_cluster_is_whol
 async def test_who_moves_leaves_when_the_newcomer_has_joined() -> None:
     world = World("b1", "b2", "b3", "b4")
     world.record.plan = replace(Plan.of(4), moving=("b3", 3))
-    await rebalancer(world, {"healthy": True}, Change("r", JOIN, "b4"))._go_on()
+    await rebalancer(world, report(actors()), Change("r", JOIN, "b4"))._go_on()
     assert world.since() == []
-    await rebalancer(world, {"healthy": True})._go_on()
+    await rebalancer(world, report(actors()))._go_on()
     ((asked, _, broker),) = world.since()
     assert (asked, broker) == ("remove", "b3")
     world.record.plan = replace(Plan.of(4), moving=("b3", 3)).left_by("b3")
-    await rebalancer(world, {"healthy": True})._go_on()
+    await rebalancer(world, report(actors()))._go_on()
     assert world.since() == [("tell",)] and world.record.plan.moving == ("", 0)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_up_status import ORDERS, Actor, actors, machine, plan, silence
+from made_up_status import ORDERS, actors, alter, machine, plan, silence
 from mantamq.actors.config import ClusterConfig
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.roster import may_leave
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.machines import StreamStatus
+from mantamq.protocol.status.members import AnyMember
 from mantamq.protocol.supervisor.change_deeds import Change
 from mantamq.protocol.supervisor.changes import joined, left
+from msgspec.structs import replace
 
 
-def streams(found: list[Actor]) -> dict[str, Any]:
-    return machine(found, "sequencer2")["streams"]
+def streams(found: list[AnyMember]) -> dict[str, StreamStatus]:
+    return machine(found, "sequencer2").streams
 
 
 def test_a_broker_may_leave_when_the_others_have_a_majority_of_everything() -> None:
@@ -37,22 +40,22 @@ def test_none_may_leave_while_another_is_down() -> None:
 
 def test_none_may_leave_that_has_what_another_lacks() -> None:
     found = actors()
-    streams(found)[ORDERS]["blank"] = ["b2"]
+    streams(found)[ORDERS].blank = ["b2"]
     [reason] = may_leave(plan(), found, "b3")
     assert "queue orders: only b1 would be left, and a majority of the replicas is 2" in reason
     found = actors()
-    streams(found)[ORDERS]["ready"] = False
+    streams(found)[ORDERS].ready = False
     assert "not recovered yet" in may_leave(plan(), found, "b3")[0]
 
 
 def test_joined_when_it_votes_in_everything() -> None:
     found = actors(4)
-    leading, newcomer = machine(found, "sequencer2"), machine(found, "b4") | {"queues": 1}
+    leading, newcomer = machine(found, "sequencer2"), machine(found, "b4")
     assert joined(leading, newcomer, "b4")[0]
     assert joined(None, newcomer, "b4")[1].text == "no sequencer leads"
     assert joined(leading, None, "b4")[1].text == "its process does not answer yet"
-    assert joined(leading, newcomer | {"blank": True}, "b4")[1].text == "waiting for the wiring"
-    done, stage = joined(leading, newcomer | {"queues": 2}, "b4")  # one of which no sequencer has heard yet
+    assert joined(leading, replace(newcomer, blank=True), "b4")[1].text == "waiting for the wiring"
+    done, stage = joined(leading, replace(newcomer, queues=2), "b4")  # one of which no sequencer has heard yet
     assert not done and (stage.done, stage.total) == (1, 2)
 
 
@@ -68,8 +71,8 @@ def test_joined_when_it_votes_in_everything() -> None:
 @pytest.mark.parametrize("name", ["cluster", ORDERS])
 def test_not_joined_while_one_stream_lacks_it(name: str, harm: dict[str, Any]) -> None:
     found = actors(4)
-    streams(found)[name].update(harm)
-    done, stage = joined(machine(found, "sequencer2"), machine(found, "b4") | {"queues": 1}, "b4")
+    alter(streams(found)[name], **harm)
+    done, stage = joined(machine(found, "sequencer2"), machine(found, "b4"), "b4")
     assert not done
     assert stage.text == ("waiting for the wiring" if name == "cluster" else "queues are brought up to date")
 
@@ -79,12 +82,12 @@ def test_left_when_the_wiring_has_another_majority() -> None:
     leading = machine(found, "sequencer2")
     assert left(None, "b3")[1].text == "no sequencer leads"
     assert left(leading, "b3") == (False, left(leading, "b3")[1])
-    streams(found)[ORDERS]["voters"] = ["b1", "b2"]
+    streams(found)[ORDERS].voters = ["b1", "b2"]
     done, stage = left(leading, "b3")
     assert not done and (stage.done, stage.total) == (1, 2)
-    streams(found)["cluster"]["voters"] = ["b1", "b2"]
+    streams(found)["cluster"].voters = ["b1", "b2"]
     assert left(leading, "b3")[0]
-    streams(found)["cluster"]["ready"] = False
+    streams(found)["cluster"].ready = False
     assert not left(leading, "b3")[0]
     del streams(found)["cluster"]
     assert not left(leading, "b3")[0]

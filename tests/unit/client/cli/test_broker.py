@@ -13,6 +13,7 @@ from made_up_status import ORDERS, actors, machine, report, silence
 from mantamq.actors.ray_control import local_ray
 from mantamq.client.cli import app, broker, console
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.cluster import ClusterStatus
 from rich.console import Console
 
 Run = Callable[..., tuple[int, str, str]]
@@ -27,9 +28,9 @@ class MadeUp:
         self.addresses = {"b1": "10.0.0.0:5000", "b2": "10.0.0.0:5001"}
         self.asked: list[Any] = []
 
-    def status(self) -> dict[str, Any]:
+    def report(self) -> ClusterStatus:
         found = actors()
-        machine(found, "sequencer2")["streams"][ORDERS]["blank"] = ["b2"]
+        machine(found, "sequencer2").streams[ORDERS].blank = ["b2"]
         silence(found, "b3")
         return report(found)
 

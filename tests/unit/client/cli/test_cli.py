@@ -18,11 +18,13 @@ import mantamq.client
 import pytest
 import typer
 from fake_broker import FakeBroker
+from made_up_status import actors, report
 from mantamq.actors.ray_control import local_ray
 from mantamq.client import connect
 from mantamq.client.cli import app, doctor
 from mantamq.client.cli.wiring import _rates, pairs
 from mantamq.protocol.errors import LocalError
+from msgspec.structs import replace
 from rich.console import Console
 
 
@@ -411,7 +413,7 @@ def found(run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Whatever Ray there is on this machine has a cluster, with a queue "q"."""
     cluster = SimpleNamespace(
         addresses={"b1": broker.address}, nearest=lambda: broker.address, token="", namespace="shop", asked=[],
-        ray_address="10.0.0.9:6379", status=lambda: {"actors": [], "brokers": ["b1"]},
+        ray_address="10.0.0.9:6379", report=lambda: replace(report([]), brokers=["b1"]),
         stop=lambda: cluster.asked.append("stop"), rebalance=lambda *_: cluster.asked.append("rebalance"),
         remove_broker=lambda *_, **__: cluster.asked.append("remove"),
     )  # fmt: skip
@@ -496,8 +498,9 @@ def test_doctor_says_what_the_cluster_warns_of(
     run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gone = "Ray's node on 10.0.0.2 has ended, and nothing runs there until it is started again: `ray start`"
-    report = {"warnings": [gone], "supervisor": {"pid": 0}}
-    monkeypatch.setattr(doctor, "seen", lambda address, namespace, token: report)
+    seen = report(actors())
+    seen.warnings, seen.supervisor.pid = [gone], 0
+    monkeypatch.setattr(doctor, "seen", lambda address, namespace, token: seen)
     known = {"address": "10.0.0.1:6379", "members": {"b1": broker.address}}
     (tmp_path / "state.json").write_text(json.dumps(known))
     found = {finding["what"]: finding for finding in run("doctor", "--json").json}
@@ -526,7 +529,7 @@ def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
     run: Run, monkeypatch: pytest.MonkeyPatch, address: str, ours: bool
 ) -> None:
     there = "10.0.0.9:1" if not ours else "10.0.0.9:6379"
-    cluster = SimpleNamespace(addresses={"b1": "10.0.0.9:5"}, ray_address=there, status=lambda: {"warnings": []})
+    cluster = SimpleNamespace(addresses={"b1": "10.0.0.9:5"}, ray_address=there, report=lambda: report([]))
     monkeypatch.setattr("mantamq.actors.cluster.start_cluster", lambda **_: cluster)
     local_ray.remember(address="127.0.0.1:6379", session="session_1", namespace="mantamq", ray_is_ours=True)
     ran = run("up", "--address", address, "--namespace", "two", "--events", "off", "--json")

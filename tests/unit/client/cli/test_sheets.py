@@ -59,9 +59,9 @@ def test_where_nothing_fits_each_row_has_lines_of_its_own() -> None:
 def test_status_breaks_no_address(width: int) -> None:
     found = actors()
     for actor in found:
-        if actor["role"] == "BrokerNode":
-            actor["address"] = f"ip-172-31-45-{len(actor['name'])}.internal:45123"
-            actor["clients"] = 1_234_567
+        if actor.role == "BrokerNode":
+            actor.address = f"ip-172-31-45-{len(actor.name)}.internal:45123"
+            actor.clients = 1_234_567
     text = "\n".join(printed(part, width) for part in view(report(found)))
     assert text.count("ip-172-31-45-2.internal:45123") == 3 and text.count("1,234,567") == 3
     assert max(map(len, text.splitlines())) <= width

@@ -11,12 +11,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_up_status import ORDERS, Actor, actors, machine, named, plan, report, silence, stream
+from made_up_status import ORDERS, actors, alter, machine, named, plan, report, silence, stream
 from mantamq.actors.members.moves import moved
 from mantamq.actors.supervisor.health import quorum_critical, sharing_host
 from mantamq.client.cli import app, check, status
 from mantamq.client.cli.status import REASONS, health, replicas_state, view
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.cluster import ClusterStatus, SupervisorStatus
+from mantamq.protocol.status.machines import DutyStatus
+from mantamq.protocol.status.members import AnyMember, MoveStatus
+from msgspec.structs import replace
 from rich.console import Console
 
 Run = Callable[..., tuple[int, str]]
@@ -53,8 +57,8 @@ def test_a_healthy_cluster_on_one_screen(width: int) -> None:
 
 def test_who_moves_the_consume_locks_is_said() -> None:
     found = actors()
-    machine(found, "sequencer2")["duty"] = {"name": "ownership2", "turn": 1, "silent_ms": 100}
-    machine(found, "ownership2")[ORDERS]["interested"] = ["b3"]
+    machine(found, "sequencer2").duty = DutyStatus(name="ownership2", turn=1, silent_ms=100)
+    machine(found, "ownership2")[ORDERS].interested = ["b3"]
     silence(found, "ownership")
     text = printed(view(report(found)))
     assert "moves the consume locks" in line_of(text, "ownership2 ") and "no answer" in line_of(text, "ownership ")
@@ -71,10 +75,10 @@ def test_the_panel_is_green_or_red_and_never_too_long() -> None:
     assert len(many.splitlines()) == REASONS + 3
 
 
-def state_of(found: list[Actor], broker: str = "b2") -> str:
+def state_of(found: list[AnyMember], broker: str = "b2") -> str:
     said = report(found)
-    actor = next((actor for actor in found if actor["name"] == broker), {})
-    return status.broker_state(broker, said["members"], actor)[0]
+    actor = next((actor for actor in found if actor.name == broker), None)
+    return status.broker_state(broker, said.members, actor)[0]
 
 
 def test_each_state_of_a_broker_has_its_word() -> None:
@@ -83,7 +87,7 @@ def test_each_state_of_a_broker_has_its_word() -> None:
         ({"blank": True}, "joining"), ({"cut_off": True}, "cut off"), ({"attached": False}, "no sequencer"),
     ):  # fmt: skip
         found = actors()
-        machine(found, "b2").update(change)
+        alter(machine(found, "b2"), **change)
         assert state_of(found) == word
     found = actors()
     assert status.broker_state("b2", {}, named(found, "b2"))[0] == "joining"  # clients are not told of it yet
@@ -108,9 +112,9 @@ def test_each_state_of_a_replica_has_its_words() -> None:
 def test_without_a_sequencer_the_replicas_speak() -> None:
     found = actors()
     silence(found, "sequencer2")
-    machine(found, "b1.r0")[ORDERS].update(blank=True, applied=5000, messages=0)
-    machine(found, "b3.r0")[ORDERS].update(applied=2000, messages=77)
-    machine(found, "sequencer3").update(standing="preparing", ballot=[3, 9])
+    alter(machine(found, "b1.r0")[ORDERS], blank=True, applied=5000, messages=0)
+    alter(machine(found, "b3.r0")[ORDERS], applied=2000, messages=77)
+    alter(machine(found, "sequencer3"), role="preparing", ballot=[3, 9])
     text = printed(view(report(found)))
     assert "nobody orders" in text and "is taking over under ballot 3" in line_of(text, "sequencer3")
     assert line_of(text, "orders").split()[:2] == ["orders", "77"] and "not known" in line_of(text, "orders")
@@ -118,25 +122,25 @@ def test_without_a_sequencer_the_replicas_speak() -> None:
 
 def test_a_deposed_sequencer_is_not_taken_for_the_one_that_leads() -> None:
     found = actors()
-    zombie = {**machine(found, "sequencer2"), "ballot": [1, 9], "seq": 5, "streams": {}}
-    found.insert(0, {**named(found, "sequencer2"), "name": "sequencer", "machine": zombie})
+    zombie = replace(machine(found, "sequencer2"), ballot=[1, 9], seq=5, streams={})
+    found.insert(0, replace(named(found, "sequencer2"), name="sequencer", machine=zombie))
     text = printed(view(report(found)))
     assert "2,000 events" in text and "was deposed (ballot 1)" in text and "orders" in text
 
 
 def test_names_are_never_markup() -> None:
     found = actors()
-    machine(found, "sequencer2")["streams"]["[/odd]#9"] = stream(["b1"], missing=["b2", "b3"])
+    machine(found, "sequencer2").streams["[/odd]#9"] = stream(["b1"], missing=["b2", "b3"])
     assert "[/odd]" in line_of(printed(view(report(found))), "[/odd]")
     assert "queue [/odd]: no replica at b2, b3" in printed(view(report(found)))
 
 
 def test_who_is_in_the_cluster_and_who_takes_clients_are_two_figures() -> None:
     found = actors()
-    machine(found, "b3")["blank"] = True
+    machine(found, "b3").blank = True
     known = report(found)
     assert "brokers: 3 in the cluster, 2 of them take clients" in printed(view(known))
-    assert (known["brokers_in_cluster"], known["brokers_taking_clients"]) == (3, 2)
+    assert (known.brokers_in_cluster, known.brokers_taking_clients) == (3, 2)
     assert "brokers: 3 in the cluster, all of them take clients" in printed(view(report(actors())))
 
 
@@ -152,8 +156,8 @@ def test_who_is_in_the_cluster_and_who_takes_clients_are_two_figures() -> None:
 def test_the_supervisor_is_named_by_its_number_and_by_who_confirms_it(
     supervisor: dict[str, Any], words: list[str], width: int
 ) -> None:
-    one = {"pid": 99, "host": "10.0.0.2", "name": "supervisor2", "number": 2, "confirmed": True} | supervisor
-    text = printed(view(report(actors()) | {"supervisor": one}), width)
+    one = replace(SupervisorStatus(pid=99, host="10.0.0.2", name="supervisor2", number=2), **supervisor)
+    text = printed(view(replace(report(actors()), supervisor=one)), width)
     shown = " ".join(text[text.index("supervisor2") :].split())
     for word in words if width > 80 else words[:1]:
         assert word in shown
@@ -162,10 +166,10 @@ def test_the_supervisor_is_named_by_its_number_and_by_who_confirms_it(
 
 def test_a_broker_that_has_moved_is_named_with_both_addresses() -> None:
     found = actors()
-    move = {"before": "10.0.0.9:5001", "address": "10.0.0.0:5001", "at": time.time() - 61}
+    move = MoveStatus(before="10.0.0.9:5001", address="10.0.0.0:5001", at=time.time() - 61)
     for name in ("b1", "b3"):
-        named(found, name)["moves"] = {"b2": move}
-    text = " ".join(printed(view(report(found) | {"moved": moved(found)})).split())
+        alter(named(found, name), moves={"b2": move})
+    text = " ".join(printed(view(replace(report(found), moved=moved(found)))).split())
     assert text.count("has moved") == 1
     assert "broker b2 has moved: clients connect to 10.0.0.0:5001, it was 10.0.0.9:5001 (1 min 1 s ago)" in text
 
@@ -176,14 +180,11 @@ def test_a_broker_that_has_moved_is_named_with_both_addresses() -> None:
 class MadeUp:
     """A cluster as `find_cluster` would return it."""
 
-    def __init__(self, found: list[Actor]) -> None:
+    def __init__(self, found: list[AnyMember]) -> None:
         self.found = found
 
-    def status(self) -> dict[str, Any]:
+    def report(self) -> ClusterStatus:
         return report(self.found)
-
-    def health(self) -> dict[str, Any]:
-        return {key: self.status()[key] for key in ("healthy", "unhealthy")}
 
     def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:
         if broker not in ("", "b1", "b2", "b3"):
@@ -199,7 +200,7 @@ class MadeUp:
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `mantamq` with these words on that cluster; its exit code and what it printed."""
 
-    def run(found: list[Actor] | None, *words: str) -> tuple[int, str]:
+    def run(found: list[AnyMember] | None, *words: str) -> tuple[int, str]:
         def running(address: str, namespace: str) -> MadeUp:
             if found is None:
                 raise LocalError("there is no cluster")
@@ -207,7 +208,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
         monkeypatch.setattr(check, "running", running)
         for module in (status, check):
-            monkeypatch.setattr(module, "seen", lambda address, namespace, token: running(address, namespace).status())
+            monkeypatch.setattr(module, "seen", lambda address, namespace, token: running(address, namespace).report())
             monkeypatch.setattr(module, "out", SimpleNamespace(print=lambda part: sys.stdout.write(printed([part]))))
         monkeypatch.setattr(sys, "argv", ["mantamq", *words])
         capsys.readouterr()
@@ -222,10 +223,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run
 
 
-def hurt() -> list[Actor]:
+def hurt() -> list[AnyMember]:
     """b1's replica of the queue is being brought up to date."""
     found = actors(nodes=2)
-    machine(found, "sequencer2")["streams"][ORDERS]["blank"] = ["b1"]
+    machine(found, "sequencer2").streams[ORDERS].blank = ["b1"]
     return found
 
 
@@ -233,7 +234,7 @@ def test_status_succeeds_unless_there_is_no_cluster(run: Run) -> None:
     code, text = run(hurt(), "status")
     assert code == 0 and "not healthy: one reason" in text and "b1 blank" in text
     code, text = run(hurt(), "status", "--json")
-    assert code == 0 and json.loads(text) == report(hurt())
+    assert code == 0 and json.loads(text) == report(hurt()).plain()
     assert run(None, "status")[0] == 1
 
 

@@ -62,7 +62,7 @@ def test_queues_without_a_replica_wait_for_the_first():
     assert made.take() == [KeepAlive("b1.r0", 1000, 3000)]
     placement.settle()
     assert made.take() == [WantSpare(), ("b1.r0", host("q", blank=True))]
-    assert placement.report() == {"replicas": {"b1.r0": ["q#1"]}, "homeless": []}
+    assert (placement.replicas, placement.homeless) == ({"b1.r0": {"q#1"}}, {})
 
 
 def test_what_a_dead_replica_kept_is_kept_under_a_new_incarnation():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from made_up_status import broker
 from mantamq.protocol.capture.capture import BrokerCapture, QueueCapture, ReplicaCapture
 from mantamq.protocol.machine import EVENTS, Flush, PeerDown, PeerUp, Received, Send, Tick
 from mantamq.protocol.queue.credit import UNLIMITED
@@ -191,4 +192,6 @@ def test_a_broker_notes_the_cluster_stream_and_what_its_clients_do():
         ("disconnect", "c", "in-use", 0),
     ]
     assert {(f.seq, f.term) for f in told} == {(42, 3)}, "behind the last event that the broker knew"
-    assert capture.report() == {"facts": 7, "facts_dropped": 0}
+    status = broker(["b1"])
+    capture.report(status)
+    assert (status.facts, status.facts_dropped) == (7, 0)

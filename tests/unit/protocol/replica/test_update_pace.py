@@ -7,6 +7,7 @@ from mantamq.protocol.machine import Effect, Flush, Received, Send, Tick
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.replica.update import Pace
+from mantamq.protocol.status.machines import UpdateStatus
 from mantamq.protocol.wire.events import Enqueue
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import UpdateFront, UpdateStart, UpdateTaken
@@ -93,10 +94,10 @@ def test_many_queues_together_go_at_the_pace_of_the_process() -> None:
 def test_an_update_tells_how_far_it_is() -> None:
     machine = replica()
     begin(machine, "q#1", 3)
-    assert machine.report("q#1")["update"] == {"messages": 0, "depth": 3, "began_ms": START_MS, "ended_ms": 0}
+    assert machine.report()["q#1"].update == UpdateStatus(messages=0, depth=3, began_ms=START_MS, ended_ms=0)
     machine.step(Received("b2.r0", chunk("q#1", 1)))
     machine.step(Tick(START_MS + 50))
     machine.step(Received("b2.r0", chunk("q#1", 2)))
     machine.step(Received("b2.r0", chunk("q#1", 3, last=True)))
-    report = {"messages": 3, "depth": 3, "began_ms": START_MS, "ended_ms": START_MS + 50}
-    assert machine.report("q#1")["update"] == report
+    whole = UpdateStatus(messages=3, depth=3, began_ms=START_MS, ended_ms=START_MS + 50)
+    assert machine.report()["q#1"].update == whole

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from made_up_status import broker, sequencer, stream
+from mantamq.protocol.status.machines import SequencerStatus
 from mantamq.protocol.supervisor.change_deeds import (
     JOIN,
     LEAVE,
@@ -39,13 +39,13 @@ from mantamq.protocol.wire.events import CLUSTER
 JOINS, LEAVES = Change("r1", JOIN, "b4", "n4"), Change("r2", LEAVE, "b4")
 
 
-def leading(*voters: str) -> dict[str, Any]:
-    stream = {"ready": True, "voters": list(voters), "blank": [], "missing": []}
-    return {"streams": {CLUSTER: stream, "q#1": stream}}
+def leading(*voters: str) -> SequencerStatus:
+    one = stream(list(voters))
+    return sequencer(list(voters), streams={CLUSTER: one, "q#1": one})
 
 
 def looked(voters: str = "b1 b2 b3", known: bool = True, serving: bool = False, inc: int = 4) -> Looked:
-    report = {"blank": False, "queues": 1} if known else None
+    report = broker(voters.split(), "b4") if known else None
     return Looked(leading(*voters.split()), report, known, known, serving, inc)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from made_up_status import Actor, actors, named, plan
+from made_up_status import actors, named, plan
 from mantamq.actors.supervisor.frail_hosts import critical_hosts, frail
+from mantamq.protocol.status.members import AnyMember
 from mantamq.protocol.supervisor.layout import (
     Node,
     astray,
@@ -102,9 +103,9 @@ def test_moving_comes_to_an_end() -> None:
     assert sorted(Counter(brokers.values()).values()) == [2, 2, 3]
 
 
-def together(found: list[Actor], *names: str, host: str) -> None:
+def together(found: list[AnyMember], *names: str, host: str) -> None:
     for name in names:
-        named(found, name)["host"] = host
+        named(found, name).host = host
 
 
 def test_a_host_with_a_majority_or_both_sequencers_is_named() -> None:
