@@ -440,10 +440,10 @@ def dead_definitions(root: Path) -> list[str]:
 
 def named(node: ast.AST) -> Iterator[str]:
     """The constants that one statement or call gives another value, as "module.NAME" in the words of its file: by
-    assignment behind a dot, or by any `setattr` of a name, or of a string that names it."""
+    assignment behind a dot, or by any `setattr` or `patch` of a name, or of a string that names it."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
         yield f"{node.value.id}.{node.attr}"
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "setattr":
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("setattr", "patch.object", "patch")):
         first, second = [*node.args, None, None][:2]
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield first.value
@@ -871,6 +871,8 @@ def test_ray_remote_elsewhere_is_found(tmp_path, source):
         "backlog.LOOK_MS = 5",
         "def f():\n    old, backlog.LOOK_MS = backlog.LOOK_MS, 5",
         "setattr(backlog, 'LOOK_MS', 5)",
+        "with patch.object(backlog, 'LOOK_MS', 5): ...",
+        "with mock.patch('mantamq.protocol.sequencer.backlog.LOOK_MS', 5): ...",
     ],
 )
 def test_a_constant_that_a_test_gives_another_value_is_found(tmp_path, source):
