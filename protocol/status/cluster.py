@@ -48,7 +48,11 @@ class LossStatus(StatusStruct, kw_only=True):
 
 
 class MovedStatus(MoveStatus, kw_only=True):
-    """The last move of a broker, by all that brokers have heard."""
+    """The last move of a broker, by all that brokers have heard.
+
+    Attributes:
+        broker: its id.
+    """
 
     broker: str
 
@@ -66,6 +70,7 @@ class ClusterStatus(StatusStruct, kw_only=True):
         brokers_in_cluster, brokers_taking_clients: number of those.
         change: the broker that joins or leaves, "" for none.
         authenticated: clients must present a token.
+        supervisor: the one that answers, or that brokers know of.
         healthy: nothing is wrong.
         unhealthy: all that is wrong, a reason each.
         lost: streams that have no majority.

@@ -160,7 +160,9 @@ class BrokerStatus(StatusStruct, kw_only=True):
         unconfirmed_ms: for how long the lease has been over.
         waiting: streams without a majority, as far as a sequencer has said.
         waiting_more: number of those that it has not named.
-        waiting_by: that sequencer, "" while none says anything; in `waiting_role`, `waiting_heard_ms` ago.
+        waiting_by: that sequencer, "" while none says anything.
+        waiting_role: its `sequencer.election.Role`.
+        waiting_heard_ms: since it has said so.
         leader_silent_ms: since the last leader's last heartbeat, or since a leader was first waited for.
         sequencers: those that the broker has a link to.
         supervisor: the one it knows of.

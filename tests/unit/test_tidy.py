@@ -140,6 +140,26 @@ ROOMS: dict[str, set[str]] = {
 ACYCLIC = ("protocol", "store", "actors", "client", "jobs")
 NAMED = ("protocol", "store", "actors", "client")
 
+# Fields of a status whose names other dictionaries have as well: what is remembered of a cluster, where a process runs,
+# how far a change is, a queue as a client is told of it.
+PLAIN_TOO = {
+    *(
+        "accepted",
+        "address",
+        "ballot",
+        "broker",
+        "clients",
+        "connections",
+        "enqueued",
+        "error",
+        "events",
+        "host",
+        "loop",
+    ),
+    *("members", "messages", "name", "namespace", "node", "owner", "peers", "pid", "queue", "queues", "stage"),
+}
+STATUS_READERS = ("actors", "client/cli", "protocol/supervisor")
+
 # Lines. A function without its docstring is no longer than the longest was when this was written.
 FUNCTION_LINES = {"protocol": 59, "store": 27, "actors": 58, "client": 70, "jobs": 55, "benchmarks": 50}
 CLASS_LINES = 300
@@ -412,6 +432,25 @@ def too_long(root: Path, not_yet: Mapping[str, int] | None = None) -> list[str]:
     return wrong + [f"{name}: is not there: take it out of NOT_YET_LINES" for name in known if name not in lengths]
 
 
+def statuses_by_string(root: Path) -> list[str]:
+    """A status is read by its fields, which the type checker knows, and not by strings."""
+    classes = [
+        node for _, tree in files(root, "protocol/status") for node in tree.body if isinstance(node, ast.ClassDef)
+    ]
+    fields = {ast.unparse(one.target) for node in classes for one in node.body if isinstance(one, ast.AnnAssign)}
+    wrong = []
+    for file, tree in (pair for package in STATUS_READERS for pair in files(root, package)):
+        for node in ast.walk(tree):
+            key: ast.expr | None = None
+            if isinstance(node, ast.Subscript):
+                key = node.slice
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+                key = node.args[0] if node.args else None
+            if isinstance(key, ast.Constant) and key.value in fields - PLAIN_TOO:
+                wrong.append(f"{file}:{key.lineno}: {key.value!r} is a field of a status: read it as an attribute")
+    return wrong
+
+
 def dead_definitions(root: Path) -> list[str]:
     """Definitions that nothing mentions. In protocol/ the product has to: a test keeps nothing alive there."""
     trees = {file: tree for package in (*OURS, "tests") for file, tree in files(root, package)}
@@ -551,6 +590,7 @@ CHECKS = [
     import_circles,
     wrong_rooms,
     too_long,
+    statuses_by_string,
     dead_definitions,
     shared_names,
     assigned_constants,
@@ -677,6 +717,18 @@ def test_allowed_imports_pass(tmp_path):
         },
     )
     assert wrong_imports(root) == []
+
+
+@pytest.mark.parametrize(
+    "source", ['x = report()["blank"]', 'x = report.get("blank", True)', 'x["actors"][0].get("blank")']
+)
+def test_a_status_that_is_read_by_string_is_found(tmp_path, source):
+    status = "class BrokerStatus(StatusStruct):\n    blank: bool\n    address: str"
+    for reader in ("actors/a.py", "client/cli/a.py", "protocol/supervisor/a.py"):
+        root = plant(tmp_path / reader.replace("/", "_"), {"protocol/status/machines.py": status, reader: source})
+        assert len(statuses_by_string(root)) == 1
+    fine = {"protocol/status/machines.py": status, "actors/a.py": 'x = known["address"], status.blank'}
+    assert statuses_by_string(plant(tmp_path / "fine", fine)) == []
 
 
 @pytest.mark.parametrize("source", ["import ray", "try:\n    import ray\nexcept ImportError:\n    ray = None"])
