@@ -40,7 +40,7 @@ GRACE_US = 10_000_000
 _STATE = """
     case when kind in ('enqueue', 'release', 'evict') then 'available'
          when kind = 'acquire' and value = 0 then 'acquired'
-         when kind = 'reject' and value = 1 then 'dying'
+         when kind = 'reject' and value = 1 then 'dead_lettering'
          else 'gone' end"""
 _SAME_HOLDER = "broker = before_broker and inc = before_inc and acquisition = before_acquisition"
 # (guarantee, rule, when): the first that fits names what is wrong with a pair of neighbours.
@@ -52,7 +52,7 @@ _PAIRS = [
     (3, "accepted, and then not forgotten",
      "(before = 'accept' or (before = 'acquire' and state = 'gone')) and kind <> 'enqueue'"),
     (5, "dead-lettered twice", "kind = 'dead_letter' and before = 'dead_letter'"),
-    (5, "dead-lettered, but not rejected", "kind = 'dead_letter' and state <> 'dying'"),
+    (5, "dead-lettered, but not rejected", "kind = 'dead_letter' and state <> 'dead_lettering'"),
     (5, "rejected twice", "kind = 'reject' and before in ('reject', 'dead_letter')"),
     (5, "rejected, and then something else", "before in ('reject', 'dead_letter') and kind <> 'dead_letter'"),
     (2, "acquired by two at once", "kind = 'acquire' and state = 'acquired'"),
@@ -155,7 +155,7 @@ def _histories(events: DataFrame, grace_us: int) -> DataFrame:
     passed_over = f"after_seq is null and _taken > position_last and _taken_us > time_us + {int(grace_us)}"
     spans_eviction = "inc <= e.inc and seq < e.seq and (after_seq is null or after_seq > e.seq)"
     others = [
-        (5, "rejected, and never dead-lettered", f"after_seq is null and now = 'dying' and {late}"),
+        (5, "rejected, and never dead-lettered", f"after_seq is null and now = 'dead_lettering' and {late}"),
         (4, "released, and passed over since", f"kind = 'release' and {passed_over}"),
         (6, "requeued, and passed over since", f"kind = 'evict' and {passed_over}"),
         (6, "still held by one who was evicted", f"now = 'acquired' and exists(_evictions, e -> {spans_eviction})"),

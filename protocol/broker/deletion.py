@@ -102,7 +102,7 @@ class Deletions:
                 keep(report.get("code", UNAVAILABLE), f"{report['error']}; {WAY_OUT}")
             elif "messages" not in report:
                 keep(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more; {WAY_OUT}")
-            elif report["messages"] or report["dying"]:
+            elif report["messages"] or report["dead_lettering"]:
                 keep(NOT_EMPTY, f"queue {queue.name!r} has messages: purge it or delete without if_empty")
             else:
                 delete()

@@ -22,8 +22,8 @@ from ..wire.events import (
     Acquire,
     AnyEvent,
     Bind,
-    Buried,
     Condemn,
+    DeadLetterDone,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
@@ -278,7 +278,7 @@ def _purge(base: Row, event: Purge, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="purge", value=event.count), done)
 
 
-def _buried(base: Row, event: Buried, done: Applied) -> Iterator[Row]:
+def _dead_letter_done(base: Row, event: DeadLetterDone, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="dead_letter"), done)
 
 
@@ -368,8 +368,9 @@ def _json(**fields: Any) -> str:
 
 _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
-    Own: _own, Expire: _expire, Purge: _purge, Buried: _buried, Evict: _evict, DeclareQueue: _declare_queue,
-    DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange, DeleteExchange: _delete_exchange, Bind: _bind,
+    Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
+    DeclareQueue: _declare_queue, DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange,
+    DeleteExchange: _delete_exchange, Bind: _bind,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn,
     Recount: _recount,

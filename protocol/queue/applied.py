@@ -12,8 +12,8 @@ class Applied:
     Attributes:
         effective: False when the event was void (an acquire without the grant, an own out of turn).
         lost: runs of an accept, release or reject which the broker did not hold.
-        positions: ranges the event concerned: enqueued, returned, dying, discarded.
-        orphans: batches of dying messages (see `QueueState.batches`) whose broker is out.
+        positions: ranges the event concerned: enqueued, returned, rejected, discarded.
+        orphans: batches of rejected messages (see `QueueState.batches`) whose broker is out.
     """
 
     effective: bool = True

@@ -41,7 +41,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     next_position: int
     available: list[int]
     acquired: list[tuple[str, int, int, list[int]]]
-    dying: list[int]
+    dead_lettering: list[int]
     batches: list[tuple[int, str, list[int]]]
     deliveries: list[tuple[int, int]]
     expiry: list[tuple[int, int]]
@@ -75,7 +75,7 @@ def read_snapshot(state: Any) -> QueueSnapshot:
     except msgspec.ValidationError as error:
         raise PeerError(BAD_FRAME, f"a queue's snapshot must be a msgpack array of its fields: {error}") from None
     held = (ranges for *_, ranges in (*snapshot.acquired, *snapshot.batches))
-    for flat in (snapshot.available, snapshot.dying, *held):
+    for flat in (snapshot.available, snapshot.dead_lettering, *held):
         if len(flat) % 2 or any(not 0 < first <= last < snapshot.next_position for first, last in pairs(flat)):
             text = f"a queue's snapshot must hold ranges of positions before {snapshot.next_position}, not {flat[:8]}"
             raise PeerError(BAD_FRAME, text)

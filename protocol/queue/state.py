@@ -3,8 +3,9 @@
 Every replica applies the same committed events in the same order and so reaches the same state; nothing here depends on
 the clock, on chance or on which broker it runs (`sequencer.md` Q1 to Q4, `design.md` sections 4 to 6).
 
-A message is in exactly one place: *available*, *acquired* (in one acquisition), *dying* (rejected, on its way to the
-alternate exchange) or gone. Batches are ranges, so an event costs about the same for one message and for a thousand.
+A message is in exactly one place: *available*, *acquired* (in one acquisition), in
+*dead-lettering* (rejected, on its way to the alternate exchange) or gone. Batches are ranges, so an event costs about
+the same for one message and for a thousand.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    Buried,
+    DeadLetterDone,
     Enqueue,
     Evict,
     Expire,
@@ -51,7 +52,7 @@ class QueueState:
         available: positions that may be acquired.
         acquired: holder -> positions it holds.
         index: how many events have been applied: the place of the last one in the stream.
-        dying: rejected positions whose copies are not committed elsewhere yet.
+        dead_lettering: rejected positions whose copies are not committed elsewhere yet.
         batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
         deliveries: position -> how often it was delivered and returned (only where not zero).
@@ -67,7 +68,7 @@ class QueueState:
         self.blobs: dict[int, bytes] = {}
         self.available = RangeSet()
         self.acquired = Acquisitions()
-        self.dying = RangeSet()
+        self.dead_lettering = RangeSet()
         self.batches: dict[int, tuple[str, list[int]]] = {}
         self.deliveries: dict[int, int] = {}
         self.expiry: dict[int, int] = {}
@@ -86,7 +87,7 @@ class QueueState:
             Own: self._own,
             Expire: self._expire,
             Purge: self._purge,
-            Buried: self._buried,
+            DeadLetterDone: self._dead_letter_done,
             Evict: self._evict,
             Rejoin: self._rejoin,
             Member: self._member,
@@ -173,18 +174,18 @@ class QueueState:
         settled, lost = self.acquired.settle(event)
         if self.alternate:
             for first, last in settled:
-                self.dying.add(first, last)
+                self.dead_lettering.add(first, last)
             if settled:
                 self.batches[self.index] = event.broker, [edge for part in settled for edge in part]
         else:
             self.discarded += self._dequeue(settled)
         return Applied(True, lost, settled)
 
-    def _buried(self, event: Buried) -> Applied:
+    def _dead_letter_done(self, event: DeadLetterDone) -> Applied:
         _, ranges = self.batches.pop(event.batch, ("", []))
         gone = list(pairs(ranges))
         for first, last in gone:
-            self.dying.remove(first, last)
+            self.dead_lettering.remove(first, last)
         self.dead_lettered += self._dequeue(gone)
         return Applied(positions=gone)
 
@@ -283,7 +284,7 @@ class QueueState:
             next_position=self.next_position,
             available=self.available.flat(),
             acquired=[(*holder, held.flat()) for holder, held in self.acquired.items()],
-            dying=self.dying.flat(),
+            dead_lettering=self.dead_lettering.flat(),
             batches=[(index, *batch) for index, batch in self.batches.items()],
             deliveries=list(self.deliveries.items()),
             expiry=list(self.expiry.items()),
@@ -303,7 +304,7 @@ class QueueState:
         self.next_position = snapshot.next_position
         self.available.assign(snapshot.available)
         self.acquired = Acquisitions({(broker, inc, n): RangeSet(held) for broker, inc, n, held in snapshot.acquired})
-        self.dying = RangeSet(snapshot.dying)
+        self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
         self.deliveries = dict(snapshot.deliveries)
         self.expiry = dict(snapshot.expiry)
@@ -318,7 +319,7 @@ class QueueState:
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
         live = RangeSet(self.available.flat())
-        for held in [*self.acquired.values(), self.dying]:
+        for held in [*self.acquired.values(), self.dead_lettering]:
             for first, last in held:
                 live.add(first, last)
         return live

@@ -53,7 +53,7 @@ class DeadLetters:
         self._in_pieces = 0  # the batch that has further pieces, 0 for none
         self._waiting: deque[int] = deque()  # batches behind that one
 
-    def bury(self, index: int) -> list[DeadLetter]:
+    def rejected(self, index: int) -> list[DeadLetter]:
         """Event `index` has rejected a batch: the pieces to ask the broker for now."""
         if index in self._sent or index in self._waiting:
             return []

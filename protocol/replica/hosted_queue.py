@@ -26,7 +26,7 @@ from ..wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    Buried,
+    DeadLetterDone,
     Enqueue,
     Entry,
     Evict,
@@ -206,7 +206,7 @@ class HostedQueue:
                 self.commands.reply(tag, self.report().plain())
 
     def _expelled(self, event: AnyEvent, done: Applied) -> None:
-        """A broker is out: what it held is back, and what it began to bury is finished by those who are left (Q3)."""
+        """A broker is out: what it held is back, and brokers that are left finish its dead-lettering (Q3)."""
         if type(event) is Evict and event.broker == self._outbox.broker:
             self.catch_up.fenced(event.inc)
         if done.effective:
@@ -221,7 +221,7 @@ class HostedQueue:
     # ---- dead letters
 
     def _bury(self, index: int) -> None:
-        for frame in self.dead_letters.bury(index):
+        for frame in self.dead_letters.rejected(index):
             self._to_broker(frame)
 
     def dead_lettered(self, frame: DeadLettered) -> None:
@@ -229,7 +229,7 @@ class HostedQueue:
         for piece in asked:
             self._to_broker(piece)
         if whole:
-            self.own.submit(Buried(whole), None)
+            self.own.submit(DeadLetterDone(whole), None)
 
     def _to_broker(self, frame: Frame) -> None:
         self._outbox.send(self._outbox.broker, frame)
@@ -342,7 +342,7 @@ class HostedQueue:
             messages=state.available.count + state.acquired.messages(),
             available=state.available.count,
             acquired=state.acquired.messages(),
-            dying=state.dying.count,
+            dead_lettering=state.dead_lettering.count,
             bytes=state.bytes,
             owner=state.owner,
             grant=state.grant,

@@ -239,7 +239,7 @@ class QueueStatus(StatusStruct, kw_only=True):
         messages: number of those that are available or acquired.
         available: number of those that a consumer can have.
         acquired: number of those that consumers hold.
-        dying: number of rejected ones that are on their way to the alternate exchange.
+        dead_lettering: number of rejected ones that are on their way to the alternate exchange.
         bytes: size of all messages in it, encoded.
         owner: the broker that has the consume lock, "" for none.
         grant: number of the last grant of the lock.
@@ -257,7 +257,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     messages: int
     available: int
     acquired: int
-    dying: int
+    dead_lettering: int
     bytes: int
     owner: str
     grant: int

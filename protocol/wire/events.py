@@ -115,7 +115,7 @@ class Purge(Event, tag=9):
     count: int
 
 
-class Buried(Event, tag=10):
+class DeadLetterDone(Event, tag=10):
     """Rejected messages have reached the alternate exchange's queues: dequeue them here (`sequencer.md` section 3).
 
     Attributes:
@@ -280,7 +280,7 @@ AnyEvent = (
     | Own
     | Expire
     | Purge
-    | Buried
+    | DeadLetterDone
     | Evict
     | Rejoin
     | DeclareQueue

@@ -13,7 +13,7 @@ from mantamq.protocol.wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    Buried,
+    DeadLetterDone,
     Enqueue,
     Entry,
     Evict,
@@ -154,9 +154,9 @@ def random_history(seed: int, steps: int = 400, queues: int = 3) -> History:
             case 7:
                 event = Purge(chance.choice([1, 5]))
             case 8:
-                if not queue.dying:
+                if not queue.dead_lettering:
                     continue
-                event = Buried(chance.choice([*queue.batches]))
+                event = DeadLetterDone(chance.choice([*queue.batches]))
             case _:
                 broker = chance.choice([*incs])
                 rejoins = chance.random() < 0.3  # without a word of its end
@@ -232,7 +232,7 @@ def busy_history(minutes: int = 20, seed: int = 1) -> History:
                 due = history.now_us + int(chance.lognormvariate(12.2, 0.7))
                 out.append((due, id, queue.owner, incs[queue.owner], *runs))  # type: ignore[arg-type]
             for batch in list(queue.batches):
-                history.do(id, Buried(batch))
+                history.do(id, DeadLetterDone(batch))
         settle(history.now_us)
         if chance.random() < 0.02:
             stop = observed(

@@ -8,7 +8,7 @@ import pytest
 from history import SECOND, History, random_history
 from mantamq.jobs import audit as jobs
 from mantamq.protocol.capture.event_table import Row
-from mantamq.protocol.wire.events import Buried, Evict, Purge
+from mantamq.protocol.wire.events import DeadLetterDone, Evict, Purge
 
 Q, D = "q#1", "dead#2"
 
@@ -33,7 +33,7 @@ def good() -> History:
     history.accept(Q, "b1", one, 1, 10)  # 1 to 10: accepted
     two = history.acquire(Q, 11, 20)
     history.reject(Q, "b1", two, 11, 15)
-    history.do(Q, Buried(history.queue(Q).index))  # 11 to 15: dead-lettered
+    history.do(Q, DeadLetterDone(history.queue(Q).index))  # 11 to 15: dead-lettered
     history.release(Q, "b1", two, 16, 20)  # 16 to 20: there again
     history.acquire(Q, 21, 30)
     history.do(Q, Evict("b1", 1))  # 21 to 30: requeued

@@ -71,8 +71,8 @@ def of_messages(event: events.AnyEvent) -> str:
         case events.Own():
             by = f", given up by {event.by}" if event.by else ""
             return f"own {event.grant} to {event.broker or 'nobody'}{by}"
-        case events.Buried():
-            return f"buried: what event {event.batch} rejected"
+        case events.DeadLetterDone():
+            return f"dead-lettered: what event {event.batch} rejected"
         case events.Expire():
             return f"expire {ranges_in_words(event.ranges)}"
         case events.Purge():

@@ -54,12 +54,12 @@ class Alternates:
     """Watches senders and the committed log.
 
     Attributes:
-        routed: messages that came to a queue by an exchange; buried: batches of rejected ones that came.
+        routed: messages that came to a queue by an exchange; dead_lettered: batches of rejected ones that came.
     """
 
     def __init__(self, world: World, watch: Watcher) -> None:
         self.watch = watch
-        self.routed = self.buried = 0
+        self.routed = self.dead_lettered = 0
         self._exchanges: dict[tuple[str, int], tuple[str, str | None]] = {}
         self._routes: dict[str, dict[int, list[str]]] = {}  # sender's name in the log -> number -> ids of its queues
         self._came: dict[
@@ -127,7 +127,7 @@ class Alternates:
                 f"{stream}: batch {index} of {source}, rejected at {broker}, comes behind {self._last[place]}"
             )
         self._last[place] = index
-        self.buried += 1
+        self.dead_lettered += 1
 
     def finish(self) -> None:
         wiring = self.watch.wiring

@@ -487,7 +487,7 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
             if position in places:
                 raise Violation(f"I9 {where}: {position} is in two places")
             places[position] = ("held", broker, inc, acquisition)
-    places |= dict.fromkeys(each(state.dying.flat()), "dying")
+    places |= dict.fromkeys(each(state.dead_lettering.flat()), "dead_lettering")
     wanted = dict(zip(model.live, map(model.place.__getitem__, model.live), strict=True))
     if places != wanted:
         every = sorted(places.keys() | wanted.keys())

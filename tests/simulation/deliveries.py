@@ -117,7 +117,7 @@ class Deliveries:
             raise Violation(f"Q1 {model.id}: {broker} delivers {position} while {model.owner!r} is the owner")
         if key in self.out:
             raise Violation(f"I10 {model.id}: {position} goes out at {broker} and is out at {self.out[key]}")
-        if model.place[position] in ("accepted", "dead", "dying"):
+        if model.place[position] in ("accepted", "dead", "dead_lettering"):
             raise Violation(f"I11 {model.id}: {position} is delivered, and is {model.place[position]}")
         if count != model.returned.get(position, 0):
             raise Violation(
@@ -259,16 +259,20 @@ class Deliveries:
 
     def finish(self) -> None:
         """Rejected messages are dead-lettered once (I13); what was sent is there once (I7)."""
-        buried: Counter[bytes] = Counter()
-        dying: Counter[bytes] = Counter()  # where a queue was deleted with its rejected messages half-way
+        dead_lettered: Counter[bytes] = Counter()
+        dead_lettering: Counter[bytes] = Counter()  # where a queue was deleted with its rejected messages half-way
         for model in self.watch.models.values():
-            buried.update(model.buried)
+            dead_lettered.update(model.dead_lettered)
             if model.id in self.watch.gone:
-                dying.update(model.live.values())  # a replica may apply a reject before it hears of the deletion
+                dead_lettering.update(
+                    model.live.values()
+                )  # a replica may apply a reject before it hears of the deletion
         dead = self.watch.model_of("dead")
         copies = Counter(dead.arrived) if dead is not None else Counter()
-        if buried - copies or copies - buried - dying:
-            raise Violation(f"I13: dead-lettered {buried - copies} without a copy, {copies - buried - dying} too often")
+        if dead_lettered - copies or copies - dead_lettered - dead_lettering:
+            raise Violation(
+                f"I13: dead-lettered {dead_lettered - copies} without a copy, {copies - dead_lettered - dead_lettering} too often"
+            )
         for model in self.watch.models.values():
             for blob in self._unrouted.keys() & model.arrived.keys():
                 raise Violation(f"{self._unrouted[blob]}; it is in {model.id}")

@@ -37,7 +37,7 @@ class ModelQueue:
     """One queue.
 
     Attributes:
-        place: position -> "available", ("held", broker, inc, acquisition), "dying", or how it went (one of `GONE`).
+        place: position -> "available", ("held", broker, inc, acquisition), "dead_lettering", or how it went (one of `GONE`).
         returned: position -> how often it came back flagged.
         seen: client -> the numbers it has had applied.
         arrived: blob -> how many copies were enqueued.
@@ -53,7 +53,7 @@ class ModelQueue:
     returned: dict[int, int] = field(default_factory=dict)
     seen: dict[str, set[int]] = field(default_factory=dict)
     arrived: dict[bytes, int] = field(default_factory=dict)
-    buried: dict[bytes, int] = field(default_factory=dict)
+    dead_lettered: dict[bytes, int] = field(default_factory=dict)
     settled: dict[tuple[str, int, int], set[str]] = field(default_factory=dict)
     missed: set[tuple[str, int, int]] = field(default_factory=set)
     owner: str = ""
@@ -88,7 +88,7 @@ class ModelQueue:
                 waiting = sorted(p for p in self.live if self.place[p] == "available")
                 for position in waiting[: event.count or None]:
                     self._go(position, "discarded")
-            case events.Buried():
+            case events.DeadLetterDone():
                 for position in self.batches.pop(event.batch, ("", []))[1]:
                     self._go(position, "dead")
             case events.Evict():
@@ -130,7 +130,7 @@ class ModelQueue:
     def _go(self, position: int, how: str) -> None:
         if how == "dead":
             blob = self.blobs[position]
-            self.buried[blob] = self.buried.get(blob, 0) + 1
+            self.dead_lettered[blob] = self.dead_lettered.get(blob, 0) + 1
         self.place[position] = how
         self.went[how] = self.went.get(how, 0) + 1
         del self.live[position]
@@ -165,7 +165,7 @@ class ModelQueue:
 
     def _settle(self, event: events.Accept | events.Release | events.Reject) -> None:
         name = type(event).__name__
-        dying: list[int] = []
+        dead_lettering: list[int] = []
         for acquisition, position in each_run(event.runs):
             if self.place.get(position) != ("held", event.broker, event.inc, acquisition):
                 continue
@@ -177,12 +177,12 @@ class ModelQueue:
                 if event.redelivered:
                     self.returned[position] = self.returned.get(position, 0) + 1
             elif self.alternate:
-                self.place[position] = "dying"
-                dying.append(position)
+                self.place[position] = "dead_lettering"
+                dead_lettering.append(position)
             else:
                 self._go(position, "discarded")
-        if dying:
-            self.batches[self.index] = event.broker, dying
+        if dead_lettering:
+            self.batches[self.index] = event.broker, dead_lettering
 
 
 class ModelWiring:

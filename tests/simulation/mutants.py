@@ -195,15 +195,15 @@ def credit_forgotten(patch: Patch) -> None:
     patch.setattr(CreditBalance, "take", lambda self, messages, size: None)
 
 
-def buried_twice(patch: Patch) -> None:
+def dead_lettered_twice(patch: Patch) -> None:
     """The owner that finishes a batch of dead letters does not know the name it began under."""
-    bury = DeadLetters.bury
+    rejected = DeadLetters.rejected
 
     def twice(self: Any, index: Any) -> Any:
-        asked = bury(self, index)
+        asked = rejected(self, index)
         return [*asked, *(msgspec.structs.replace(frame, id=frame.id + 1_000_000) for frame in asked[-1:])]
 
-    patch.setattr(DeadLetters, "bury", twice)
+    patch.setattr(DeadLetters, "rejected", twice)
 
 
 def pointer_stays_behind(patch: Patch) -> None:
@@ -315,7 +315,7 @@ ALL: dict[str, Callable[[Patch], None]] = {
     for function in (
         commit_on_one_ack, learner_commits_alone, acquire_without_grant, hand_over_before_the_acquires, apply_uncommitted, stale_accept_counts,
         deliver_after_accept, no_number_table, applied_out_of_order, lost_release, two_grants, complete_before_commit,
-        settled_before_commit, credit_forgotten, buried_twice, pointer_stays_behind, hand_over_is_forgotten,
+        settled_before_commit, credit_forgotten, dead_lettered_twice, pointer_stays_behind, hand_over_is_forgotten,
         wiring_complete_early, vanished_client_keeps,
         lost_held_stays_lost,
         lost_drop_report_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,

@@ -460,7 +460,7 @@ def update_forgets_the_dying(patch: Patch) -> None:
     restore = QueueState.restore
 
     def forgetful(self: Any, snapshot: Any) -> None:
-        restore(self, msgspec.structs.replace(snapshot, dying=[], batches=[]))
+        restore(self, msgspec.structs.replace(snapshot, dead_lettering=[], batches=[]))
 
     patch.setattr(QueueState, "restore", forgetful)
 

@@ -105,7 +105,7 @@ def empty_without_a_look(patch: Patch) -> None:
 
     def init(self: Any, *parts: Any) -> None:
         look(self, *parts)
-        self._look = lambda queue, then: then({"messages": 0, "dying": 0})
+        self._look = lambda queue, then: then({"messages": 0, "dead_lettering": 0})
 
     patch.setattr(Deletions, "__init__", init)
 

@@ -79,7 +79,7 @@ class Singles:
             for position in model.live
             if position < last
             and position not in self._given
-            and model.place[position] != "dying"
+            and model.place[position] != "dead_lettering"
             and model.expiry.get(position, now_ms + 1) > now_ms
             and position not in self._astray
         ]

@@ -345,7 +345,7 @@ def reject(client: Client, delivery: Delivery) -> None:
 def messages(client: Client, queue: str) -> tuple[int, int]:
     """In a queue, and of them rejected and on their way to the alternate exchange."""
     found = client.command("queue", name=queue).value
-    return found["messages"], found["dying"]
+    return found["messages"], found["dead_lettering"]
 
 
 def test_what_is_rejected_behind_the_look_goes_where_queues_are_left():

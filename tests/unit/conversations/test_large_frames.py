@@ -108,8 +108,8 @@ def rejected(batches: int) -> tuple[MortalCluster, list[DeadLetter]]:
 @pytest.mark.parametrize("batches", [1, 2])
 def test_a_large_batch_is_rejected(batches):
     """Its copies go to the alternate exchange in pieces, each once, in order; what is rejected behind it comes behind."""
-    cluster, buried = rejected(batches)
-    assert len(buried) == 7 and all(sum(map(len, one.blobs)) <= 64 * KIB for one in buried)
+    cluster, dead_lettered = rejected(batches)
+    assert len(dead_lettered) == 7 and all(sum(map(len, one.blobs)) <= 64 * KIB for one in dead_lettered)
     for state in cluster.queue_states("dead"):
         assert [state.blobs[p][0] for p in sorted(state.blobs)] == [1, 2, 3, 4, 5, 6, 7]
     assert all(not state.blobs and not state.batches for state in cluster.queue_states("q"))

@@ -104,7 +104,7 @@ QUEUE = [
     "messages",
     "available",
     "acquired",
-    "dying",
+    "dead_lettering",
     "bytes",
     "owner",
     "grant",

@@ -281,7 +281,7 @@ def test_an_empty_queue_is_condemned_looked_at_and_deleted():
     assert one.bench.ordered() == [CONDEMN]
     one.commit(CONDEMN)
     assert list(one.transfers.held) == ["q#1"] and list(one.deletions.since_ms) == ["q#1"]
-    one.looks.pop()({"messages": 0, "dying": 0})
+    one.looks.pop()({"messages": 0, "dead_lettering": 0})
     delete = DeleteQueue("q", "b1", 5, 1)
     assert one.bench.ordered() == [delete]
     one.commit(delete)
@@ -290,7 +290,7 @@ def test_an_empty_queue_is_condemned_looked_at_and_deleted():
 
 @pytest.mark.parametrize(
     ("report", "code"),
-    [({"messages": 1, "dying": 0}, "not-empty"), ({"error": "slow", "code": "unavailable"}, "unavailable"), ({}, "unavailable")],
+    [({"messages": 1, "dead_lettering": 0}, "not-empty"), ({"error": "slow", "code": "unavailable"}, "unavailable"), ({}, "unavailable")],
 )  # fmt: skip
 def test_a_queue_that_is_not_known_to_be_empty_stays(report, code):
     one = Deleting()

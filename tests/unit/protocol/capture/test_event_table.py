@@ -14,8 +14,8 @@ from mantamq.protocol.wire.events import (
     Acquire,
     AnyEvent,
     Bind,
-    Buried,
     Condemn,
+    DeadLetterDone,
     DeclareQueue,
     Enqueue,
     Entry,
@@ -139,7 +139,7 @@ def test_what_is_gone_is_told_in_runs():
     machine(Own("b2", 3))
     machine(Acquire("b2", 1, 3, [1, 3, 3]))
     machine(Reject("b2", 1, [1, 3, 3]))
-    assert spans(machine(Buried(machine.state.index))) == [(3, 3)]
+    assert spans(machine(DeadLetterDone(machine.state.index))) == [(3, 3)]
     assert spans(machine(Purge(0))) == [(4, 4), (6, 8)]
     (row,) = machine(Purge(0))
     assert (row.kind, row.count) == ("purge", 0)

@@ -99,7 +99,7 @@ def test_equal_queues_have_equal_digests_whatever_came_first(state):
 
 def positional(self: QueueState, outline: Any) -> None:
     """`restore` as it was: a list, unpacked."""
-    (index, next_position, available, acquired, dying, batches, deliveries, expiry, owner, grant, numbers, evicted,
+    (index, next_position, available, acquired, dead_lettering, batches, deliveries, expiry, owner, grant, numbers, evicted,
      absent, counters) = outline  # fmt: skip
 
 

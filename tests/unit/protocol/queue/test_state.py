@@ -8,7 +8,7 @@ from mantamq.protocol.wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    Buried,
+    DeadLetterDone,
     Enqueue,
     Evict,
     Expire,
@@ -36,9 +36,9 @@ def queue(*events: AnyEvent, alternate: str = "") -> QueueState:
 
 
 def places(state: QueueState) -> tuple[list[int], list[int], list[int]]:
-    """(available, acquired, dying)"""
+    """(available, acquired, dead_lettering)"""
     held = [edge for ranges in state.acquired.values() for edge in ranges.flat()]
-    return state.available.flat(), held, state.dying.flat()
+    return state.available.flat(), held, state.dead_lettering.flat()
 
 
 def test_a_message_is_in_one_place_and_accepted_messages_are_gone():
@@ -58,7 +58,7 @@ def test_what_is_rejected_goes_or_waits_for_its_alternate():
     assert queue(Reject("b1", 2, [1, 1, 1])).discarded == 1
     state = queue(Reject("b1", 2, [1, 1, 1]), alternate="lost")
     assert places(state) == ([4, 5], [2, 3], [1, 1]) and state.batches == {4: ("b1", [1, 1])}
-    assert state.apply(Buried(4)).positions == [(1, 1)] and state.apply(Buried(4)).positions == []
+    assert state.apply(DeadLetterDone(4)).positions == [(1, 1)] and state.apply(DeadLetterDone(4)).positions == []
     assert (state.dead_lettered, state.batches, 1 in state.blobs) == (1, {}, False)
 
 

@@ -18,7 +18,7 @@ from mantamq.protocol.wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    Buried,
+    DeadLetterDone,
     Enqueue,
     Entry,
     Evict,
@@ -149,7 +149,7 @@ def test_a_settlement_of_nothing_that_is_held_is_answered_at_once(hosted):
     assert hosted.flush(Settled) == [Settled("q#1", 1, 1, [1, 1, 1])] and hosted.outbox.events() == []
 
 
-def test_what_is_rejected_is_dead_lettered_and_then_buried(hosted):
+def test_what_is_rejected_is_dead_lettered_and_then_dequeued(hosted):
     owner(hosted)
     hosted.queue.consumers.settle(Settle("q#1", 1, 1, REJECT, [1, 1, 2]))
     hosted.flush()
@@ -157,7 +157,7 @@ def test_what_is_rejected_is_dead_lettered_and_then_buried(hosted):
     (letter,) = hosted.outbox.take(DeadLetter)
     assert letter.blobs == [b"1", b"2"]
     hosted.queue.dead_lettered(DeadLettered("q#1", letter.id))
-    assert hosted.outbox.events() == [Buried(letter.id)]
+    assert hosted.outbox.events() == [DeadLetterDone(letter.id)]
 
 
 def test_a_cancel_gives_back_behind_all_that_was_settled(hosted):
