@@ -276,8 +276,8 @@ def lost_held_stays_lost(patch: Patch) -> None:
 def lost_drop_report_stays_lost(patch: Patch) -> None:
     born = ReplicaMachine.__init__
 
-    def init(self: Any, *arguments: Any) -> None:
-        born(self, *arguments)
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        born(self, *arguments, **named)
         self._unhosted = _Forgetful()
 
     patch.setattr(ReplicaMachine, "__init__", init)
