@@ -35,6 +35,26 @@ class Asked:
     interruptions: int
 
 
+def judged(asked: list[Asked], lost: Counter[int], interruptions: int) -> Iterator[tuple[Asked, str]]:
+    """The outcome of each settlement, in the order of deliveries, when all are answered or will never be.
+
+    Args:
+        lost: position -> how many of its settlements the session has told to be lost.
+        interruptions: of the connection, by now.
+    """
+    interrupted = {one.position for one in asked if one.interruptions != interruptions}
+    for one in sorted(asked, key=lambda one: one.id):
+        if not lost[one.position]:
+            yield one, COMPLETED
+        elif one.position in interrupted:
+            # Of one that was on its way when the broker was lost nobody knows whether it counted; nor, of two of one
+            # message, which of them is told: an accept that was on its way is, and a release is not.
+            yield one, UNKNOWN
+        else:
+            yield one, LOST  # of two deliveries of one message the earlier is lost
+            lost[one.position] -= 1
+
+
 class Hand:
     """A receiver with its journal.
 
@@ -185,12 +205,7 @@ class Hand:
         self._stale.clear()
         self._known_lost = len(told)
         outcomes: dict[tuple[str, str], list[int]] = {}
-        for one in sorted(asked, key=lambda one: one.id):  # of two deliveries of one message the earlier is lost
-            outcome = COMPLETED
-            if lost[one.position]:
-                # Of one that was on its way when the broker was lost nobody knows whether it counted.
-                outcome = LOST if one.interruptions == interruptions else UNKNOWN
-                lost[one.position] -= 1
+        for one, outcome in judged(asked, lost, interruptions):
             outcomes.setdefault((one.kind, outcome), []).append(one.id)
         for (kind, outcome), ids in outcomes.items():
             self._answer(kind, ids, outcome)

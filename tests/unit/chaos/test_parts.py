@@ -251,6 +251,18 @@ def test_lost_once_counts_for_the_first_of_two(holding):
     assert [outcome for *_, outcome in holding.outcomes()] == ["lost", "completed"]
 
 
+@pytest.mark.parametrize("first", ["release", "accept"])
+def test_of_two_on_their_way_when_the_broker_was_lost_nobody_knows_which_is_told(holding, first):
+    holding.get(5)
+    holding.hand.settle(first, [1])  # a release is not told as lost, whether or not it counted
+    holding.get(5)
+    holding.hand.settle("accept", [2])
+    holding.connection.interruptions += 1
+    holding.connection.lost += [("q", 5)]
+    holding.sync()
+    assert [outcome for *_, outcome in holding.outcomes()] == ["unknown", "unknown"]
+
+
 def test_what_was_on_its_way_when_the_broker_was_lost_is_unknown_before_another_has_taken_over(holding):
     holding.get(1)
     holding.hand.settle("accept", [1])
