@@ -1,8 +1,9 @@
-"""Two kinds of wrong: ours (`LocalError`) and the peer's (`PeerError`).
+"""Three kinds of wrong: ours (`LocalError`), the peer's (`PeerError`) and a directory's (`StoreError`).
 
 A `LocalError` is a defect of this program: it ends a test loudly. A `PeerError` is something the other side did: it
 fails one command or closes one connection, and its text names the rule that was broken and what to do. Its `code` is
-what travels on the wire; `mantamq.client.errors` gives each code an exception class.
+what travels on the wire; `mantamq.client.errors` gives each code an exception class. A `StoreError` is what a directory
+of durable data is found to be: it refuses that directory, in the same words, and changes nothing in it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,20 @@ class PeerError(Exception):
     Args:
         code: one of the codes below, stable on the wire.
         text: which rule, and what to do about it.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+class StoreError(Exception):
+    """A directory of durable data cannot be used as it is. Nothing in it was changed (`durable.md` 4).
+
+    Args:
+        code: in words, as `store-locked`.
+        text: which rule was broken, and what to do about it.
     """
 
     def __init__(self, code: str, text: str) -> None:
@@ -42,3 +57,5 @@ BUSY = "busy"
 UNAVAILABLE = "unavailable"
 UNROUTABLE = "unroutable"
 INTERNAL = "internal"
+
+STORE_LOCKED = "store-locked"

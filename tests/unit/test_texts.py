@@ -30,7 +30,12 @@ FILE = re.compile(r"(?<![\w/.*<-])(?:\.\./)*[\w-]+(?:/[\w.-]+)*\.(?:py|md)\b")
 QUOTED = re.compile(r"(?<!`)(``?)(?!`)([^`]+)\1(?!`)")
 ROOM = re.compile(r"^\| \*\*`(\w+)/`\*\*", re.M)
 
-ELSEWHERE = {"design.md": "the design", "sequencer.md": "the protocol's specification", "features.md": "the plan"}
+ELSEWHERE = {
+    "design.md": "the design",
+    "durable.md": "the design of the store",
+    "sequencer.md": "the protocol's specification",
+    "features.md": "the plan",
+}
 """Pages that are kept beside the project."""
 MAY_BE_NAMED = {
     "c17": "the name of a client's connection, for example",
