@@ -84,7 +84,7 @@ format: $(STAMP) ## Format the code
 
 lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --no-header --no-annotate --quiet --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --extra postgres --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## Remove what was made
 	find actors benchmarks client jobs protocol store tests -name __pycache__ -prune -exec rm -rf {} +
