@@ -81,6 +81,7 @@ from .queue_frames import (
     Unhost,
     Void,
 )
+from .store_frames import Ahead, Ousted, Room, Take, Taken, Write, Written
 
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
@@ -92,6 +93,7 @@ KINDS: dict[int, type[Frame]] = {
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: DeadLetter, 70: DeadLettered,
     71: GiveUp, 72: GivenUp,
+    73: Take, 74: Taken, 75: Write, 76: Written, 77: Ousted, 78: Ahead, 79: Room,
     80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 88: Evicted, 89: Leave, 90: Left, 91: Orphaned,
     92: FactsOffered, 93: FactsWanted, 94: Facts, 95: FactsKept,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,

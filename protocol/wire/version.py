@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 2
+MINOR = 3
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -21,7 +21,9 @@ a deletion. A member before 2 reports no consumers and holds no completions, so 
 (`Heartbeat.older`) a deletion on a condition is refused; a broker whose wiring came from one lacks the uses, and
 `Recount` has them ordered again.
 `Attached.queue`: the id of a receiver's queue.
-`Heartbeat.duty`, `Heartbeat.turn`, `Contended.ballot`, `Contended.turn`: which Ownership is on duty."""
+`Heartbeat.duty`, `Heartbeat.turn`, `Contended.ballot`, `Contended.turn`: which Ownership is on duty.
+3: the frames between a keeper's process and its broker's store (`store_frames.py`); they never leave a broker's own
+processes, which are of one version."""
 
 
 def spoken(minor: int = MINOR) -> str:

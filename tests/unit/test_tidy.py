@@ -171,6 +171,9 @@ MAY_BE_DEAD = {
         "asyncio calls it by this name",
     ),
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
+    **dict.fromkeys(
+        ("decode_record", "encode_record", "checkpoint_head"), "the store's logs are read and written next"
+    ),
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",

@@ -35,6 +35,7 @@ BY_TYPE = {
     "list[int]": st.lists(numbers, max_size=6), "list[bytes]": st.lists(blob, max_size=6), "Ballot": st.tuples(numbers, numbers),
     "dict[str, Any]": st.dictionaries(text, free, max_size=3), "dict[str, str]": st.dictionaries(text, text, max_size=3),
     "list[str] | None": st.none() | st.lists(text, max_size=3), "list[tuple[str, bytes]]": st.lists(st.tuples(text, blob), max_size=3),
+    "list[tuple[int, str, bytes]]": st.lists(st.tuples(numbers, text, blob), max_size=3),
     "list[dict[str, Any]] | None": st.none() | st.lists(st.dictionaries(text, free, max_size=2), max_size=2),
     "list[Entry]": st.lists(ENTRY, max_size=3), "list[str]": st.lists(text, max_size=3),
     "Numbers": st.dictionaries(text, st.tuples(numbers, numbers, numbers), max_size=3),
