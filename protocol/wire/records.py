@@ -69,25 +69,29 @@ class MessageRecord(StoreRecord):
 class CheckpointRecord(StoreRecord):
     """The stream as of a committed index. It stands for all records before it but those it names.
 
-    The first two fields are all that the store itself reads of one: see `CheckpointHead`.
+    The first fields are all that the store itself reads of one: see `CheckpointHead`.
 
     Attributes:
         low: the least LSN named here; 0: none is named.
-        live_bytes: bytes on disk that this checkpoint keeps alive: its own, and the bodies it names.
+        live_bytes: bytes of the bodies it names.
+        life, log_inc, blank: as in `OpenedRecord`, at the time of writing.
         index: everything up to here is applied in `outline` and `extents`; nothing behind it is.
         ballot, seq: of entry `index`.
         numbers, incs, voters: as in `LogReport`, as of `index`.
         lives: voter -> the life that returned last, as of `index`.
-        life, log_inc, blank: as in `OpenedRecord`, at the time of writing.
         commit: what was known committed at the time of writing.
         outline: what the entries have made, without bodies; encoded by the stream's owner, and nobody else's matter.
         extents: where the bodies of live messages are: flat ``[first, last, LSN, entry, ...]``: positions `first` to
             `last` lie in the record at that LSN, in its entry number `entry` (in a `MessageRecord`: always 0).
         behind: LSNs of earlier records with entries behind `index`.
+        over: broker -> the incarnation up to which no request of it is taken any more, as of `index`.
     """
 
     low: int
     live_bytes: int
+    life: int
+    log_inc: int
+    blank: bool
     index: int
     ballot: Ballot
     seq: int
@@ -95,13 +99,11 @@ class CheckpointRecord(StoreRecord):
     incs: dict[str, int]
     voters: list[str]
     lives: dict[str, int]
-    life: int
-    log_inc: int
-    blank: bool
     commit: int
     outline: bytes
     extents: list[int] = []
     behind: list[int] = []
+    over: dict[str, int] = {}
 
 
 class CheckpointHead(msgspec.Struct, array_like=True, frozen=True):
@@ -109,6 +111,9 @@ class CheckpointHead(msgspec.Struct, array_like=True, frozen=True):
 
     low: int
     live_bytes: int
+    life: int
+    log_inc: int
+    blank: bool
 
 
 class PromiseRecord(StoreRecord):

@@ -62,10 +62,10 @@ def test_golden_bytes():
 
 
 def test_the_store_reads_the_head_of_a_checkpoint_only():
-    whole = CheckpointRecord(40, 99, 5, (1, 2), 3, {}, {}, ["b1"], {}, 8, 8, False, 5, b"outline", [1, 2, 40, 0], [70])
+    whole = CheckpointRecord(40, 99, 8, 7, True, 5, (1, 2), 3, {}, {}, ["b1"], {}, 5, b"outline", [1, 2, 40, 0], [70])
     head = checkpoint_head(encode_record(whole))
-    assert (head.low, head.live_bytes) == (40, 99)
-    assert tuple(CheckpointRecord.__struct_fields__[:2]) == tuple(type(head).__struct_fields__), "the same first fields"
+    assert (head.low, head.live_bytes, head.life, head.log_inc, head.blank) == (40, 99, 8, 7, True)
+    assert tuple(CheckpointRecord.__struct_fields__[:5]) == tuple(type(head).__struct_fields__), "the same first fields"
 
 
 def test_newer_kinds_and_newer_fields_are_passed_over():
