@@ -252,7 +252,11 @@ class RealFiles:
             self.sync_folder(os.path.dirname(one))
 
     def exists(self, path: str) -> bool:
-        return os.path.lexists(path)
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True  # any other error is the caller's: a disk that cannot tell is not an empty one
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)

@@ -12,10 +12,12 @@ import pytest
 from mantamq.protocol.errors import StoreError
 from mantamq.store.files import IOV_MAX, Files, RealFiles, read_whole, write_whole
 
+from .disks import SimulatedFiles
 
-@pytest.fixture(params=["real"])
+
+@pytest.fixture(params=["real", "simulated"])
 def files(request) -> Files:
-    return RealFiles()
+    return RealFiles() if request.param == "real" else SimulatedFiles()
 
 
 @pytest.fixture
