@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import LocalError
 from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
 from ..wire.log_frames import Ack, Append, Fetch, Fetched, Gap, LogReport, Nack, Numbers, UpdateStart
+from ..wire.version import MINOR
 from .quorum import change
 
 TAIL_ENTRIES = 1000
@@ -113,6 +114,7 @@ class Keeper:
             change_at,
             list(changed) if change_at else [],
             joins,
+            MINOR,
         )
 
     def fetch(self, frame: Fetch) -> Fetched | None:

@@ -45,18 +45,13 @@ class Delivered:
         self.parts = parts
 
     def frame(self, state: QueueState) -> Deliver:
-        blobs_of, deliveries = state.blobs, state.deliveries
+        blobs_of = state.blobs
         blobs: list[bytes] = []
         ranges: list[int] = []
         for first, last in self.parts:
             ranges += (first, last)
             blobs += [blobs_of[position] for position in range(first, last + 1)]
-        redelivered: list[int] = []
-        if deliveries:
-            positions = (p for first, last in self.parts for p in range(first, last + 1))
-            for index, position in enumerate(positions):
-                if times := deliveries.get(position):
-                    redelivered += (index, times)
+        redelivered = state.deliveries.column(self.parts) if state.deliveries else []
         return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered)
 
 

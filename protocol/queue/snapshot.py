@@ -9,6 +9,7 @@ of a list are closed; anything new about them comes in a field of its own.
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -34,7 +35,9 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     Attributes:
         acquired: (broker, incarnation, acquisition, ranges).
         batches: (index, broker, ranges).
-        deliveries, expiry, numbers, evicted: (key, value).
+        deliveries, expiry, numbers, evicted: (key, value). In `deliveries` are the positions delivered more than once;
+            a program before minor 3 sends all that were delivered at all.
+        marks: positions delivered at least once.
     """
 
     index: int
@@ -51,6 +54,15 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     evicted: list[tuple[str, int]]
     absent: list[str]
     counters: Counters
+    marks: list[int] = []
+
+    def for_minor_2(self) -> QueueSnapshot:
+        """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
+        counts = dict.fromkeys(self._marked(), 1) | dict(self.deliveries)
+        return msgspec.structs.replace(self, deliveries=list(counts.items()), marks=[])
+
+    def _marked(self) -> Iterator[int]:
+        return (position for first, last in pairs(self.marks) for position in range(first, last + 1))
 
     def canonical(self) -> QueueSnapshot:
         """The same in one order: equal queues have equal canonical snapshots. The order of `numbers` is state."""
@@ -75,8 +87,12 @@ def read_snapshot(state: Any) -> QueueSnapshot:
     except msgspec.ValidationError as error:
         raise PeerError(BAD_FRAME, f"a queue's snapshot must be a msgpack array of its fields: {error}") from None
     held = (ranges for *_, ranges in (*snapshot.acquired, *snapshot.batches))
-    for flat in (snapshot.available, snapshot.dead_lettering, *held):
+    for flat in (snapshot.available, snapshot.dead_lettering, snapshot.marks, *held):
         if len(flat) % 2 or any(not 0 < first <= last < snapshot.next_position for first, last in pairs(flat)):
             text = f"a queue's snapshot must hold ranges of positions before {snapshot.next_position}, not {flat[:8]}"
             raise PeerError(BAD_FRAME, text)
+    for position, count in snapshot.deliveries:
+        if not (0 < position < snapshot.next_position and count > 0):
+            text = f"a queue's snapshot must hold counts of deliveries before {snapshot.next_position}, not "
+            raise PeerError(BAD_FRAME, f"{text}{count} of {position}")
     return snapshot

@@ -32,6 +32,7 @@ from ..wire.events import (
 )
 from .acquisitions import Acquisitions
 from .applied import Applied
+from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
 from .fence import Fence
 from .snapshot import Counters, QueueSnapshot
@@ -55,7 +56,7 @@ class QueueState:
         dead_lettering: rejected positions whose copies are not committed elsewhere yet.
         batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
-        deliveries: position -> how often it was delivered and returned (only where not zero).
+        deliveries: how often each message was delivered and returned.
         expiry: position -> expiry in ms (only where there is one).
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
@@ -70,7 +71,7 @@ class QueueState:
         self.acquired = Acquisitions()
         self.dead_lettering = RangeSet()
         self.batches: dict[int, tuple[str, list[int]]] = {}
-        self.deliveries: dict[int, int] = {}
+        self.deliveries = DeliveryCounts()
         self.expiry: dict[int, int] = {}
         self.owner = ""
         self.index = self.grant = self.bytes = 0
@@ -167,8 +168,7 @@ class QueueState:
         for first, last in positions:
             self.available.add(first, last)
             if redelivered:
-                for position in range(first, last + 1):
-                    self.deliveries[position] = self.deliveries.get(position, 0) + 1
+                self.deliveries.back(first, last)
 
     def _reject(self, event: Reject) -> Applied:
         settled, lost = self.acquired.settle(event)
@@ -234,9 +234,7 @@ class QueueState:
             self.owner = ""
             self.grant += 1
             # The owner's consumers may have seen messages whose acquire was not yet ordered (sequencer.md B3).
-            for first, last in self.available:
-                for position in range(first, last + 1):
-                    self.deliveries.setdefault(position, 1)
+            self.deliveries.may_be_seen(self.available)
         self._return(returned, redelivered=True)
         orphans = [index for index, (broker, _) in self.batches.items() if broker == event.broker]
         return Applied(positions=returned, orphans=orphans)
@@ -268,11 +266,12 @@ class QueueState:
             for position in range(first, last + 1):
                 size += len(blobs.pop(position))
         self.bytes -= size
-        for table in (self.deliveries, self.expiry):
-            if table:
-                for first, last in positions:
-                    for position in range(first, last + 1):
-                        table.pop(position, None)
+        if self.deliveries.marks.count:
+            self.deliveries.forget(positions)
+        if expiry := self.expiry:
+            for first, last in positions:
+                for position in range(first, last + 1):
+                    expiry.pop(position, None)
         return count
 
     # ---- updates (`design.md` section 8)
@@ -286,7 +285,7 @@ class QueueState:
             acquired=[(*holder, held.flat()) for holder, held in self.acquired.items()],
             dead_lettering=self.dead_lettering.flat(),
             batches=[(index, *batch) for index, batch in self.batches.items()],
-            deliveries=list(self.deliveries.items()),
+            deliveries=list(self.deliveries.repeated.items()),
             expiry=list(self.expiry.items()),
             owner=self.owner,
             grant=self.grant,
@@ -294,6 +293,7 @@ class QueueState:
             evicted=list(self.fence.evicted.items()),
             absent=sorted(self.fence.absent),
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
+            marks=self.deliveries.marks.flat(),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -306,7 +306,7 @@ class QueueState:
         self.acquired = Acquisitions({(broker, inc, n): RangeSet(held) for broker, inc, n, held in snapshot.acquired})
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
-        self.deliveries = dict(snapshot.deliveries)
+        self.deliveries = DeliveryCounts(snapshot.marks, snapshot.deliveries)
         self.expiry = dict(snapshot.expiry)
         self.owner = snapshot.owner
         self.grant = snapshot.grant

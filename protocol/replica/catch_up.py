@@ -16,6 +16,9 @@ from .outbox import QueueOutbox
 from .status import MOVES, Status
 from .update import Pace, Updatee, Updater
 
+KNOWS_MARKS = 3
+"""The minor version from which a program reads `QueueSnapshot.marks`."""
+
 
 class CatchUp:
     """Args:
@@ -170,10 +173,13 @@ class CatchUp:
 
     # ---- as updater
 
-    def give(self, updatee: str) -> None:
-        """Begin an update at what is applied now."""
+    def give(self, updatee: str, minor: int) -> None:
+        """Begin an update at what is applied now, for a program of that minor version."""
         self.given[updatee] = Updater(self._state, updatee, self._limits)
-        self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, self._state.snapshot()))
+        snapshot = self._state.snapshot()
+        if minor < KNOWS_MARKS:
+            snapshot = snapshot.for_minor_2()
+        self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, snapshot))
         self._outbox.dirty[self._state.id] = None
 
     def taken(self, peer: str, frame: UpdateTaken) -> None:

@@ -265,7 +265,7 @@ class HostedQueue:
         """Be the updater, if this copy can be; otherwise the updatee will ask again and get another."""
         if not self.keeper.blank and not self.updating and frame.updatee in self._outbox.fellows:
             self.apply()
-            self.catch_up.give(frame.updatee)
+            self.catch_up.give(frame.updatee, frame.minor)
 
     def peer_down(self, peer: str) -> None:
         if self.catch_up.peer_down(peer) and self.catch_up.begin_anew():

@@ -85,7 +85,7 @@ class Keepers:
         """Where a keeper stands by its report."""
         same = frame.have <= stream.end and stream.ballot_at(frame.have) == frame.ballot
         have = frame.have if same else min(frame.commit, stream.end)
-        keeper = Progress(peer, frame.inc, have, not frame.blank)
+        keeper = Progress(peer, frame.inc, have, not frame.blank, frame.minor)
         inc, index = stream.returned.get(frame.voter, (0, 0))
         if not keeper.voting and inc == frame.inc and have >= stream.base:  # it may not have heard yet that it votes
             keeper.rejoin = index

@@ -44,6 +44,7 @@ class Progress:
         eager: it acts on commits, and is told of each at once.
         catch_up_to: the commit index at its first acknowledgement; it may vote when it holds that; -1: it has sent
         none.
+        minor: minor version of the protocol that it speaks; 0: one before 3.
         updater, remind_ms: who brings it up to date; another keeper is asked from then on.
         rejoin: index of the entry that gives it its vote, 0 for none.
         state: see `KeeperState`; `voting` and `updating` say the same, for the walks that only ask that.
@@ -55,6 +56,7 @@ class Progress:
         "eager",
         "inc",
         "match",
+        "minor",
         "next",
         "peer",
         "rejoin",
@@ -66,9 +68,10 @@ class Progress:
         "voting",
     )
 
-    def __init__(self, peer: str, inc: int, have: int, voting: bool) -> None:
+    def __init__(self, peer: str, inc: int, have: int, voting: bool, minor: int = 0) -> None:
         self.peer = peer
         self.inc = inc
+        self.minor = minor
         self.next = have + 1
         self.match = have
         self.applied = 0

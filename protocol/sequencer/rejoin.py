@@ -38,7 +38,7 @@ class Rejoins:
             before = stream.updates.get(keeper.peer, len(stream.updates))
             keeper.updater = able[before % len(able)]
             stream.updates[keeper.peer] = before + 1
-            self._outbox.send(keeper.updater, Update(stream.name, keeper.peer))
+            self._outbox.send(keeper.updater, Update(stream.name, keeper.peer, keeper.minor))
 
     def remind(self) -> None:
         """Name an updater again where nothing is seen of an update: no voter could give it, its first frame was lost

@@ -53,6 +53,7 @@ class LogReport(Frame):
         change: index of the last change of the voters, if it is behind `commit`, else 0.
         changed: the voters after that change.
         joins: by the entries behind `commit` this very incarnation joins: blank or not, it has forgotten nothing.
+        minor: minor version of the protocol that the voter speaks, from 3 on: an updater writes for its reader.
     """
 
     stream: str
@@ -72,6 +73,7 @@ class LogReport(Frame):
     change: int = 0
     changed: list[str] = []
     joins: bool = False
+    minor: int = 0
 
 
 class LogDropped(Frame):
@@ -266,10 +268,12 @@ class Supervised(Frame):
 
 
 class Update(Frame):
-    """From the sequencer: bring the blank keeper of `stream` at the peer `updatee` up to date."""
+    """From the sequencer: bring the blank keeper of `stream` at the peer `updatee` up to date. `minor`: the version of
+    the protocol that it speaks, as in its `LogReport`."""
 
     stream: str
     updatee: str
+    minor: int = 0
 
 
 class UpdateStart(Frame):

@@ -23,7 +23,8 @@ a deletion. A member before 2 reports no consumers and holds no completions, so 
 `Attached.queue`: the id of a receiver's queue.
 `Heartbeat.duty`, `Heartbeat.turn`, `Contended.ballot`, `Contended.turn`: which Ownership is on duty.
 3: the frames between a keeper's process and its broker's store (`store_frames.py`); they never leave a broker's own
-processes, which are of one version."""
+processes, which are of one version. `LogReport.minor` and `Update.minor`, so that an updater knows what its updatee
+reads; `QueueSnapshot.marks`."""
 
 
 def spoken(minor: int = MINOR) -> str:

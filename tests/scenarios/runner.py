@@ -44,7 +44,7 @@ from mantamq.protocol.wire import events
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.kinds import KIND_OF
 
-from tests.simulation.checkers import Watcher
+from tests.simulation.checkers import Watcher, delivery_counts
 from tests.simulation.clients import Client
 from tests.simulation.deliveries import Deliveries
 from tests.simulation.model import ModelQueue
@@ -155,7 +155,7 @@ class Scenario:
                 ]
                 text = (
                     f"available {ranges_in_words(state.available.flat())}; held {' '.join(held) or '-'}; "
-                    f"owner {state.owner or '-'}; {state.handovers} hand-overs; returned {state.deliveries or '-'}"
+                    f"owner {state.owner or '-'}; {state.handovers} hand-overs; returned {delivery_counts(state) or '-'}"
                 )
                 found.setdefault(text, []).append(machine_name.partition(".")[0])
         self.lines += [f"{' '.join(sorted(brokers))}: {text}" for text, brokers in sorted(found.items())]

@@ -15,6 +15,7 @@ from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.leader import LeaderView
 from mantamq.protocol.queue.acquisitions import Acquisitions
 from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.delivery_counts import DeliveryCounts
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.hosted_queue import HostedQueue
@@ -358,18 +359,40 @@ def evict_returns_to_the_back(patch: Patch) -> None:
 def unflagged_after_eviction(patch: Patch) -> None:
     """Messages available in a queue when its owner was evicted are not flagged redelivered (B3)."""
 
-    def evict(self: Any, event: Any) -> Applied:
-        deliveries = dict(self.deliveries)
-        waiting = [p for first, last in self.available for p in range(first, last + 1)]
-        done = before(self, event)
-        for position in waiting:
-            if position not in deliveries:
-                self.deliveries.pop(position, None)
-        return done
+    patch.setattr(DeliveryCounts, "may_be_seen", lambda self, positions: None)
 
-    before = QueueState._evict
-    patch.setattr(QueueState, "_evict", evict)
-    _born(patch, QueueState, lambda self: self._apply.update({events.Evict: self._evict}))
+
+def marks_outlive_their_messages(patch: Patch) -> None:
+    """What is dequeued keeps its delivery count, for ever."""
+    patch.setattr(DeliveryCounts, "forget", lambda self, positions: None)
+
+
+def a_count_is_lost_when_its_range_is_split(patch: Patch) -> None:
+    """A message that goes takes the counts of its neighbours with it, those above one."""
+    forget = DeliveryCounts.forget
+
+    def greedy(self: Any, positions: Any) -> None:
+        for first, last in positions:
+            for position in range(first - 1, last + 2):
+                self.repeated.pop(position, None)
+        forget(self, positions)
+
+    patch.setattr(DeliveryCounts, "forget", greedy)
+
+
+def a_message_comes_back_once_only(patch: Patch) -> None:
+    """What comes back a second time is counted as before."""
+    patch.setattr(DeliveryCounts, "back", lambda self, first, last: self.marks.add(first, last))
+
+
+def update_forgets_the_marks(patch: Patch) -> None:
+    """A copy that was brought up to date gives out messages as if they were new."""
+    restore = QueueState.restore
+
+    def forgetful(self: Any, snapshot: Any) -> None:
+        restore(self, msgspec.structs.replace(snapshot, marks=[]))
+
+    patch.setattr(QueueState, "restore", forgetful)
 
 
 def orphans_stay(patch: Patch) -> None:

@@ -43,6 +43,18 @@ def test_the_head_and_other_members(steps, others, count):
     assert ours == other and ours.count == other.count
 
 
+@given(moves, moves)
+def test_many_ranges_at_once(steps, others):
+    ours, other = RangeSet(), RangeSet()
+    for one, moved in ((ours, steps), (other, others)):
+        for name, part in moved:
+            getattr(one, name)(*part)
+    both = {p for one in (ours, other) for a, b in one for p in range(a, b + 1)}
+    ours.update(other)
+    assert {p for a, b in ours for p in range(a, b + 1)} == both and ours.count == len(both)
+    assert ours == RangeSet(compress(sorted(both)))
+
+
 @given(moves, edges)
 def test_questions_about_a_stretch(steps, stretch):
     ours = RangeSet()

@@ -8,11 +8,12 @@ from made_up_logs import ONE, TWO, append, entries, entry, keeper
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.wire.events import ZERO, Entry, Rejoin, encode_event
 from mantamq.protocol.wire.log_frames import Ack, Fetch, Fetched, Gap, LogReport, Nack
+from mantamq.protocol.wire.version import MINOR
 
 
 def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     one = Keeper("q#1", "b1")
-    assert one.log_report() == LogReport("q#1", "b1", 0, ZERO, ZERO)
+    assert one.log_report() == LogReport("q#1", "b1", 0, ZERO, ZERO, minor=MINOR)
     assert one.append(append(0, entries(1, 3), 0)) == ([], None)
     assert one.ack(0) == Ack(ONE, "q#1", "b1", 3, 0)
     assert one.append(append(3, [entry(4)], 2)) == (entries(1, 2), None)
@@ -21,7 +22,7 @@ def test_a_keeper_hands_out_what_is_committed_once_and_in_order():
     assert one.append(append(4, [], 3)) == ([], None), "commit does not go back"
     assert (one.end, one.commit, one.end_ballot) == (4, 4, ONE)
     numbers = {"b1": (1, 4, 1)}
-    assert one.log_report() == LogReport("q#1", "b1", 4, ONE, ONE, seq=4, commit=4, numbers=numbers)
+    assert one.log_report() == LogReport("q#1", "b1", 4, ONE, ONE, seq=4, commit=4, numbers=numbers, minor=MINOR)
 
 
 def test_the_same_entries_again_change_nothing():

@@ -16,6 +16,7 @@ from mantamq.protocol.replica.update import Pace
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Enqueue, Entry, Rejoin, encode_event
 from mantamq.protocol.wire.log_frames import Append, LogReport, UpdateFront, UpdateStart, UpdateTaken
+from mantamq.protocol.wire.version import MINOR
 
 from tests.unit.replica_outbox import KeptOutbox
 
@@ -141,7 +142,7 @@ def test_a_copy_that_votes_keeps_what_it_has():
 def test_an_updater_sends_as_much_as_is_taken():
     copy = in_status(Status.JOINING)
     copy.outbox.take()
-    copy.catch_up.give("b3.r0")
+    copy.catch_up.give("b3.r0", MINOR)
     assert copy.outbox.take(UpdateStart) and copy.outbox.dirty
     assert copy.catch_up.next_chunks()
     ((chunk),) = copy.outbox.take(UpdateFront)
