@@ -1,0 +1,87 @@
+"""Every call to the file system fails once, in every way: nothing acknowledged is lost, nothing else half there."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from ..disks import Fault, PowerCut, SimulatedFiles
+from .script import FOLDER, Story, Wrong
+
+GROUPS = 200
+EVERY = 1 if os.environ.get("MANTA_LONG") else 23
+"""Of the calls each so many-th one fails; all of them with MANTA_LONG=1, which takes some minutes."""
+
+
+def count_calls(seed: int) -> int:
+    files = SimulatedFiles(seed)
+    story = Story(files, seed)
+    story.create()
+    for _ in story.steps(GROUPS):
+        pass
+    assert len(story.account.groups) == GROUPS
+    assert story.log and story.log.base > 20 * 32 * 1024, "containers have gone round"
+    return files.calls
+
+
+def fail_at(seed: int, call: int, fault: Fault, groups: int = GROUPS) -> bool:
+    """Tell a story in which one call fails, and what comes of it. Returns whether the failure came."""
+    files = SimulatedFiles(seed * 1_000_003 + call)
+    random = Random(call)
+    story = Story(files, seed)
+    files.fail(call, fault)
+    died = live(story, groups)
+    for _ in range(2):  # what recovery has made is put to the test as well
+        files.heal()
+        if random.random() < 0.5:
+            files.crash()
+        else:
+            files.kill()
+        reopen(story)
+        live(story, random.randrange(4))
+    files.crash()
+    reopen(story)
+    return died
+
+
+def live(story: Story, groups: int) -> bool:
+    """Live on until something fails. A log that has failed is dead."""
+    try:
+        if story.log is None:
+            story.create()
+        for _ in story.steps(groups):
+            pass
+    except PowerCut:
+        return True
+    except OSError as error:
+        if story.log and story.log.error is not None:
+            for call in (story.log.sync, story.log.prove, story.log.make_spare, lambda: story.log.write([], 0)):
+                with pytest.raises(OSError) as raised:
+                    call()
+                assert raised.value is story.log.error is error
+        return True
+    return False
+
+
+def reopen(story: Story) -> None:
+    if story.account.groups or any(name[0] == "0" for name in listed(story)):
+        story.open()
+    else:  # it was not even made
+        story.create()
+
+
+def listed(story: Story) -> list[str]:
+    return story.files.list(FOLDER) if story.files.exists(FOLDER) else []
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_every_call_fails(fault):
+    seed = 1
+    calls = count_calls(seed)
+    for call in range(list(Fault).index(fault) % EVERY, calls, EVERY):
+        try:
+            fail_at(seed, call, fault)
+        except Wrong as wrong:
+            raise AssertionError(f"seed {seed}, call {call} of {calls}, {fault}: {wrong}") from wrong
