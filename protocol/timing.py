@@ -78,6 +78,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     backlog_patience_ms: int = 10_000
     """A member that has kept flow control on for this long is waited for no longer."""
 
+    # ---- the store
+
+    store_quiet_ms: int = 1000
+    """A log that got nothing for this time gets an empty batch, which proves that the last one was flushed."""
+
     # ---- streams without a majority
 
     majority_look_ms: int = 1000

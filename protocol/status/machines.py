@@ -314,3 +314,50 @@ class TapStatus(StatusStruct, kw_only=True):
     rows: int = 0
     unwritten: int = 0
     error: str = ""
+
+
+# ---- the store
+
+
+class StoreLogStatus(StatusStruct, kw_only=True):
+    """A log of a broker's store.
+
+    Attributes:
+        base, end: LSN of its oldest container, and of the place where the next batch goes.
+        live_bytes: bodies and checkpoints that are needed.
+        streams: number of streams that have records in it.
+        unowned: those that no process keeps now: they hold the base.
+        hurt: those of which a part cannot be read, or may be missing.
+        damage: the stretches that cannot be read, as [first, behind] LSNs.
+    """
+
+    base: int
+    end: int
+    live_bytes: int
+    streams: int
+    unowned: list[str]
+    hurt: list[str]
+    damage: list[list[int]]
+
+
+class StoreStatus(StatusStruct, kw_only=True):
+    """A broker's store.
+
+    Attributes:
+        name: its peer name.
+        promised: the highest ballot it has been told to keep.
+        groups: number of groups that were flushed.
+        waiting: number of writes that wait for the next flush.
+        logs: log -> how it is.
+        left_bytes: what may be written before the reserve is begun.
+        pressed: the reserve is begun. full: half of it is gone.
+    """
+
+    name: str
+    promised: list[int]
+    groups: int
+    waiting: int
+    logs: dict[str, StoreLogStatus]
+    left_bytes: int
+    pressed: bool
+    full: bool

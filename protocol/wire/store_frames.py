@@ -26,11 +26,12 @@ class Taken(Frame):
         life: the taker's, as in `Take`.
         opened: the life before it, by the records; 0: there are none.
         log_inc: incarnation of the log, as it was.
-        blank: this log must not vote: it did not before, or a part of it is damaged, or may be.
+        blank: the log did not vote, by its last `OpenedRecord` or checkpoint; entries behind that may say otherwise.
         promised: the highest ballot that this store has promised (K1).
         checkpoint: LSN of the stream's last checkpoint; 0: it has none.
         last: LSN of its last record. From there each record's undo pointer leads to the one before, back to the
             checkpoint, or to the first record.
+        hurt: a part of it cannot be read, or may be missing: it must not vote, and is no more than a cache.
     """
 
     stream: str
@@ -41,6 +42,7 @@ class Taken(Frame):
     promised: Ballot
     checkpoint: int = 0
     last: int = 0
+    hurt: bool = False
 
 
 class Write(Frame):

@@ -121,6 +121,7 @@ ROOMS: dict[str, set[str]] = {
         "wiring",
         OFFICE,
     },
+    "store": {"errors.py", "machine.py", "status", "timing.py", "wire"},
     "supervisor": {"log", "machine.py", "status", "timing.py", "wire"},
     # What it tells of: what brokers and replicas apply; their machines it does not know.
     "capture": {
@@ -171,9 +172,8 @@ MAY_BE_DEAD = {
         "asyncio calls it by this name",
     ),
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
-    **dict.fromkeys(
-        ("decode_record", "encode_record", "checkpoint_head"), "the store's logs are read and written next"
-    ),
+    "encode_record": "the keepers write to the store next",
+    **dict.fromkeys(("StoreMachine", "damaged"), "the process around the store's machine comes next"),
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",

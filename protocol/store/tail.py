@@ -1,0 +1,61 @@
+"""Moving a log's tail: a log-structured cleaner whose owners carry their live records forward (`durable.md` 2).
+
+The log may hold twice what lives in it, and a little more. Beyond that the oldest container has to go: the owners of
+streams that need anything in it are asked to write that again. When their checkpoints are on disk the base moves, by
+whole containers, up to the least LSN that a stream needs. A stream that nobody keeps holds the base until it is kept.
+"""
+
+from __future__ import annotations
+
+from .index import LogIndex
+
+SLACK_CONTAINERS = 4
+"""How many containers a log may have besides twice what lives."""
+
+
+class LogTail:
+    """The old end of one log.
+
+    Args:
+        base, end: LSN of the oldest container, and of the place where the next batch goes.
+        container_bytes: the size of a container.
+    """
+
+    def __init__(self, index: LogIndex, base: int, end: int, container_bytes: int) -> None:
+        self.base = base
+        self.end = end
+        self.container_bytes = container_bytes
+        self._index = index
+        self._asked: dict[str, int] = {}  # stream -> up to which LSN its owner was asked to move
+
+    @property
+    def used_bytes(self) -> int:
+        return self.end - self.base
+
+    def advance(self) -> bool:
+        """Move the base over the containers that no stream needs; whether it moved."""
+        low = self._index.low
+        base = (self.end if low is None else low) // self.container_bytes * self.container_bytes
+        if base <= self.base:
+            return False
+        self.base = base
+        return True
+
+    def ask(self) -> tuple[int, list[str]]:
+        """If the log is too long: the end of its oldest container, and the streams, not yet asked, that need anything
+        below."""
+        if self.used_bytes <= 2 * self._index.live_bytes + SLACK_CONTAINERS * self.container_bytes:
+            return 0, []
+        upto = self.base + self.container_bytes
+        return upto, [
+            stream
+            for stream, place in self._index.streams.items()
+            if place.low < upto and self._asked.get(stream, 0) < upto
+        ]
+
+    def asked(self, stream: str, upto: int) -> None:
+        self._asked[stream] = upto
+
+    def forget(self, stream: str) -> None:
+        """Another owner has it, or none: what was asked of the one before is asked again."""
+        self._asked.pop(stream, None)
