@@ -156,12 +156,12 @@ class RealFile:
     """A file of the operating system, by its descriptor."""
 
     def __init__(self, path: str, descriptor: int) -> None:
-        self._path = path
+        self.path = path
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
 
     def pread(self, count: int, offset: int) -> bytes:
-        with _named(self._path):
+        with _named(self.path):
             pieces = [os.pread(self._descriptor, count, offset)]
             have = len(pieces[0])
             while pieces[-1] and have < count:
@@ -172,7 +172,7 @@ class RealFile:
     def pwritev(self, buffers: Sequence[bytes | memoryview], offset: int) -> None:
         left = [memoryview(one).cast("B") for one in buffers if len(one)]
         first = 0  # of `left`, that is not written whole
-        with _named(self._path):
+        with _named(self.path):
             while first < len(left):
                 written = os.pwritev(self._descriptor, left[first : first + IOV_MAX], offset)
                 if written == 0:
@@ -186,7 +186,7 @@ class RealFile:
                     left[first] = left[first][written:]
 
     def fdatasync(self) -> None:
-        with _named(self._path):
+        with _named(self.path):
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class RealFile:
         """Write `count` zeros, so that the disk has set the space aside, and flush the file with its length."""
         for at in range(0, count, len(_ZEROS)):
             self.pwritev([memoryview(_ZEROS)[: count - at]], at)
-        with _named(self._path):
+        with _named(self.path):
             os.fsync(self._descriptor)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mantamq.protocol.errors import StoreError
-from mantamq.store.aftermath import PAGE_BYTES, SECTOR_BYTES
+from mantamq.store.aftermath import PAGE_BYTES
 from mantamq.store.files import File, read_whole, write_whole
 
 from .disks import Fault, PowerCut, SimulatedFiles
@@ -33,48 +33,7 @@ def made(files: SimulatedFiles, name: str = "/a", content: bytes = OLD) -> File:
     return file
 
 
-# ---- a power cut
-
-
-def test_what_was_flushed_is_there():
-    def story(files: SimulatedFiles) -> Hashable:
-        made(files)
-        files.make_folder("/b/c")
-        write_whole(files, "/b/c/d", b"whole")
-        files.crash()
-        return read_whole(files, "/a"), read_whole(files, "/b/c/d"), *files.list("/b/c")
-
-    assert outcomes(story) == {(OLD, b"whole", "d"): SEEDS}
-
-
-def test_a_new_file_has_its_content_but_maybe_not_its_name():
-    def story(files: SimulatedFiles) -> Hashable:
-        files.open("/a", create_bytes=3)
-        files.crash()
-        return read_whole(files, "/a") if files.exists("/a") else None
-
-    found = outcomes(story)
-    assert set(found) == {None, bytes(3)} and min(found.values()) > SEEDS / 10
-
-
-def test_each_page_is_the_old_one_or_the_new_one():
-    def story(files: SimulatedFiles) -> Hashable:
-        file = made(files, content=OLD * 3)
-        file.pwritev([NEW * 3], 0)
-        files.crash()
-        content = read_whole(files, "/a")
-        return tuple(content[at : at + PAGE_BYTES] for at in range(0, len(content), PAGE_BYTES))
-
-    found = outcomes(story)
-    assert all(len(pages) == 3 for pages in found)
-    whole = {pages for pages in found if set(pages) <= {OLD, NEW}}
-    assert {(OLD, OLD, OLD), (NEW, NEW, NEW)} < whole
-    assert any(pages[0] == OLD and pages[2] == NEW for pages in whole)  # a later page without an earlier one
-    torn = [[page for page in pages if page not in (OLD, NEW)] for pages in found]
-    assert {len(pages) for pages in torn} == {0, 1}
-    for (page,) in filter(None, torn):
-        sectors = {page[at : at + SECTOR_BYTES] for at in range(0, PAGE_BYTES, SECTOR_BYTES)}
-        assert sectors == {OLD[:SECTOR_BYTES], NEW[:SECTOR_BYTES]}
+# ---- a power cut (and `test_power_cuts.py`)
 
 
 def test_a_page_that_was_written_twice_may_be_as_in_between():
@@ -86,75 +45,6 @@ def test_a_page_that_was_written_twice_may_be_as_in_between():
         return read_whole(files, "/a")
 
     assert set(outcomes(story)) == {b"old", b"mid", b"new"}
-
-
-def test_a_file_that_grew_may_be_short_or_have_zeros():
-    def story(files: SimulatedFiles) -> Hashable:
-        file = made(files, content=OLD)
-        file.pwritev([NEW], PAGE_BYTES)
-        files.crash()
-        content = read_whole(files, "/a")
-        assert content[:PAGE_BYTES] == OLD
-        return content[PAGE_BYTES:] if content[PAGE_BYTES:] in (b"", NEW, bytes(PAGE_BYTES)) else "torn"
-
-    assert set(outcomes(story)) == {b"", NEW, bytes(PAGE_BYTES), "torn"}
-
-
-def test_names_that_were_not_flushed_are_kept_and_lost():
-    def story(files: SimulatedFiles) -> Hashable:
-        for name in ("/a", "/b", "/c"):
-            made(files, name, name.encode())
-        files.rename("/a", "/b")
-        files.unlink("/c")
-        files.open("/d", create_bytes=1)
-        files.crash()
-        return *files.list("/"), read_whole(files, "/b")
-
-    found = outcomes(story)
-    renamed, unlinked, created = (
-        ("a" not in one for one in found),
-        ("c" not in one for one in found),
-        ("d" in one for one in found),
-    )
-    assert len({*zip(renamed, unlinked, created, strict=True)}) == 8  # any subset
-    assert {("a" in one, one[-1]) for one in found} == {(True, b"/b"), (False, b"/a")}  # a rename is one change
-
-
-def test_names_that_were_flushed_stay():
-    def story(files: SimulatedFiles) -> Hashable:
-        for name in ("/a", "/b", "/c"):
-            made(files, name, name.encode())
-        files.rename("/a", "/b")
-        files.unlink("/c")
-        files.sync_folder("/")
-        files.crash()
-        return *files.list("/"), read_whole(files, "/b")
-
-    assert outcomes(story) == {("b", b"/a"): SEEDS}
-
-
-def test_changes_of_one_file_or_name_keep_their_order():
-    def story(files: SimulatedFiles) -> Hashable:
-        made(files, "/spare")
-        files.rename("/spare", "/1")
-        files.rename("/1", "/2")
-        files.unlink("/2")
-        files.crash()
-        return tuple(files.list("/"))
-
-    assert set(outcomes(story)) == {("spare",), ("1",), ("2",), ()}
-
-
-def test_a_flush_of_one_folder_is_none_of_another():
-    def story(files: SimulatedFiles) -> Hashable:
-        for folder in ("/x", "/y"):
-            files.make_folder(folder)
-            files.open(f"{folder}/a", create_bytes=1)
-        files.sync_folder("/y")
-        files.crash()
-        return len(files.list("/x")), len(files.list("/y"))
-
-    assert set(outcomes(story)) == {(0, 1), (1, 1)}
 
 
 def test_a_file_that_moves_between_folders_needs_both_flushed():

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 from mantamq.protocol.errors import StoreError
 from mantamq.store.files import IOV_MAX, Files, RealFiles, read_whole, write_whole
+from mantamq.store.shadow_files import ShadowFiles
 
 from .disks import SimulatedFiles
 
 
-@pytest.fixture(params=["real", "simulated"])
-def files(request) -> Files:
-    return RealFiles() if request.param == "real" else SimulatedFiles()
+@pytest.fixture(params=["real", "shadowed", "simulated"])
+def files(request, tmp_path) -> Files:
+    if request.param == "simulated":
+        return SimulatedFiles()
+    return RealFiles() if request.param == "real" else ShadowFiles(f"{tmp_path}/shadow")
 
 
 @pytest.fixture
