@@ -180,7 +180,9 @@ class Launcher:
 
     async def start_replica(self, name: str) -> None:
         async with self._linking:  # each dials those that listen already, so every two are linked once
-            record, inc = self._record, fresh()
+            record, book = self._record, self._record.book
+            # Clocks may be set back, and requests below its broker's incarnation would be an older one's.
+            inc = max([fresh(), *(book[other].inc + 1 for other in book.group(broker_of(name)))])
             member = self._member(name, inc, record.book.peers_of_replica(name))
             events = bool(record.config.events.directory)
             await self._start(name, inc, ReplicaConfig(member=member, broker=broker_of(name), events=events))

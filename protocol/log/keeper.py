@@ -13,6 +13,7 @@ from ..errors import LocalError
 from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
 from ..wire.log_frames import Ack, Append, Fetch, Fetched, Gap, LogReport, Nack, Numbers, UpdateStart
 from ..wire.version import MINOR
+from .numbers import drop_numbers, note_number
 from .quorum import change
 
 TAIL_ENTRIES = 1000
@@ -37,7 +38,8 @@ class Keeper:
         end, end_ballot, end_seq: index, ballot and seq of the last entry held.
         commit: the commit index; every entry up to it has been handed out by `append` or `learn`.
         base: entries up to here are forgotten.
-        numbers: last request of each origin, as of `commit`.
+        numbers, over: last request of each origin, and of which brokers none is taken any more (`numbers.py`), as of
+            `commit`.
         incs: voter -> the incarnation that joined or rejoined last, as of `commit`.
         voters: the stream's voters, as of `commit`.
         quorum_needed: as the distinguished learner, how many other voters must hold an entry for it to be committed;
@@ -64,6 +66,7 @@ class Keeper:
         self.commit = 0
         self.base = 0
         self.numbers: Numbers = {}
+        self.over: dict[str, int] = {}
         self.incs: dict[str, int] = {}
         self.voters = list(voters)
         self._change = 0  # index of the last change of the voters in the log
@@ -115,6 +118,7 @@ class Keeper:
             list(changed) if change_at else [],
             joins,
             MINOR,
+            dict(self.over),
         )
 
     def fetch(self, frame: Fetch) -> Fetched | None:
@@ -214,6 +218,7 @@ class Keeper:
         """An entry of the sequencer's own is committed: it may change the voters, or give this voter its vote back."""
         event = _own_event(entry)
         _note(self.incs, event)
+        drop_numbers(self.numbers, self.over, event)
         if type(event) is Member:
             change(self.voters, event)
         if self.blank and self.incs.get(self.voter) == self.inc:
@@ -234,6 +239,7 @@ class Keeper:
             (frame.log_ballot, frame.log_seq) if frame.log else (frame.ballot, frame.seq)
         )
         self.numbers = dict(frame.numbers)
+        self.over = dict(frame.over)
         self.incs = dict(frame.incs)
         self.voters = list(frame.voters)
         self._change = 0
@@ -264,6 +270,7 @@ class Keeper:
             [self._log[index] for index in range(first + 1, self.commit + 1)],
             before.ballot if before is not None else self._base_ballot,
             before.seq if before is not None else self._base_seq,
+            dict(self.over),
         )
 
     def _ballot_at(self, index: int) -> Ballot:
@@ -287,13 +294,6 @@ class Keeper:
         for i in range(self.base + 1, index + 1):
             del self._log[i]
         self.base = index
-
-
-def note_number(numbers: Numbers, entry: Entry) -> None:
-    """The next entry of an origin is in the log."""
-    seen = numbers.get(entry.origin)
-    parts = seen[2] + 1 if seen is not None and seen[1] == entry.number and seen[0] == entry.inc else 1
-    numbers[entry.origin] = (entry.inc, entry.number, parts)
 
 
 def _own_event(entry: Entry) -> AnyEvent | None:

@@ -241,6 +241,9 @@ def adopt(stream: Stream, best: LogReport | None, fetched: Fetched | None) -> No
     stream.log.clear()
     stream.size = {stream.base: 0}
     stream.numbers = dict(best.numbers)
+    for _, report in stream.reports.values():
+        for broker, inc in report.over.items():
+            stream.over[broker] = max(inc, stream.over.get(broker, 0))
     for entry in fetched.entries if fetched is not None else []:
         stream.put(entry, noted=stream.end < best.commit)
     stream.commit = max(best.commit, committed(stream))

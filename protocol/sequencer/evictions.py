@@ -34,5 +34,6 @@ class Evictions:
         for stream in streams:
             incs += (keeper.inc for voter, keeper in stream.keepers.items() if voter == broker)
             incs += (inc for origin, (inc, _, _) in stream.numbers.items() if broker_of(origin) == broker)
+            incs.append(stream.over.get(broker, 0))
         # Under later ones it may have kept queues of which nothing is known here (`limits.INCARNATIONS_PER_BROKER`).
         return max([*incs, self.out.get(broker, 0) - INCARNATIONS_PER_BROKER]) + INCARNATIONS_PER_BROKER

@@ -89,6 +89,8 @@ class RequestBook:
         pending, origin = part.pending, part.pending.origin
         if self._evictions.out and self._evictions.is_out(part.origin, origin.inc):
             return  # its origin was evicted while this waited: there is none to answer
+        if stream.refuses(part.origin, origin.inc):
+            return  # a repeat may be done already, and whoever asks is about to end (`log/numbers.py`)
         if part.place <= stream.parts_held(part.origin, origin.inc, pending.number):
             if stream.commit >= stream.start and stream.name != CLUSTER:
                 self.part_done(pending)

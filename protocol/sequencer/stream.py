@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..log.keeper import note_number
+from ..log.numbers import drop_numbers, is_over, note_number
 from ..log.quorum import held_by_majority, majority, recovery_quorum
 from ..status.machines import StreamStatus
-from ..wire.events import ZERO, Ballot, Entry
+from ..wire.events import ZERO, Ballot, Entry, decode_event
 from ..wire.log_frames import Fetched, LogReport, Numbers
 from .pending import Part, Pending
 from .progress import Progress
@@ -38,8 +38,8 @@ class Stream:
 
     __slots__ = (
         "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "counted", "deferred",
-        "end", "gone", "incs", "keepers", "log", "name", "numbers", "pieces", "ready", "repeats", "reports",
-        "returned", "settled", "size", "start", "total", "updates", "voters", "waiting", "waiting_from",
+        "end", "gone", "incs", "keepers", "log", "name", "numbers", "over", "pieces", "ready", "repeats",
+        "reports", "returned", "settled", "size", "start", "total", "updates", "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
     def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
@@ -66,6 +66,7 @@ class Stream:
         self.start = 0
         self.repeats: list[Pending] = []  # parts that are in the adopted log already
         self.numbers: Numbers = {}
+        self.over: dict[str, int] = {}
         self.incs: dict[str, int] = {}
         self.reports: dict[str, tuple[str, LogReport]] = {}
         self.deferred: list[Part] = []
@@ -81,13 +82,17 @@ class Stream:
         return self.base_ballot if index == self.base else ZERO
 
     def put(self, entry: Entry, noted: bool = False) -> None:
-        """The next entry of the log; `noted`: the table of numbers knows it already."""
+        """The next entry of the log; `noted`: the tables of numbers know it already."""
         self.end += 1
         self.log[self.end] = entry
         self.total += len(entry.event)
         self.size[self.end] = self.total
-        if entry.origin and not noted:
+        if noted:
+            return
+        if entry.origin:
             note_number(self.numbers, entry)
+        else:
+            drop_numbers(self.numbers, self.over, decode_event(entry.event))
 
     def forget(self, upto: int) -> None:
         self.base_ballot = self.ballot_at(upto)
@@ -102,6 +107,10 @@ class Stream:
         if seen is None or (inc, number) > seen[:2]:
             return 0
         return seen[2] if (inc, number) == seen[:2] else ALL_PARTS
+
+    def refuses(self, origin: str, inc: int) -> bool:
+        """Whether nothing that incarnation asks for is taken here: it is over, and what is here of it not known."""
+        return bool(self.over) and is_over(self.over, origin, inc)
 
     # ---- the rule of commitment
 

@@ -54,6 +54,7 @@ class LogReport(Frame):
         changed: the voters after that change.
         joins: by the entries behind `commit` this very incarnation joins: blank or not, it has forgotten nothing.
         minor: minor version of the protocol that the voter speaks, from 3 on: an updater writes for its reader.
+        over: broker -> the newest incarnation of it whose numbers are dropped, as of `commit` (`log/numbers.py`).
     """
 
     stream: str
@@ -74,6 +75,7 @@ class LogReport(Frame):
     changed: list[str] = []
     joins: bool = False
     minor: int = 0
+    over: dict[str, int] = {}
 
 
 class LogDropped(Frame):
@@ -281,7 +283,7 @@ class UpdateStart(Frame):
 
     Attributes:
         ballot, seq: of entry `index`.
-        numbers, incs, voters: as in `LogReport`.
+        numbers, incs, voters, over: as in `LogReport`.
         state: a `QueueSnapshot`, or the wiring's snapshot.
         log: the last entries up to `index`, oldest first; `log_ballot` and `log_seq` are of the one before them. Other
             voters may not have got as far, and a voter whose log is adopted must have the entries that they lack.
@@ -300,6 +302,7 @@ class UpdateStart(Frame):
     log: list[Entry] = []
     log_ballot: Ballot = (0, 0)
     log_seq: int = 0
+    over: dict[str, int] = {}
 
 
 class UpdateFront(Frame):

@@ -24,7 +24,8 @@ a deletion. A member before 2 reports no consumers and holds no completions, so 
 `Heartbeat.duty`, `Heartbeat.turn`, `Contended.ballot`, `Contended.turn`: which Ownership is on duty.
 3: the frames between a keeper's process and its broker's store (`store_frames.py`); they never leave a broker's own
 processes, which are of one version. `LogReport.minor` and `Update.minor`, so that an updater knows what its updatee
-reads; `QueueSnapshot.marks`."""
+reads; `QueueSnapshot.marks`. `over` in `LogReport` and `UpdateStart`: a keeper before 3 drops no request numbers, and a
+sequencer before 3 takes the requests of processes that are over."""
 
 
 def spoken(minor: int = MINOR) -> str:

@@ -424,7 +424,7 @@ class Watcher:
         """The numbers that a sequencer will adopt from this log are those that every other one would tell it (S5)."""
         if keeper.blank:
             return  # of who voted before it came it may only know how that ended
-        told = (dict(keeper.numbers), dict(keeper.incs), sorted(keeper.voters))
+        told = (dict(keeper.numbers), dict(keeper.over), dict(keeper.incs), sorted(keeper.voters))
         known = self._tables.setdefault((keeper.stream, keeper.commit), told)
         if keeper.commit and known != told:
             raise Violation(

@@ -21,6 +21,8 @@ LONG_US = 100_000
 """A process that stands still or is cut off for this long may be evicted (if its sequencer stands still too), and then
 its copies are lost."""
 
+OFTEN = ["outlived"] * 12
+"""Looked for by planted bugs that need it (`gate.FOCUS`)."""
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
          "zombie", "needless", "split", "split", "slow", "slow", "silent", "duty"]  # fmt: skip
 
@@ -172,6 +174,17 @@ class Faults:
         self._lasts(us)
         world.partition([rng.choice(world.brokers)], [rng.choice(leaders)], us)
         world.after(us + rng.randrange(-5_000, 25_000), lambda: self._needless(rng))
+
+    def _outlived(self, rng: random.Random) -> None:
+        """A broker is cut off until it is out, and is back as another sequencer comes to lead: it asks again for what
+        was done, and neither of the two knows yet that it is over."""
+        world = self.world
+        if len(world.brokers) < 3 or not self._may_lose():
+            return
+        us = rng.randrange(500_000, 900_000)
+        self._lasts(us)
+        world.partition([rng.choice(world.brokers)], [], us)
+        world.after(us + rng.randrange(-150_000, 20_000), lambda: self._needless(rng))
 
     def _link(self, rng: random.Random) -> None:
         links = self.world.links_of_order()

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import (
     boxes,
+    faults,
     losses,
     mutants,
     mutants_clients,
@@ -64,6 +65,7 @@ FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (workload, "ALONE", 1.0),
         (workload, "CUT", 0.3),
     ],
+    "repeats_of_the_dead_are_done_again": [(faults, "KINDS", faults.KINDS + faults.OFTEN)],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""

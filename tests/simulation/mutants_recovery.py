@@ -6,7 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mantamq.protocol.limits import INCARNATIONS_PER_BROKER
+from mantamq.protocol.log import keeper
+from mantamq.protocol.log.numbers import drop_numbers
+from mantamq.protocol.sequencer import stream
 from mantamq.protocol.sequencer.recovery import Recovery
+from mantamq.protocol.sequencer.stream import Stream
+from mantamq.protocol.wire.events import Rejoin
 
 Patch = pytest.MonkeyPatch
 
@@ -29,6 +35,26 @@ def first_piece_is_taken_for_all(patch: Patch) -> None:
         adopted(self, stream, best, frame)
 
     patch.setattr(Recovery, "fetched", hasty)
+
+
+# ---- request numbers of processes that are over
+
+
+def repeats_of_the_dead_are_done_again(patch: Patch) -> None:
+    """The numbers of processes that are over are dropped, and their requests are taken all the same."""
+    patch.setattr(Stream, "refuses", lambda self, origin, inc: False)
+
+
+def a_queue_that_returns_ends_its_broker(patch: Patch) -> None:
+    """The number under which a queue comes back is taken for its broker's: the one that lives is over as well."""
+
+    def drop(table: Any, over: Any, event: Any) -> None:
+        if type(event) is Rejoin:
+            event = Rejoin(event.voter, event.inc + INCARNATIONS_PER_BROKER - 1)
+        drop_numbers(table, over, event)
+
+    patch.setattr(keeper, "drop_numbers", drop)
+    patch.setattr(stream, "drop_numbers", drop)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

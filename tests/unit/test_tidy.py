@@ -77,7 +77,7 @@ ROOMS: dict[str, set[str]] = {
     "machine.py": {"wire"},
     "outbox.py": {"machine.py", "wire"},
     "companions.py": {"machine.py"},
-    "log": {"companions.py", "errors.py", "machine.py", "timing.py", "wire"},
+    "log": {"companions.py", "errors.py", "limits.py", "machine.py", "timing.py", "wire"},
     "wiring": {"errors.py", "limits.py", "queue/settings.py", "wire", OFFICE},
     "queue": {"errors.py", "limits.py", "ranges.py", "timing.py", "wire"},
     "lock": {"log", "machine.py", "status", "timing.py", "wire", OFFICE},

@@ -227,12 +227,14 @@ def test_an_eviction_is_beyond_every_incarnation_that_is_known():
     queue = ordered(order)
     queue.keepers["b2"].inc = 3004
     queue.numbers["b2.r1"] = (2001, 7, 1)
+    queue.over["b3"] = 5007
     evictions = Evictions(order)
     inc = evictions.begin("b2")
     assert inc > 3004 and evictions.absent == {"b2"}
     assert evictions.is_out("b2.r0", 3004) and evictions.is_out("b2", inc) and not evictions.is_out("b2", inc + 1)
     assert not evictions.is_out("b1", 1)
     assert evictions.begin("b2") >= inc
+    assert evictions.begin("b3") > 5007, "known by its numbers, which are dropped"
 
 
 # ---- requests
@@ -282,6 +284,20 @@ def test_half_of_a_request_that_is_in_an_adopted_log_is_not_ordered_again():
     queue.commit = queue.end
     book.take("b1", Request("b1", 4, 1, [(Q, b"x"), (Q, b"y")]))
     assert [queue.log[2].event] == [b"y"] and queue.end == 2
+
+
+def test_a_repeat_whose_numbers_are_dropped_is_refused_in_that_stream_and_not_done_again():
+    order = Order(list(THREE), ONE)
+    order.born = False
+    queue, other, book = ordered(order), ordered(order, "q#2"), requests(order)
+    queue.over["b1"] = 4
+    queue.commit = other.commit = queue.end
+    book.take("b1.r0", Request("b1.r0", 4, 1, [(Q, b"x"), ("q#2", b"y")]))
+    other.commit = other.end
+    book.answer(other)
+    assert queue.end == 1 and other.log[2].event == b"y" and book.results() == [], "nobody can say that it is done"
+    book.take("b1", Request("b1", 5, 1, [(Q, b"z")]))
+    assert queue.log[2].event == b"z", "a newer incarnation's is taken"
 
 
 def test_parts_for_a_stream_that_is_not_adopted_wait_and_keep_their_order():
