@@ -187,7 +187,7 @@ class SequencerMachine:
         self.duty.down(peer, now_ms)
         if is_broker(peer) and self.election.role == LEADING:
             self.detector.down(peer, now_ms)
-            self.outbox.wake(self.detector.due_ms)
+            self.outbox.wake(max(self.detector.due_ms, now_ms))
         self.keepers.lost(peer)
 
     # ---- heartbeats
