@@ -1,0 +1,297 @@
+"""What a store's directory says of itself, and who may use it: PostgreSQL's control file and `postmaster.pid`.
+
+    DIR/b1/store.json   whose store this is, which life used it last, and how that one left it
+    DIR/b1/lock         held by the process that uses it, for as long as it lives
+
+A directory is refused before anything in it is touched, with what to do about it (`durable.md` 4). `store.json` is
+written before the logs, so a directory that has logs and no `store.json` has lost it and is not taken for an empty one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+from enum import Enum
+
+import msgspec
+
+from ..protocol.errors import (
+    NOT_OUR_STORE,
+    STORE_DAMAGED,
+    STORE_FORMAT,
+    STORE_UNUSABLE,
+    LocalError,
+    StoreError,
+)
+from ..protocol.limits import INCARNATIONS_PER_BROKER
+from ..protocol.wire.version import MINOR, spoken
+from .files import Files, Lock, read_whole, write_whole
+
+FORMAT = 1
+FILE, LOCK = "store.json", "lock"
+_FOLDER = re.compile(r"b[1-9]\d*")
+_OF_NO_STORE = (LOCK, f"{FILE}.new")
+"""What a start that came to nothing leaves."""
+NETWORK = frozenset(
+    (
+        *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs"),
+        *("fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
+        *("ocfs2", "orangefs", "smb2", "smb3", "smbfs", "wekafs"),
+    )
+)
+"""File systems on which several machines may write: locks, renames and flushes are not what they are on a disk."""
+
+
+class StoreState(Enum):
+    """How a store was left."""
+
+    EMPTY = "empty"
+    """Nothing is in it. No `store.json` says so: there is none."""
+    JOINING = "joining"
+    """Blank: it may not vote before it has been brought up to date (K4)."""
+    DIRTY = "dirty"
+    """In use, or its process has died."""
+    CLEAN = "clean"
+    """Closed, with the whole cluster's stop."""
+
+
+class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of `store.json`. Fields are only added, with defaults.
+
+    Attributes:
+        format: of the whole directory; a newer one is refused.
+        minor: of the protocol that its last writer spoke; a newer one is refused, its events are not known here.
+        store: id of this store, from when it was made until it is emptied.
+        cluster: id of the cluster that it belongs to.
+        broker: whose it is.
+        status: how it was left.
+        shutdown: id of the stop that left it clean, "" if it is not.
+        life: the last life that used it, 0 for none.
+        node: where that was, for an operator who looks for a missing one.
+    """
+
+    format: int = FORMAT
+    minor: int = MINOR
+    store: str = ""
+    cluster: str = ""
+    broker: str = ""
+    status: StoreState = StoreState.EMPTY
+    shutdown: str = ""
+    life: int = 0
+    node: str = ""
+
+
+class _Head(msgspec.Struct):
+    """What any version of `store.json` has."""
+
+    format: int
+    minor: int = 0
+
+
+def new_life(clock_ms: int, stored: int) -> int:
+    """The number of a broker's new life: it rises, also where the clock went back (`durable.md` 4).
+
+    It is on the scale of the numbers that processes without a store have (`actors/supervisor/address_book.py`), so that
+    a broker that has lost its store is above its earlier lives too.
+
+    Args:
+        clock_ms: Unix time.
+        stored: the life before, 0 for none. It has reserved numbers for its queues, and so has this one.
+    """
+    by_clock = (clock_ms << 7) & ((1 << 48) - 1)
+    return max(by_clock, stored + 2 * INCARNATIONS_PER_BROKER) if stored else by_clock
+
+
+def read_identity(files: Files, folder: str) -> StoreIdentity:
+    """What a store's folder says of itself; nothing is locked or changed. An empty or missing one is `EMPTY`.
+
+    Raises:
+        StoreError: `store-format`: written by a newer version. `store-damaged`: there is something, and not what there
+            should be. `store-unusable`: it cannot be read.
+    """
+    path = f"{folder}/{FILE}"
+    try:
+        if not files.exists(path):
+            left = [name for name in _names(files, folder) if name not in _OF_NO_STORE]
+            if left:
+                raise StoreError(STORE_DAMAGED, f"{folder} has {left[0]} and no {FILE}: {_MEND}")
+            return StoreIdentity()
+        data = read_whole(files, path)
+    except OSError as error:
+        raise unusable(error, folder) from error
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format > FORMAT or head.minor > MINOR:
+            text = (
+                f"{path} was written by a newer mantamq (format {head.format}, protocol {spoken(head.minor)}); "
+                f"this one knows format {FORMAT} and {spoken()}: run that version, or a newer one"
+            )
+            raise StoreError(STORE_FORMAT, text)
+        return msgspec.json.decode(data, type=StoreIdentity)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(STORE_DAMAGED, f"{path} cannot be read ({error}): {_MEND}") from error
+
+
+def stores_in(files: Files, directory: str) -> dict[str, StoreIdentity | StoreError]:
+    """The brokers that have a store below a directory, and what each says of itself or is refused for."""
+    try:
+        names = [name for name in _names(files, directory) if _FOLDER.fullmatch(name)]
+    except OSError as error:
+        raise unusable(error, directory) from error
+    found: dict[str, StoreIdentity | StoreError] = {}
+    for name in sorted(names, key=lambda one: int(one[1:])):
+        try:
+            found[name] = read_identity(files, f"{directory}/{name}")
+        except StoreError as error:
+            found[name] = error
+    return found
+
+
+class StoreDirectory:
+    """A store's folder, locked by this process.
+
+    Attributes:
+        folder: its path.
+        identity: what `store.json` has.
+    """
+
+    def __init__(self, files: Files, folder: str, lock: Lock, identity: StoreIdentity) -> None:
+        self.folder = folder
+        self.identity = identity
+        self._files = files
+        self._lock = lock
+
+    def begin(self, clock_ms: int, *, cluster: str, store: str, node: str, joining: bool = False) -> int:
+        """A life begins to use the store, which is dirty from now on. Durable when this returns.
+
+        Args:
+            clock_ms: Unix time.
+            cluster: the cluster's id.
+            store: id for a new store; another one keeps its own.
+            node: where this is.
+            joining: it is blank; so is one that was blank before, until `joined`.
+
+        Returns:
+            The number of the life.
+
+        Raises:
+            StoreError: `not-our-store`: it belongs to another cluster.
+        """
+        was = self.identity
+        _check_cluster(self.folder, was, cluster)
+        blank = joining or was.status is StoreState.JOINING
+        self._write(
+            msgspec.structs.replace(
+                was,
+                minor=MINOR,
+                store=was.store or store,
+                cluster=cluster,
+                status=StoreState.JOINING if blank else StoreState.DIRTY,
+                shutdown="",
+                life=new_life(clock_ms, was.life),
+                node=node,
+            )
+        )
+        return self.identity.life
+
+    def joined(self) -> None:
+        """It is blank no more."""
+        self._write(msgspec.structs.replace(self.identity, status=StoreState.DIRTY))
+
+    def close_clean(self, shutdown: str) -> None:
+        """All is in the logs, and nothing comes behind it. `shutdown`: id of the cluster's stop."""
+        if self.identity.status is not StoreState.DIRTY:
+            raise LocalError(f"a store that is {self.identity.status.value} is not closed as clean")
+        self._write(msgspec.structs.replace(self.identity, status=StoreState.CLEAN, shutdown=shutdown))
+
+    def release(self) -> None:
+        """Let another process have it. It stays as it is: dirty, if it was not closed."""
+        self._lock.release()
+
+    def _write(self, identity: StoreIdentity) -> None:
+        write_whole(
+            self._files, f"{self.folder}/{FILE}", msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n"
+        )
+        self.identity = identity
+
+
+def open_store(files: Files, directory: str, broker: str, *, cluster: str = "") -> StoreDirectory:
+    """Lock the store of a broker, for this process.
+
+    Args:
+        files: the file system.
+        directory: of all brokers' stores on this node; made if it is not there.
+        broker: whose store; it has a folder of its own.
+        cluster: the id that the store must have if it is not empty; "": any.
+
+    Raises:
+        StoreError: `store-locked`: another process has it. `store-unusable`: it is on a network, read-only, no
+            directory, or may not be written. `not-our-store`: it is another broker's or cluster's. And as
+            `read_identity`. Nothing in it was changed.
+    """
+    folder = f"{directory}/{broker}"
+    kind = files.file_system(directory)
+    if kind in NETWORK:
+        text = f"{directory} is on a network file system ({kind}), whose locks and flushes do not hold"
+        raise StoreError(STORE_UNUSABLE, f"{text}: name a directory on a local disk")
+    _check(files, folder, broker, cluster)
+    try:
+        files.make_folder(folder)
+        lock = files.lock(f"{folder}/{LOCK}", f"{broker}.store, process {os.getpid()} on {socket.gethostname()}")
+    except OSError as error:
+        raise unusable(error, folder) from error
+    try:
+        return StoreDirectory(files, folder, lock, _check(files, folder, broker, cluster))
+    except BaseException:
+        lock.release()
+        raise
+
+
+def unusable(error: OSError, folder: str) -> StoreError:
+    """What a failed call says of a store's directory, and what to do."""
+    where = error.filename or folder
+    if error.errno == errno.EROFS:
+        text = f"{where} is on a file system that is mounted read-only: mount it for writing, and look why it is not"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        text = f"{where} may not be written by user {os.getuid()}: give that one the directory, or name another"
+    elif error.errno in (errno.ENOTDIR, errno.EEXIST):
+        text = f"{where} is not a directory: name one, or a path where there is nothing yet"
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text = f"there is no room in {where}: make some, or name another directory"
+    else:
+        text = f"{where} cannot be used ({error.strerror}): check the disk, or name another directory"
+    return StoreError(STORE_UNUSABLE, text)
+
+
+_MEND = (
+    "put the file back if you have it; otherwise move the directory away, and the broker comes back empty and is "
+    "brought up to date by the others"
+)
+
+
+def _names(files: Files, folder: str) -> list[str]:
+    return files.list(folder) if files.exists(folder) else []
+
+
+def _check(files: Files, folder: str, broker: str, cluster: str) -> StoreIdentity:
+    """Whose store it is: this broker's and this cluster's, or nobody's."""
+    found = read_identity(files, folder)
+    if found.status is StoreState.EMPTY:
+        return StoreIdentity(broker=broker)
+    if found.broker != broker:
+        text = f"{folder} is the store of {found.broker}: {broker} does not use it; put each store back under its name"
+        raise StoreError(NOT_OUR_STORE, text)
+    if cluster:
+        _check_cluster(folder, found, cluster)
+    return found
+
+
+def _check_cluster(folder: str, found: StoreIdentity, cluster: str) -> None:
+    if found.cluster not in ("", cluster):
+        text = (
+            f"{folder} belongs to the cluster {found.cluster}, not to {cluster}: name the directory of this cluster, "
+            "or an empty one"
+        )
+        raise StoreError(NOT_OUR_STORE, text)
