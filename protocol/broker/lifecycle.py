@@ -125,7 +125,7 @@ class Lifecycle:
         if frame.stream != CLUSTER or not keeper.blank or frame.index <= keeper.end:
             return False
         cluster.restore(frame)
-        if keeper.incs.get(cluster.broker) == cluster.inc:  # it votes again, and had not heard
+        if keeper.incs.get(cluster.broker) == keeper.log_inc:  # it votes again, and had not heard
             keeper.blank, self.returned = False, True
         return True
 

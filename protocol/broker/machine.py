@@ -248,7 +248,8 @@ class BrokerMachine(Acceptor):
         leader = self.view.leader
         self.send(leader, self.keeper.log_report())
         hosting = [queue.id for queue in self.wiring.queues()]
-        self.send(leader, Promise(self.view.promised, self.broker, self.inc, self.keeper.blank, hosting))
+        said, keeper = self.view.promised, self.keeper
+        self.send(leader, Promise(said, self.broker, keeper.log_inc, keeper.blank, hosting, self.inc, keeper.opened))
 
     def attached(self) -> None:
         self.lease.renew()

@@ -28,19 +28,25 @@ class Keeper:
     """The log of one stream at one voter.
 
     Args:
-        inc: incarnation of the process.
+        life: incarnation under which its process keeps the stream.
         blank: an earlier incarnation of this voter may have held a log: it does not vote until it has rejoined (K4).
         promised: the ballot the process follows already.
         voters: the voters with which the stream begins.
+        log_inc: incarnation of the log, if it is older than the process; None: it begins with it.
+        opened: the life that kept the log before; 0 for none.
+        stored: the log is on disk.
 
     Attributes:
+        life, opened, stored: as given.
+        log_inc: incarnation of the log: the life in which it was born or rejoined last (`durable.md` 4).
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
         end, end_ballot, end_seq: index, ballot and seq of the last entry held.
         commit: the commit index; every entry up to it has been handed out by `append` or `learn`.
         base: entries up to here are forgotten.
         numbers, over: last request of each origin, and of which brokers none is taken any more (`numbers.py`), as of
             `commit`.
-        incs: voter -> the incarnation that joined or rejoined last, as of `commit`.
+        incs: voter -> the incarnation of the log that joined or rejoined last, as of `commit`.
+        lives: voter -> the life that joined, rejoined or returned last, as of `commit`.
         voters: the stream's voters, as of `commit`.
         quorum_needed: as the distinguished learner, how many other voters must hold an entry for it to be committed;
             None: this keeper is not the distinguished learner.
@@ -50,14 +56,20 @@ class Keeper:
         self,
         stream: str,
         voter: str,
-        inc: int = 0,
+        life: int = 0,
         blank: bool = False,
         promised: Ballot = ZERO,
         voters: Sequence[str] = (),
+        log_inc: int | None = None,
+        opened: int = 0,
+        stored: bool = False,
     ) -> None:
         self.stream = stream
         self.voter = voter
-        self.inc = inc
+        self.life = life
+        self.log_inc = life if log_inc is None else log_inc
+        self.opened = opened
+        self.stored = stored
         self.blank = blank
         self.promised = promised
         self.end = 0
@@ -68,6 +80,7 @@ class Keeper:
         self.numbers: Numbers = {}
         self.over: dict[str, int] = {}
         self.incs: dict[str, int] = {}
+        self.lives: dict[str, int] = {}
         self.voters = list(voters)
         self._change = 0  # index of the last change of the voters in the log
         self.quorum_needed: int | None = None
@@ -90,15 +103,17 @@ class Keeper:
     def log_report(self) -> LogReport:
         """All that a sequencer must know to adopt this log or to continue it; while it prepares, the promise too."""
         uncommitted: dict[str, int] = {}
+        lives = dict(self.lives)
         voters, changed, change_at, joins = self.voters, self.voters, 0, False
         for index in range(self.commit + 1, self.end + 1):
             event = _own_event(self._log[index])
-            _note(uncommitted, event)
+            note_log(uncommitted, event)
+            note_life(lives, event)
             if type(event) is Member:
                 voters, changed, change_at = changed, list(changed), index
                 change(changed, event)
                 if event.broker == self.voter:
-                    joins = event.present and event.inc == self.inc
+                    joins = event.present and event.inc == self.log_inc
         return LogReport(
             self.stream,
             self.voter,
@@ -108,7 +123,7 @@ class Keeper:
             self.end_seq,
             self.commit,
             self.base,
-            self.inc,
+            self.log_inc,
             self.blank,
             dict(self.numbers),
             dict(self.incs),
@@ -119,6 +134,10 @@ class Keeper:
             joins,
             MINOR,
             dict(self.over),
+            self.life,
+            self.opened,
+            lives,
+            self.stored,
         )
 
     def fetch(self, frame: Fetch) -> Fetched | None:
@@ -217,11 +236,12 @@ class Keeper:
     def _own_entry(self, entry: Entry) -> None:
         """An entry of the sequencer's own is committed: it may change the voters, or give this voter its vote back."""
         event = _own_event(entry)
-        _note(self.incs, event)
+        note_log(self.incs, event)
+        note_life(self.lives, event)
         drop_numbers(self.numbers, self.over, event)
         if type(event) is Member:
             change(self.voters, event)
-        if self.blank and self.incs.get(self.voter) == self.inc:
+        if self.blank and self.incs.get(self.voter) == self.log_inc:
             self.blank = False
 
     def ack(self, applied: int, eager: bool = True) -> Ack:
@@ -241,6 +261,7 @@ class Keeper:
         self.numbers = dict(frame.numbers)
         self.over = dict(frame.over)
         self.incs = dict(frame.incs)
+        self.lives = dict(frame.lives)
         self.voters = list(frame.voters)
         self._change = 0
         self._log = dict(enumerate(frame.log, self.base + 1))
@@ -271,6 +292,7 @@ class Keeper:
             before.ballot if before is not None else self._base_ballot,
             before.seq if before is not None else self._base_seq,
             dict(self.over),
+            dict(self.lives),
         )
 
     def _ballot_at(self, index: int) -> Ballot:
@@ -301,9 +323,14 @@ def _own_event(entry: Entry) -> AnyEvent | None:
     return decode_event(entry.event) if not entry.origin else None
 
 
-def _note(incs: dict[str, int], event: AnyEvent | None) -> None:
-    """Note the incarnation of a voter that counts from this event on."""
+def note_log(incs: dict[str, int], event: AnyEvent | None) -> None:
+    """Note the incarnation of a voter's log that counts from this event on."""
     if type(event) is Rejoin:
         incs[event.voter] = max(event.inc, incs.get(event.voter, 0))
     elif type(event) is Member and event.present:  # a leaving broker counts until it has left
         incs[event.broker] = max(event.inc, incs.get(event.broker, 0))
+
+
+def note_life(lives: dict[str, int], event: AnyEvent | None) -> None:
+    """Note the life of a voter that keeps the stream from this event on: no older one speaks for it."""
+    note_log(lives, event)

@@ -166,9 +166,9 @@ class CatchUp:
         """This broker is out of the queue up to incarnation `inc`. If that is beyond this one, all of the broker is
         out; its other streams may never say so, because the sequencer has died."""
         outbox, id = self._outbox, self._state.id
-        if inc > self._keeper.inc:
+        if inc > self._keeper.life:
             outbox.send(outbox.broker, Evicted(f"{outbox.broker} was evicted from {id}"))
-        if inc >= self._keeper.inc:
+        if inc >= self._keeper.life:
             outbox.retire(f"{outbox.broker} is out of {id}: another incarnation takes over")
 
     # ---- as updater

@@ -87,7 +87,7 @@ class HostedQueue:
         acquisitions: Iterator[int], outbox: QueueOutbox, timing: Timing = DEFAULT_TIMING,
         limits: Limits = DEFAULT, observers: Sequence[ReplicaObserver] = (),
     ) -> None:  # fmt: skip
-        self.id, self.settings, self.inc, self.keeper = id, settings, keeper.inc, keeper
+        self.id, self.settings, self.inc, self.keeper = id, settings, keeper.life, keeper
         self.applied = 0
         self._unapplied: list[Entry] = []  # committed, to be applied when the distinguished learner has been told
         self._acquisitions = acquisitions

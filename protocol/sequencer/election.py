@@ -113,7 +113,7 @@ class Election:
     # ---- adopting
 
     def floor(self, stream: Stream) -> dict[str, int]:
-        """Voter -> the incarnation that joined or rejoined last, by any log."""
+        """Voter -> the incarnation of its log that joined or rejoined last, by any log."""
         floor = dict(stream.incs)
         for _, frame in stream.reports.values():
             for table in (frame.incs, frame.uncommitted_incs):
@@ -128,8 +128,8 @@ class Election:
         return {
             voter: report
             for voter, (_, report) in stream.reports.items()
-            if report.inc >= floor.get(voter, 0)
-            and (not report.blank or report.joins or (report.have and report.inc == sure.get(voter)))
+            if report.log_inc >= floor.get(voter, 0)
+            and (not report.blank or report.joins or (report.have and report.log_inc == sure.get(voter)))
         }
 
     def empty(self, stream: Stream, cluster: dict[str, int]) -> set[str]:
@@ -141,7 +141,7 @@ class Election:
             for voter, promise in self.promises.items()
             if voter not in stream.reports
             and not promise.blank
-            and promise.inc >= cluster.get(voter, 0)
+            and promise.log_inc >= cluster.get(voter, 0)
             and stream.name not in promise.hosting
         }
 
@@ -191,7 +191,9 @@ class Election:
             quorums = [(members, majority(members))]
         else:
             quorums = [(voters, recovery_quorum(voters)) for voters in _last_voters(stream, best, members)]
-        known = {voter: logs[voter].inc for voter in logs} | {voter: self.promises[voter].inc for voter in empty}
+        known = {voter: logs[voter].log_inc for voter in logs} | {
+            voter: self.promises[voter].log_inc for voter in empty
+        }
         return best_voter, quorums, known | _entering(stream, best)
 
     def fetch(self, ballot: Ballot, stream: Stream, last: int, first: int) -> Fetch:
@@ -204,7 +206,7 @@ def committed(stream: Stream) -> int:
 
 
 def committed_incs(stream: Stream) -> dict[str, int]:
-    """Voter -> the incarnation that joined or rejoined last, by what any voter knows as committed."""
+    """Voter -> the incarnation of its log that joined or rejoined last, by what any voter knows as committed."""
     incs: dict[str, int] = {}
     for _, report in stream.reports.values():
         for voter, inc in report.incs.items():
@@ -226,9 +228,9 @@ def _entering(stream: Stream, best: LogReport | None) -> dict[str, int]:
     it has never acknowledged what it does not hold, though its own log does not yet say that it votes."""
     entering = set(best.changed).difference(best.voters) if best is not None else set()
     return {
-        voter: report.inc
+        voter: report.log_inc
         for voter, (_, report) in stream.reports.items()
-        if best is not None and voter in entering and report.inc == best.uncommitted_incs.get(voter)
+        if best is not None and voter in entering and report.log_inc == best.uncommitted_incs.get(voter)
     }
 
 
@@ -242,8 +244,9 @@ def adopt(stream: Stream, best: LogReport | None, fetched: Fetched | None) -> No
     stream.size = {stream.base: 0}
     stream.numbers = dict(best.numbers)
     for _, report in stream.reports.values():
-        for broker, inc in report.over.items():
-            stream.over[broker] = max(inc, stream.over.get(broker, 0))
+        for table, theirs in ((stream.over, report.over), (stream.lives, report.lives)):
+            for broker, inc in theirs.items():
+                table[broker] = max(inc, table.get(broker, 0))
     for entry in fetched.entries if fetched is not None else []:
         stream.put(entry, noted=stream.end < best.commit)
     stream.commit = max(best.commit, committed(stream))

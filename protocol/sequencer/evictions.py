@@ -9,7 +9,7 @@ from .order import Order
 
 class Evictions:
     """Attributes:
-    out: broker -> the incarnation up to which it is evicted.
+    out: broker -> the incarnation of its processes up to which it is evicted.
     absent: brokers that are evicted and have not come back.
     """
 
@@ -28,12 +28,12 @@ class Evictions:
         return inc <= self.out.get(broker_of(peer), -1)
 
     def beyond(self, broker: str) -> int:
-        """An incarnation that no older one of this broker is above."""
+        """An incarnation that no older process of this broker is above."""
         streams = self._order.streams.values()
-        incs = [stream.incs.get(broker, 0) for stream in streams]
+        lives = [max(stream.incs.get(broker, 0), stream.lives.get(broker, 0)) for stream in streams]
         for stream in streams:
-            incs += (keeper.inc for voter, keeper in stream.keepers.items() if voter == broker)
-            incs += (inc for origin, (inc, _, _) in stream.numbers.items() if broker_of(origin) == broker)
-            incs.append(stream.over.get(broker, 0))
+            lives += (keeper.life for voter, keeper in stream.keepers.items() if voter == broker)
+            lives += (inc for origin, (inc, _, _) in stream.numbers.items() if broker_of(origin) == broker)
+            lives.append(stream.over.get(broker, 0))
         # Under later ones it may have kept queues of which nothing is known here (`limits.INCARNATIONS_PER_BROKER`).
-        return max([*incs, self.out.get(broker, 0) - INCARNATIONS_PER_BROKER]) + INCARNATIONS_PER_BROKER
+        return max([*lives, self.out.get(broker, 0) - INCARNATIONS_PER_BROKER]) + INCARNATIONS_PER_BROKER

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..outbox import Outbox
 from ..wire.events import CLUSTER, Evict, encode_event
-from ..wire.log_frames import Ack, Evicted, Gap, LogDropped, LogReport
+from ..wire.log_frames import Ack, Evicted, Gap, LogDropped, LogReport, life_of
 from .backlog import Backlog
 from .evictions import Evictions
 from .membership import Membership
@@ -57,13 +57,15 @@ class Keepers:
         if not frame.blank and not stream.voters:  # a blank one does not know who they were when the stream began
             stream.voters[:] = frame.voters or self._order.members
         known = stream.keepers.get(voter)
-        newest = max(stream.incs.get(voter, 0), known.inc if known is not None else 0)
+        life = life_of(frame)
+        newest = max(stream.incs.get(voter, 0), known.log_inc if known is not None else 0)
+        latest = max(stream.lives.get(voter, 0), known.life if known is not None else 0)
         if self._membership.turns_away(stream, frame, newest):
             if stream.name == CLUSTER:
                 self._membership.tell_left(peer, voter)
             return
-        if self._evictions.is_out(voter, frame.inc) or frame.inc < newest:
-            reason = f"incarnation {frame.inc} of {voter} is over: a newer one keeps {stream.name}"
+        if self._evictions.is_out(voter, life) or frame.log_inc < newest or life < latest:
+            reason = f"incarnation {life} of {voter} is over: a newer one keeps {stream.name}"
             self._outbox.send(peer, Evicted(reason))
             return
         stream.gone.discard(voter)
@@ -85,9 +87,11 @@ class Keepers:
         """Where a keeper stands by its report."""
         same = frame.have <= stream.end and stream.ballot_at(frame.have) == frame.ballot
         have = frame.have if same else min(frame.commit, stream.end)
-        keeper = Progress(peer, frame.inc, have, not frame.blank, frame.minor)
+        keeper = Progress(peer, frame.log_inc, have, not frame.blank, frame.minor, frame.life)
         inc, index = stream.returned.get(frame.voter, (0, 0))
-        if not keeper.voting and inc == frame.inc and have >= stream.base:  # it may not have heard yet that it votes
+        if (
+            not keeper.voting and inc == frame.log_inc and have >= stream.base
+        ):  # it may not have heard yet that it votes
             keeper.rejoin = index
             keeper.begin(KeeperState.VOTING if index <= stream.commit else KeeperState.REJOINING)
             if keeper.voting:
@@ -108,7 +112,7 @@ class Keepers:
         self._backlog.enrolled(stream, voter)
         if stream.name == CLUSTER:
             self._evictions.absent.discard(voter)
-            self._membership.back(voter, keeper.inc)
+            self._membership.back(voter, keeper.life)
         if keeper.voting:
             stream.away.discard(voter)
         else:

@@ -43,6 +43,7 @@ from ..wire.log_frames import (
     Supervised,
     Suspect,
     UpdateStart,
+    life_of,
 )
 from ..wire.majority_frames import Reset
 from .backlog import Backlog
@@ -302,7 +303,7 @@ class SequencerMachine:
         if frame.promised < order.ballot:
             return  # said to an older ballot of ours; it may have held more since, and speaks again when it promises
         known = stream.reports.get(frame.voter)
-        if known is None or known[1].inc <= frame.inc:
+        if known is None or (known[1].log_inc, life_of(known[1])) <= (frame.log_inc, life_of(frame)):
             stream.reports[frame.voter] = (peer, frame)
         self.recovery.recover(stream)
 

@@ -73,7 +73,7 @@ def roll(order: Order, election: Election, stream: Stream) -> Roll:
         blank = {v: keeper.match for v, keeper in keepers.items() if not keeper.voting and v not in logs}
         # One may have been given its vote back by an earlier sequencer, and not be counted yet for being far behind.
         returned = {v: stream.returned.get(v, (-1, 0)) for v in blank}
-        certain = {v for v, (inc, index) in returned.items() if inc != keepers[v].inc or index > stream.start}
+        certain = {v for v, (inc, index) in returned.items() if inc != keepers[v].log_inc or index > stream.start}
         return Roll(list(voters), logs, votes, blank, certain, True)
     cluster = order.streams.get(CLUSTER)
     floor = election.floor(cluster) if cluster is not None else {}

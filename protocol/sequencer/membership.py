@@ -49,9 +49,9 @@ class Membership:
         if not keeper.caught_up():
             return
         if voter in stream.voters or voter in stream.changed:
-            self._order.append(stream, encode_event(Rejoin(voter, keeper.inc)))
+            self._order.append(stream, encode_event(Rejoin(voter, keeper.log_inc)))
             keeper.rejoins_by(stream.end)
-            stream.returned[voter] = keeper.inc, stream.end
+            stream.returned[voter] = keeper.log_inc, stream.end
         else:
             self.admit(stream, voter, keeper)
 
@@ -60,10 +60,10 @@ class Membership:
         done now. Otherwise it is tried again when the change before it is committed. A queue's waits for the cluster's
         as well: another sequencer might not find that, and would see off a stranger who joins the cluster later."""
         known = stream.name == CLUSTER or self._stays(voter)
-        if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.inc, True)):
+        if known and voter not in self.leaving and self._begin(stream, Member(voter, keeper.log_inc, True)):
             keeper.rejoins_by(stream.end)
-            stream.returned[voter] = keeper.inc, stream.end
-            stream.incs[voter] = max(keeper.inc, stream.incs.get(voter, 0))
+            stream.returned[voter] = keeper.log_inc, stream.end
+            stream.incs[voter] = max(keeper.log_inc, stream.incs.get(voter, 0))
 
     def _begin(self, stream: Stream, event: Member) -> bool:
         if not stream.ready or not stream.voters or stream.change or stream.commit < stream.start:
@@ -139,7 +139,7 @@ class Membership:
         voter = frame.voter
         if voter in stream.voters or voter in stream.changed:
             return False
-        return not frame.blank or (stream.name != CLUSTER and (voter in self.leaving or frame.inc < newest))
+        return not frame.blank or (stream.name != CLUSTER and (voter in self.leaving or frame.log_inc < newest))
 
     # ---- leaving
 

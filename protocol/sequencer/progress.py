@@ -39,6 +39,7 @@ class Progress:
     """One keeper of a stream.
 
     Attributes:
+        log_inc, life: incarnation of its log, and that under which its process keeps it.
         next, match, applied: the entry to send next; the last entry it holds; the last entry it has applied.
         sent_commit: the commit index it has been told.
         eager: it acts on commits, and is told of each at once.
@@ -54,7 +55,8 @@ class Progress:
         "applied",
         "catch_up_to",
         "eager",
-        "inc",
+        "life",
+        "log_inc",
         "match",
         "minor",
         "next",
@@ -68,9 +70,10 @@ class Progress:
         "voting",
     )
 
-    def __init__(self, peer: str, inc: int, have: int, voting: bool, minor: int = 0) -> None:
+    def __init__(self, peer: str, log_inc: int, have: int, voting: bool, minor: int = 0, life: int = 0) -> None:
         self.peer = peer
-        self.inc = inc
+        self.log_inc = log_inc
+        self.life = life or log_inc
         self.minor = minor
         self.next = have + 1
         self.match = have

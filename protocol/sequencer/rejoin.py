@@ -57,5 +57,5 @@ class Rejoins:
         enough = len(others.intersection(stream.voters)) >= recovery_quorum(stream.voters)
         if enough or keeper.rejoin <= stream.commit:
             keeper.become(KeeperState.VOTING)
-            stream.incs[voter] = keeper.inc
+            stream.incs[voter] = keeper.log_inc
             stream.away.discard(voter)

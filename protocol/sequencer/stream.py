@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..log.keeper import note_life
 from ..log.numbers import drop_numbers, is_over, note_number
 from ..log.quorum import held_by_majority, majority, recovery_quorum
 from ..status.machines import StreamStatus
@@ -30,15 +31,16 @@ class Stream:
         change, changed: index of a change of the voters that is not committed (0: none is under way), and the voters
             behind it.
         settled: index of the last change that was committed in this term.
-        returned: voter -> (incarnation, index of the entry by which it joins or rejoins, 0 for long ago).
-        counted: voter -> the incarnation whose promise counted when the log was adopted.
+        incs, lives: as in `LogReport`, with what this term has ordered.
+        returned: voter -> (incarnation of its log, index of the entry by which it joins or rejoins, 0 for long ago).
+        counted: voter -> the incarnation of the log whose promise counted when the log was adopted.
         deferred: parts of requests that wait until it is ready, in order.
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
     """
 
     __slots__ = (
         "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "counted", "deferred",
-        "end", "gone", "incs", "keepers", "log", "name", "numbers", "over", "pieces", "ready", "repeats",
+        "end", "gone", "incs", "keepers", "lives", "log", "name", "numbers", "over", "pieces", "ready", "repeats",
         "reports", "returned", "settled", "size", "start", "total", "updates", "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
@@ -68,6 +70,7 @@ class Stream:
         self.numbers: Numbers = {}
         self.over: dict[str, int] = {}
         self.incs: dict[str, int] = {}
+        self.lives: dict[str, int] = {}
         self.reports: dict[str, tuple[str, LogReport]] = {}
         self.deferred: list[Part] = []
         self.asked = ""
@@ -92,7 +95,9 @@ class Stream:
         if entry.origin:
             note_number(self.numbers, entry)
         else:
-            drop_numbers(self.numbers, self.over, decode_event(entry.event))
+            event = decode_event(entry.event)
+            drop_numbers(self.numbers, self.over, event)
+            note_life(self.lives, event)
 
     def forget(self, upto: int) -> None:
         self.base_ballot = self.ballot_at(upto)

@@ -44,17 +44,21 @@ class LogReport(Frame):
         have, ballot, seq: index, ballot and seq of the last entry the keeper holds.
         promised: the ballot it follows; it accepts nothing below.
         commit, base: its commit index, and the index up to which it has forgotten the entries.
-        inc: incarnation of the process.
+        log_inc: incarnation of the log: the life in which it was born or rejoined last, whatever process keeps it now.
         blank: the keeper has lost its log and does not vote (K4).
         numbers: as of `commit` (S5).
-        incs: voter -> incarnation that has joined or rejoined last, as of `commit`: no older one may speak for it.
+        incs: voter -> incarnation of the log that has joined or rejoined last, as of `commit`: no older one counts.
         uncommitted_incs: the same for the entries behind `commit`.
         voters: the voters as of `commit`, or, if the log has a change of them behind it, before the last one.
         change: index of the last change of the voters, if it is behind `commit`, else 0.
         changed: the voters after that change.
-        joins: by the entries behind `commit` this very incarnation joins: blank or not, it has forgotten nothing.
+        joins: by the entries behind `commit` this very log joins: blank or not, it has forgotten nothing.
         minor: minor version of the protocol that the voter speaks, from 3 on: an updater writes for its reader.
         over: broker -> the newest incarnation of it whose numbers are dropped, as of `commit` (`log/numbers.py`).
+        life: incarnation under which the process keeps the log; 0 before 3: then it is `log_inc`.
+        opened: the life that kept this log before; 0: it was born in this one (`durable.md` 4).
+        lives: voter -> the life that joined, rejoined or returned last, by all entries that the keeper holds.
+        stored: the log is on disk: it comes back with the next life.
     """
 
     stream: str
@@ -65,7 +69,7 @@ class LogReport(Frame):
     seq: int = 0
     commit: int = 0
     base: int = 0
-    inc: int = 0
+    log_inc: int = 0
     blank: bool = False
     numbers: Numbers = {}
     incs: dict[str, int] = {}
@@ -76,6 +80,10 @@ class LogReport(Frame):
     joins: bool = False
     minor: int = 0
     over: dict[str, int] = {}
+    life: int = 0
+    opened: int = 0
+    lives: dict[str, int] = {}
+    stored: bool = False
 
 
 class LogDropped(Frame):
@@ -148,13 +156,21 @@ class Promise(Frame):
     Attributes:
         hosting: ids of the queues it keeps. Of any other queue it has an empty log, and cannot have voted.
         blank: the broker has lost its log: its promise does not count (K4).
+        log_inc, life, opened: of its log of the cluster stream, as in `LogReport`.
     """
 
     ballot: Ballot
     broker: str
-    inc: int
+    log_inc: int
     blank: bool
     hosting: list[str]
+    life: int = 0
+    opened: int = 0
+
+
+def life_of(frame: LogReport | Promise) -> int:
+    """Incarnation of the process that speaks. A member before 3 does not say it: no log there outlives its process."""
+    return frame.life or frame.log_inc
 
 
 class Fetch(Frame):
@@ -202,7 +218,7 @@ class Heartbeat(Frame):
 
 
 class HeartbeatReply(Frame):
-    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: its incarnation; an evicted one may not know it.
+    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: of its process; an evicted one may not know it.
     `minor`: minor version of the protocol that it speaks (`version.py`), from 2 on."""
 
     ballot: Ballot
@@ -250,9 +266,15 @@ class Left(Frame):
 
 
 class Evicted(Frame):
-    """The receiver's incarnation is out, or too far behind: end the process and come back as a new one, blank."""
+    """The receiver's incarnation is out, or too far behind: end the process and come back as a new one, without a log,
+    or with the one that it has on disk.
+
+    Attributes:
+        forget: that log does not count any more: come back blank.
+    """
 
     reason: str
+    forget: bool = False
 
 
 # ---- who supervises: 53
@@ -283,7 +305,7 @@ class UpdateStart(Frame):
 
     Attributes:
         ballot, seq: of entry `index`.
-        numbers, incs, voters, over: as in `LogReport`.
+        numbers, incs, voters, over: as in `LogReport`. lives: as there, as of `index`.
         state: a `QueueSnapshot`, or the wiring's snapshot.
         log: the last entries up to `index`, oldest first; `log_ballot` and `log_seq` are of the one before them. Other
             voters may not have got as far, and a voter whose log is adopted must have the entries that they lack.
@@ -303,6 +325,7 @@ class UpdateStart(Frame):
     log_ballot: Ballot = (0, 0)
     log_seq: int = 0
     over: dict[str, int] = {}
+    lives: dict[str, int] = {}
 
 
 class UpdateFront(Frame):

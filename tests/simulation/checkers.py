@@ -102,7 +102,7 @@ class Watcher:
             raise Violation(f"I1: {source} promised {self._promised[source]} and now {frame.promised}")
         self._promised[source] = frame.promised
         if frame.blank:
-            self._blank[frame.stream, frame.voter] = (source, frame.inc)
+            self._blank[frame.stream, frame.voter] = (source, frame.log_inc)
 
     def _says_ack(self, source: str, target: str, frame: Ack) -> None:
         if frame.ballot < self._promised.get(source, events.ZERO):
@@ -424,7 +424,7 @@ class Watcher:
         """The numbers that a sequencer will adopt from this log are those that every other one would tell it (S5)."""
         if keeper.blank:
             return  # of who voted before it came it may only know how that ended
-        told = (dict(keeper.numbers), dict(keeper.over), dict(keeper.incs), sorted(keeper.voters))
+        told = (dict(keeper.numbers), dict(keeper.over), dict(keeper.incs), dict(keeper.lives), sorted(keeper.voters))
         known = self._tables.setdefault((keeper.stream, keeper.commit), told)
         if keeper.commit and known != told:
             raise Violation(

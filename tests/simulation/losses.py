@@ -50,7 +50,7 @@ class Keeping:
         if "." not in name:
             return
         for id, hosted in self.world.machines[name].queues.items():
-            if hosted.keeper.end and hosted.keeper.incs.get(hosted.keeper.voter, 0) <= hosted.keeper.inc:
+            if hosted.keeper.end and hosted.keeper.incs.get(hosted.keeper.voter, 0) <= hosted.keeper.log_inc:
                 self._heard_us[id, name] = self.world.now_us
 
     def _appends(self, source: str, target: str, frame: Append) -> None:
@@ -72,14 +72,14 @@ class Keeping:
         ]
         if not found:
             return None
-        keeper, name = max(found, key=lambda item: item[0].inc)
+        keeper, name = max(found, key=lambda item: item[0].life)
         return name, keeper
 
     def has_log(self, queue: str, keeper: Any) -> bool:
         """Whether its log counts: it never lost it, or its return is committed, known to it or not."""
         return not keeper.blank or any(
             isinstance(event, events.Rejoin | events.Member)
-            and keeper.inc == event.inc
+            and keeper.log_inc == event.inc
             and keeper.voter == (event.voter if isinstance(event, events.Rejoin) else event.broker)
             for event in self._returns(queue)
         )

@@ -103,7 +103,7 @@ def rejoin_without_quorum(patch: Patch) -> None:
 
     def vote(self: Any, stream: Any, voter: str, keeper: Any) -> None:
         keeper.begin(KeeperState.VOTING)
-        stream.incs[voter] = keeper.inc
+        stream.incs[voter] = keeper.log_inc
         stream.away.discard(voter)
 
     patch.setattr(Rejoins, "vote", vote)

@@ -129,8 +129,8 @@ class SequencerView:
         self.votes: dict[str, tuple[int, bool]] = {}
         if stream is not None:
             for voter, keeper in stream.keepers.items():
-                if keeper.voting and keeper.inc > 1:
-                    self.votes[voter] = (keeper.inc, stream.incs.get(voter, 0) >= keeper.inc)
+                if keeper.voting and keeper.log_inc > 1:
+                    self.votes[voter] = (keeper.log_inc, stream.incs.get(voter, 0) >= keeper.log_inc)
 
 
 _SHARED: list[Timing | Limits] = []

@@ -183,7 +183,7 @@ class Cluster:
 
     def subscribe(self, name: str, stream: str, inc: int = 1, **more: Any) -> None:
         peer = name if stream == CLUSTER else f"{name}.r0"
-        self.tell(peer, LogReport(stream, name, more.pop("have", 0), more.pop("ballot", ZERO), inc=inc, **more))
+        self.tell(peer, LogReport(stream, name, more.pop("have", 0), more.pop("ballot", ZERO), log_inc=inc, **more))
 
     def hold(self, names: list[str], index: int, streams: tuple[str, ...] = (CLUSTER, "q#1")) -> None:
         for stream in streams:
@@ -376,7 +376,7 @@ def test_a_newer_incarnation_has_not_asked_to_leave():
 
 
 def voice(voter: str, have: int, ballot: tuple[int, int] = ONE, **more: Any) -> tuple[str, LogReport]:
-    return f"{voter}.r0", LogReport("q#1", voter, have, ballot, TWO, inc=more.pop("inc", 1), **more)
+    return f"{voter}.r0", LogReport("q#1", voter, have, ballot, TWO, log_inc=more.pop("log_inc", 1), **more)
 
 
 def adopted(reports: dict[str, tuple[str, LogReport]]) -> str | None:
@@ -402,8 +402,8 @@ def test_who_joins_counts_before_it_knows_that_it_does(inc, counts):
     two = ["b1", "b2"]
     reports = {
         "b1": voice("b1", 9, voters=two, change=9, changed=THREE, uncommitted_incs={"b3": 1}),
-        "b2": voice("b2", 0, blank=True, inc=2, voters=two),
-        "b3": voice("b3", 8, blank=True, inc=inc, voters=two),
+        "b2": voice("b2", 0, blank=True, log_inc=2, voters=two),
+        "b3": voice("b3", 8, blank=True, log_inc=inc, voters=two),
     }
     assert adopted(reports) == ("b1.r0" if counts else None), "another incarnation may have held what it does not now"
 
@@ -417,11 +417,16 @@ def test_a_change_that_anybody_knows_as_committed_needs_the_voters_after_it():
 
 @pytest.mark.parametrize(
     ("more", "counts"),
-    [({}, True), ({"blank": True}, False), ({"blank": True, "joins": True}, True), ({"blank": True, "inc": 2}, True)],
+    [
+        ({}, True),
+        ({"blank": True}, False),
+        ({"blank": True, "joins": True}, True),
+        ({"blank": True, "log_inc": 2}, True),
+    ],
 )
 def test_whose_word_counts(more, counts):
     stream = Stream("q#1")
-    stream.reports = {"b1": voice("b1", 9, **more), "b2": voice("b2", 9, incs={"b1": more.get("inc", 0)})}
+    stream.reports = {"b1": voice("b1", 9, **more), "b2": voice("b2", 9, incs={"b1": more.get("log_inc", 0)})}
     assert ("b1" in Election(THREE, PREPARING).logs(stream)) == counts
 
 
@@ -466,9 +471,9 @@ def test_a_promise_counts_for_its_own_ballot_only():
     machine.step(Received("b2", Promise(first, "b2", 1, False, [])))  # it was on its way
     second = suspect((first[0], 9))
     assert second > first and machine.election.role == PREPARING and machine.election.promises == {}
-    machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, first, inc=1)))
+    machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, first, log_inc=1)))
     assert not machine.order.streams["q#1"].reports
-    machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, second, inc=1)))
+    machine.step(Received("b1.r0", LogReport("q#1", "b1", 0, ZERO, second, log_inc=1)))
     assert machine.order.streams["q#1"].reports
 
 

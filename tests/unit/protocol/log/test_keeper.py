@@ -105,7 +105,7 @@ def test_what_an_older_sequencer_left_is_not_acknowledged_to_a_newer_one():
 
 
 def test_a_blank_keeper_votes_again_when_its_return_is_committed():
-    one = Keeper("q#1", "b1", inc=9, blank=True)
+    one = Keeper("q#1", "b1", life=9, blank=True)
     old, new = (encode_event(Rejoin("b1", inc)) for inc in (8, 9))
     rejoins = [Entry(ONE, index, "", 0, 0, event) for index, event in enumerate((old, new), 1)]
     one.append(append(0, rejoins, 1))

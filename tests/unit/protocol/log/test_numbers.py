@@ -74,7 +74,7 @@ def test_other_events_and_those_that_a_member_asked_for_drop_nothing():
 
 
 def test_an_update_brings_what_is_over():
-    one, other = Keeper("q#1", "b1"), Keeper("q#1", "b2", inc=9, blank=True)
+    one, other = Keeper("q#1", "b1"), Keeper("q#1", "b2", life=9, blank=True)
     one.append(Append(ONE, "q#1", 0, (0, 0), 2, 0, [asked("b3", 5, 3), own(Evict("b3", 1005))]))
     other.restore(one.update("b1.r0", "b2.r0", None))
     assert (other.numbers, other.over) == (one.numbers, one.over) == ({}, {"b3": 5})

@@ -12,9 +12,9 @@ from mantamq.protocol.wire.log_frames import LogReport, Promise
 def test_an_older_incarnation_does_not_speak_for_a_voter_that_has_rejoined():
     reign = Election(["b1", "b2", "b3"], PREPARING)
     stream = Stream("q#1")
-    stream.reports["b1"] = ("b1.r0", LogReport("q#1", "b1", 9, ONE, TWO, inc=1))
+    stream.reports["b1"] = ("b1.r0", LogReport("q#1", "b1", 9, ONE, TWO, log_inc=1))
     for known in ({"incs": {"b1": 2}}, {"uncommitted_incs": {"b1": 2}}):
-        stream.reports["b2"] = ("b2.r0", LogReport("q#1", "b2", 5, ONE, TWO, inc=1, **known))
+        stream.reports["b2"] = ("b2.r0", LogReport("q#1", "b2", 5, ONE, TWO, log_inc=1, **known))
         assert list(reign.logs(stream)) == ["b2"]
 
 

@@ -254,7 +254,7 @@ def test_a_deleted_stream_is_dropped_when_its_last_keeper_dies():
 def test_an_eviction_covers_the_incarnations_of_all_its_queues():
     machine = SequencerMachine(7, ["b1", "b2"])
     for name in ("b1", "b2"):
-        machine.step(Received(name, LogReport("q#1", name, 0, ZERO, inc=5)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO, log_inc=5)))
     machine.step(PeerDown("b1"))  # nothing is known of what it kept any more
     machine.keepers.evict("b1")
     events = [decode_event(entry.event) for entry in machine.order.streams["q#1"].log.values()]

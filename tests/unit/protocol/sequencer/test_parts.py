@@ -28,7 +28,18 @@ from mantamq.protocol.sequencer.requests import RequestBook
 from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.supervisor.office import Office
 from mantamq.protocol.timing import DEFAULT_TIMING
-from mantamq.protocol.wire.events import CLUSTER, ZERO, Ballot, Entry, FlowControl, Member, Rejoin, Start, decode_event
+from mantamq.protocol.wire.events import (
+    CLUSTER,
+    ZERO,
+    Ballot,
+    Entry,
+    Evict,
+    FlowControl,
+    Member,
+    Rejoin,
+    Start,
+    decode_event,
+)
 from mantamq.protocol.wire.log_frames import (
     Ack,
     Append,
@@ -225,7 +236,7 @@ def test_a_process_that_ends_counts_in_no_stream():
 def test_an_eviction_is_beyond_every_incarnation_that_is_known():
     order = Order(list(THREE), ONE)
     queue = ordered(order)
-    queue.keepers["b2"].inc = 3004
+    queue.keepers["b2"].life = 3004
     queue.numbers["b2.r1"] = (2001, 7, 1)
     queue.over["b3"] = 5007
     evictions = Evictions(order)
@@ -373,7 +384,7 @@ def test_a_blank_keeper_is_brought_up_to_date_caught_up_and_given_its_vote():
     queue, them = ordered(order), keepers(order, outbox)
     queue.commit = 1
     del queue.keepers["b3"]
-    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 0, ZERO, ONE, inc=2, blank=True))
+    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 0, ZERO, ONE, log_inc=2, blank=True))
     back = queue.keepers["b3"]
     assert back.state is KeeperState.CATCHING_UP and "b3" in queue.away
     them.ack("b3.r0", Ack(ONE, Q, "b3", 1, 0))
@@ -388,9 +399,30 @@ def test_a_keeper_of_an_older_incarnation_is_sent_away():
     queue, them = ordered(order), keepers(order, outbox)
     queue.incs["b3"] = 5
     del queue.keepers["b3"]
-    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 0, ZERO, ONE, inc=2))
+    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 0, ZERO, ONE, log_inc=2))
     ((peer, frame),) = sent(outbox)
     assert peer == "b3.r0" and type(frame) is Evicted and "b3" not in queue.keepers
+
+
+def test_a_log_may_be_older_than_the_process_that_keeps_it():
+    """Whether the process is out goes by its life, whether the log counts by the log's incarnation."""
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    cluster, queue, them = ordered(order, CLUSTER), ordered(order), keepers(order, outbox)
+    queue.incs["b3"] = 5
+    for voter in THREE:
+        del queue.keepers[voter]
+    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 1, ONE, ONE, log_inc=5, life=9005))
+    back = queue.keepers["b3"]
+    assert (back.log_inc, back.life, back.voting) == (5, 9005, True)
+    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 1, ONE, ONE, log_inc=5, life=8005))
+    assert queue.keepers["b3"] is back and type(sent(outbox)[-1][1]) is Evicted, "an older life of the same log"
+    them.evict("b3")
+    evict = events(cluster)[-1]
+    assert type(evict) is Evict and evict.inc > 9005
+    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 1, ONE, ONE, log_inc=5, life=9006))
+    assert "b3" not in queue.keepers, "that life is out as well"
+    them.enrol(queue, "b3.r0", LogReport(Q, "b3", 1, ONE, ONE, log_inc=5, life=evict.inc + 1))
+    assert queue.keepers["b3"].voting, "and the log goes on"
 
 
 def test_an_eviction_is_ordered_in_every_stream():
@@ -536,7 +568,10 @@ def test_the_best_log_of_a_recovery_quorum_is_fetched_adopted_and_begun_anew():
     for broker, have in (("b1", 0), ("b2", 1)):
         it.promised(broker, Promise(order.ballot, broker, 1, False, []))
         ballot = ONE if have else ZERO
-        cluster.reports[broker] = broker, LogReport(CLUSTER, broker, have, ballot, order.ballot, inc=1, voters=THREE)
+        cluster.reports[broker] = (
+            broker,
+            LogReport(CLUSTER, broker, have, ballot, order.ballot, log_inc=1, voters=THREE),
+        )
     it.recover(cluster)
     assert not led, "b3 is linked and is waited for a moment"
     outbox.now_ms = DEFAULT_TIMING.recovery_grace_ms

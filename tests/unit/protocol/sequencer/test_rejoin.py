@@ -30,9 +30,9 @@ def test_who_comes_back_behind_its_committed_rejoin_puts_its_older_incarnation_o
     """Found by trying all orders: it reported again, from an update that had begun before its `Rejoin`."""
     machine = SequencerMachine(7, ["b1", "b2", "b3"])
     for name in ("b1", "b2", "b3"):
-        machine.step(Received(name, LogReport("q#1", name, 0, ZERO, inc=1)))
+        machine.step(Received(name, LogReport("q#1", name, 0, ZERO, log_inc=1)))
     machine.step(PeerDown("b1"))
-    again = LogReport("q#1", "b1", 0, ZERO, inc=2, blank=True)
+    again = LogReport("q#1", "b1", 0, ZERO, log_inc=2, blank=True)
     machine.step(Received("b1.r1", again))
     stream = machine.order.streams["q#1"]
     machine.step(Received("b1.r1", Ack(machine.order.ballot, "q#1", "b1", stream.end, 0)))
@@ -43,7 +43,7 @@ def test_who_comes_back_behind_its_committed_rejoin_puts_its_older_incarnation_o
     machine.step(Received("b1.r1", again))
     assert stream.keepers["b1"].voting
     machine.step(PeerDown("b1.r1"))
-    told = machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO, inc=1)))
+    told = machine.step(Received("b1", LogReport("q#1", "b1", 0, ZERO, log_inc=1)))
     assert [type(effect.frame) for effect in told if isinstance(effect, Send)] == [Evicted]
     assert "b1" not in stream.keepers
 
@@ -54,7 +54,7 @@ def test_an_update_of_which_nothing_is_seen_is_ordered_again():
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     machine.order.streams["q#1"].base = 1  # all hold it, so it is forgotten
     machine.order.streams["q#1"].keepers["b1"].sent_commit = 1
-    back = LogReport("q#1", "b2", 0, ZERO, inc=2, blank=True)
+    back = LogReport("q#1", "b2", 0, ZERO, log_inc=2, blank=True)
     updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
     assert updates == [Update("q#1", "b2")]
     machine.step(Tick(DEFAULT_TIMING.update_retry_ms - 1))
@@ -71,7 +71,7 @@ def test_an_updater_knows_that_what_the_log_no_longer_has_is_committed():
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     stream = machine.order.streams["q#1"]
     stream.base = stream.commit = 1
-    machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, inc=2, blank=True)))
+    machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, log_inc=2, blank=True)))
     assert machine.outbox.effects == [], "its sync point would be too early to go on from"
     stream.keepers["b2"].sent_commit = 1
     machine.rejoins.remind()  # at the next beat
@@ -84,7 +84,7 @@ def test_an_updater_that_is_gone_is_replaced_at_once():
         machine.step(Received(name, LogReport("q#1", name, 0, ZERO)))
     stream = machine.order.streams["q#1"]
     stream.base = stream.commit = stream.keepers["b1"].sent_commit = stream.keepers["b2"].sent_commit = 1
-    effects = machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, inc=2, blank=True)))
+    effects = machine.step(Received("b3", LogReport("q#1", "b3", 0, ZERO, log_inc=2, blank=True)))
     (first,) = [effect.peer for effect in effects if isinstance(effect, Send) and isinstance(effect.frame, Update)]
     machine.rejoins.remind()
     assert machine.outbox.effects == []
