@@ -14,6 +14,7 @@ from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Ballot
 from ..wire.frame import Frame
 from ..wire.log_frames import Evicted, Fetch, Heartbeat, Nack, Prepare
+from .durability import Promises
 from .keeper import Keeper
 from .outbox import FollowerOutbox
 
@@ -23,11 +24,13 @@ class Acceptor(FollowerOutbox):
 
     Attributes:
         companions: the small machines in the same process.
+        promises: those on disk, if any log of the process is durable: what is answered under a ballot waits for them.
     """
 
     def __init__(self, timing: Timing = DEFAULT_TIMING, companions: Iterable[Companion | None] = ()) -> None:
         super().__init__(timing)
         self.companions = Companions(companions)
+        self.promises: Promises | None = None
 
     def rules(self) -> dict[type[Frame], Callable[[str, Any], None]]:
         """What a sequencer says to each process that keeps logs."""
@@ -54,11 +57,20 @@ class Acceptor(FollowerOutbox):
             return False
         for keeper in self.keepers():
             keeper.promise(ballot)
+        if self.promises is not None:
+            self.promises.keep(ballot)
         return True
 
     def prepare(self, peer: str, frame: Prepare) -> None:
         if self.follow(peer, frame.ballot):
-            self.pledge()
+            self._answer(self.pledge)
+
+    def _answer(self, answer: Callable[[], object]) -> None:
+        """Give an answer that a sequencer counts on under its ballot: once the promise is kept (K1')."""
+        if self.promises is None:
+            answer()
+        else:
+            self.promises.when_kept(self.view.promised, answer)
 
     def heartbeat(self, peer: str, frame: Heartbeat) -> None:
         view = self.view
@@ -66,7 +78,12 @@ class Acceptor(FollowerOutbox):
             return
         view.heard_ms = self.now_ms
         if not view.attached:
-            view.attached = True
+            self._answer(self._attach)
+
+    def _attach(self) -> None:
+        """The sequencer that is followed leads, and what was promised to it is kept."""
+        if self.view.leader in self.view.linked:
+            self.view.attached = True
             self.pledge()
             self.attached()
 

@@ -13,18 +13,17 @@ from ..errors import LocalError
 from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
 from ..wire.log_frames import Ack, Append, Fetch, Fetched, Gap, LogReport, Nack, Numbers, UpdateStart
 from ..wire.version import MINOR
+from .durability import Durability
+from .history import StreamHistory
+from .kept_log import KeptLog
 from .numbers import drop_numbers, note_number
 from .quorum import change
-
-TAIL_ENTRIES = 1000
-TAIL_BYTES = 1024 * 1024
-"""The most of the log that goes with an update: voters that are a little behind may lack these entries."""
 
 ENTRY_BYTES = 64
 """Bytes of an entry in a frame besides its event, about."""
 
 
-class Keeper:
+class Keeper(KeptLog):
     """The log of one stream at one voter.
 
     Args:
@@ -40,9 +39,7 @@ class Keeper:
         life, opened, stored: as given.
         log_inc: incarnation of the log: the life in which it was born or rejoined last (`durable.md` 4).
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
-        end, end_ballot, end_seq: index, ballot and seq of the last entry held.
         commit: the commit index; every entry up to it has been handed out by `append` or `learn`.
-        base: entries up to here are forgotten.
         numbers, over: last request of each origin, and of which brokers none is taken any more (`numbers.py`), as of
             `commit`.
         incs: voter -> the incarnation of the log that joined or rejoined last, as of `commit`.
@@ -50,6 +47,7 @@ class Keeper:
         voters: the stream's voters, as of `commit`.
         quorum_needed: as the distinguished learner, how many other voters must hold an entry for it to be committed;
             None: this keeper is not the distinguished learner.
+        durability: what of the log is on disk, if the stream is durable.
     """
 
     def __init__(
@@ -64,6 +62,7 @@ class Keeper:
         opened: int = 0,
         stored: bool = False,
     ) -> None:
+        super().__init__()
         self.stream = stream
         self.voter = voter
         self.life = life
@@ -72,11 +71,7 @@ class Keeper:
         self.stored = stored
         self.blank = blank
         self.promised = promised
-        self.end = 0
-        self.end_ballot: Ballot = ZERO
-        self.end_seq = 0
         self.commit = 0
-        self.base = 0
         self.numbers: Numbers = {}
         self.over: dict[str, int] = {}
         self.incs: dict[str, int] = {}
@@ -86,9 +81,7 @@ class Keeper:
         self.quorum_needed: int | None = None
         self._heard: dict[str, int] = {}  # voter -> how far it has acknowledged, under the promised ballot
         self._sure = 0  # up to here the log equals that of the promised ballot's sequencer
-        self._log: dict[int, Entry] = {}
-        self._base_ballot: Ballot = ZERO
-        self._base_seq = 0
+        self.durability: Durability | None = None
 
     # ---- promises
 
@@ -105,7 +98,8 @@ class Keeper:
         uncommitted: dict[str, int] = {}
         lives = dict(self.lives)
         voters, changed, change_at, joins = self.voters, self.voters, 0, False
-        for index in range(self.commit + 1, self.end + 1):
+        end, ballot, seq = self._said()
+        for index in range(self.commit + 1, end + 1):
             event = _own_event(self._log[index])
             note_log(uncommitted, event)
             note_life(lives, event)
@@ -115,30 +109,17 @@ class Keeper:
                 if event.broker == self.voter:
                     joins = event.present and event.inc == self.log_inc
         return LogReport(
-            self.stream,
-            self.voter,
-            self.end,
-            self.end_ballot,
-            self.promised,
-            self.end_seq,
-            self.commit,
-            self.base,
-            self.log_inc,
-            self.blank,
-            dict(self.numbers),
-            dict(self.incs),
-            uncommitted,
-            list(voters),
-            change_at,
-            list(changed) if change_at else [],
-            joins,
-            MINOR,
-            dict(self.over),
-            self.life,
-            self.opened,
-            lives,
+            self.stream, self.voter, end, ballot, self.promised, seq, self.commit, self.base, self.log_inc, self.blank,
+            dict(self.numbers), dict(self.incs), uncommitted, list(voters), change_at,
+            list(changed) if change_at else [], joins, MINOR, dict(self.over), self.life, self.opened, lives,
             self.stored,
-        )
+        )  # fmt: skip
+
+    def _said(self) -> tuple[int, Ballot, int]:
+        """Index, ballot and seq of the last entry that others are told of: that on disk, if the stream is durable."""
+        if self.durability is None or self.durability.flushed >= self.end:
+            return self.end, self.end_ballot, self.end_seq
+        return (self.durability.flushed, *self._place(self.durability.flushed))
 
     def fetch(self, frame: Fetch) -> Fetched | None:
         """The entries a sequencer adopts from this log, or the first of them; None if they are not there."""
@@ -194,6 +175,8 @@ class Keeper:
         if index > self._sure:
             self._sure = index
         known = min(frame.commit, index)
+        if self.durability is not None:
+            known = self.durability.appended(frame, self.end, known)
         committed = self._commit(known if self.quorum_needed is None else max(known, self._learned()))
         if frame.trim > self.base:
             self._trim(min(frame.trim, self.commit))
@@ -207,6 +190,11 @@ class Keeper:
             self._heard[ack.voter] = ack.match
         return self._commit(self._learned())
 
+    def wrote(self) -> list[Entry]:
+        """More of the log is on disk: the entries that are committed, and only now may be applied (K5)."""
+        found = self.durability
+        return self._commit(max(min(found.known, found.flushed), self._learned())) if found is not None else []
+
     def _learned(self) -> int:
         """The largest index that a majority, with this voter, holds of the promised ballot's term (S4); 0: unknown."""
         if self.quorum_needed is None or self._change > self.commit or self.voter not in self.voters:
@@ -217,7 +205,8 @@ class Keeper:
                 others.append(self._heard.get(voter, 0))
         others.sort(reverse=True)
         needed = len(self.voters) // 2
-        index = min(self._sure, others[needed - 1]) if needed else self._sure
+        held = self._sure if self.durability is None else min(self._sure, self.durability.flushed)
+        index = min(held, others[needed - 1]) if needed else held
         return index if index > self.commit and self._log[index].ballot == self.promised else 0
 
     def _commit(self, index: int) -> list[Entry]:
@@ -246,7 +235,10 @@ class Keeper:
 
     def ack(self, applied: int, eager: bool = True) -> Ack:
         # Entries behind `_sure` are an older sequencer's; this one has not confirmed them: they are not acknowledged.
-        return Ack(self.promised, self.stream, self.voter, max(self._sure, self.commit), applied, eager)
+        match, found = max(self._sure, self.commit), self.durability
+        if found is not None and match > (flushed := found.flushed if found.whole else 0):
+            match = flushed
+        return Ack(self.promised, self.stream, self.voter, match, applied, eager)
 
     def restore(self, frame: UpdateStart) -> None:
         """Begin at a sync point: events before it are known by their outcome only."""
@@ -267,55 +259,57 @@ class Keeper:
         self._log = dict(enumerate(frame.log, self.base + 1))
         self._sure = 0
         self._heard.clear()
+        if self.durability is not None:
+            self.durability.restored(frame.index)
+
+    def resume(self, history: StreamHistory) -> list[Entry]:
+        """Begin where an earlier life of this voter ended, by its records: it is the same voter, and votes at once.
+
+        Returns:
+            The entries behind the checkpoint that were known committed, to be applied now.
+        """
+        found = history.checkpoint
+        self.base = self.commit = history.base
+        self._base_ballot, self._base_seq = history.base_ballot, history.base_seq
+        self._log, self.end, self.blank = dict(history.entries), history.end, history.blank
+        self.end_ballot, self.end_seq = self._place(self.end)
+        self.voters = list(history.voters)
+        if found is not None:
+            self.numbers, self.over = dict(found.numbers), dict(found.over)
+            self.incs, self.lives = dict(found.incs), dict(found.lives)
+        for index, entry in self._log.items():
+            if type(_own_event(entry)) is Member:
+                self._change = index
+        if self.durability is not None:
+            self.durability.resumed(self.end, history.commit)
+        return self._commit(history.commit)
 
     def update(self, updater: str, updatee: str, state: Any) -> UpdateStart:
         """The sync point of an update: `state` is the outcome of the committed entries."""
-        last = self._log.get(self.commit)
-        ballot, seq = (last.ballot, last.seq) if last is not None else (self._base_ballot, self._base_seq)
-        first, size = self.commit, 0
-        while first > self.base and size < TAIL_BYTES and self.commit - first < TAIL_ENTRIES:
-            size += len(self._log[first].event)
-            first -= 1
-        before = self._log.get(first)
+        first = self._tail(self.commit)
         return UpdateStart(
             self.stream,
             updater,
             updatee,
             self.commit,
-            ballot,
-            seq,
+            *self._place(self.commit),
             dict(self.numbers),
             dict(self.incs),
             state,
             list(self.voters),
             [self._log[index] for index in range(first + 1, self.commit + 1)],
-            before.ballot if before is not None else self._base_ballot,
-            before.seq if before is not None else self._base_seq,
+            *self._place(first),
             dict(self.over),
             dict(self.lives),
         )
-
-    def _ballot_at(self, index: int) -> Ballot:
-        return self._log[index].ballot if index > self.base else self._base_ballot
 
     def _drop_from(self, index: int) -> None:
         """Drop the suffix from `index` on, which a newer sequencer overrules."""
         if index <= self.commit:
             raise LocalError(f"stream {self.stream}: entry {index} is committed and cannot be dropped (K2)")
-        for i in range(index, self.end + 1):
-            del self._log[i]
-        self.end = index - 1
-        last = self._log.get(self.end)
-        self.end_ballot, self.end_seq = (last.ballot, last.seq) if last else (self._base_ballot, self._base_seq)
-
-    def _trim(self, index: int) -> None:
-        if index <= self.base:
-            return
-        last = self._log[index]
-        self._base_ballot, self._base_seq = last.ballot, last.seq
-        for i in range(self.base + 1, index + 1):
-            del self._log[i]
-        self.base = index
+        self._cut(index)
+        if self.durability is not None:
+            self.durability.dropped(index)
 
 
 def _own_event(entry: Entry) -> AnyEvent | None:

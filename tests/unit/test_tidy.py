@@ -172,8 +172,8 @@ MAY_BE_DEAD = {
         "asyncio calls it by this name",
     ),
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
-    "encode_record": "the keepers write to the store next",
     **dict.fromkeys(("StoreMachine", "damaged"), "the process around the store's machine comes next"),
+    "wrote": "the owners of durable keepers come next",
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",

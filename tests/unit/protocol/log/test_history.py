@@ -1,0 +1,93 @@
+"""A stream's records read back: what overrules what, what a checkpoint stands for, and what counts of a blank log."""
+
+from __future__ import annotations
+
+from made_up_logs import ONE, TWO, entries, entry
+from mantamq.protocol.log.history import StreamHistory
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.wire.events import ZERO, Entry, Member, Rejoin, encode_event
+from mantamq.protocol.wire.records import (
+    CHECKPOINT,
+    ENTRIES,
+    OPENED,
+    CheckpointRecord,
+    EntriesRecord,
+    OpenedRecord,
+    encode_record,
+)
+
+
+def history(*records):
+    read = StreamHistory()
+    for kind, record in records:
+        read.read(kind, encode_record(record))
+    return read
+
+
+def opened(life, log_inc=1, blank=False):
+    return OPENED, OpenedRecord(life, log_inc, blank, ["b1", "b2"])
+
+
+def held(first, new, commit=0):
+    return ENTRIES, EntriesRecord(first, commit, new)
+
+
+def checkpoint(index, commit=0, life=1, blank=False):
+    record = CheckpointRecord(
+        0, 0, life, 1, blank, index, ONE, index, {"b1": (1, index, 1)}, {"b1": 1}, ["b1"], {}, commit or index, b"state"
+    )
+    return CHECKPOINT, record
+
+
+def test_a_log_ends_where_its_last_record_does_and_overrules_what_was_before():
+    read = history(opened(1), held(1, entries(1, 4), 1), held(3, [entry(3, TWO)], 2), opened(9))
+    assert (read.end, read.commit, read.life, read.log_inc, read.voters) == (3, 2, 9, 1, ["b1", "b2"])
+    assert list(read.entries.values()) == [*entries(1, 2), entry(3, TWO)]
+
+
+def test_a_checkpoint_stands_for_what_is_before_it():
+    read = history(opened(1), held(1, entries(1, 4), 3), checkpoint(3, 3), held(5, [entry(5)], 9))
+    assert (read.base, read.base_ballot, read.base_seq, read.end, read.commit) == (3, ONE, 3, 5, 5)
+    assert list(read.entries) == [4, 5]
+    ahead = history(held(1, entries(1, 4), 3), checkpoint(7), held(8, [entry(8)]))
+    assert (ahead.base, ahead.end, list(ahead.entries)) == (7, 8, [8])
+    earlier = history(checkpoint(3), held(2, entries(2, 5)), held(5, [entry(5, TWO)]))
+    assert list(earlier.entries.values()) == [entry(4), entry(5, TWO)], "a record that it names comes behind it"
+
+
+def test_entries_behind_an_update_that_is_not_whole_do_not_count():
+    unfinished = history(opened(5, 5, True), held(8, [entry(8)], 8))
+    assert (unfinished.end, unfinished.commit, unfinished.blank) == (0, 0, True)
+    whole = history(opened(5, 5, True), held(8, [entry(8)], 8), checkpoint(7, 8, 5, True), held(8, [entry(8)]))
+    assert (whole.end, whole.commit, whole.blank) == (8, 8, True)
+
+
+def test_a_log_that_is_born_again_has_nothing_of_the_one_before():
+    read = history(opened(1), held(1, entries(1, 4), 3), opened(7, 7, True))
+    assert (read.end, read.commit, read.life, read.blank) == (0, 0, 7, True)
+
+
+def test_a_keeper_goes_on_where_its_records_end():
+    voter = Keeper("q#1", "b1", 1)
+    assert voter.resume(history(checkpoint(3, 4), held(4, entries(4, 6), 5))) == entries(4, 5)
+    report = voter.log_report()
+    assert (report.have, report.ballot, report.commit, report.base, report.blank) == (6, ONE, 5, 3, False)
+    assert (report.numbers, report.voters, report.incs) == ({"b1": (1, 5, 1)}, ["b1"], {"b1": 1})
+    empty = Keeper("q#1", "b1", 1)
+    assert empty.resume(history(opened(2))) == [] and (empty.end, empty.end_ballot) == (0, ZERO)
+
+
+def test_what_the_log_itself_says_of_voters_counts_again():
+    own = [
+        Entry(ONE, n, "", 0, 0, encode_event(event))
+        for n, event in enumerate((Member("b3", 4, True), Rejoin("b1", 5)), 1)
+    ]
+    voter = Keeper("q#1", "b1", 5)
+    voter.resume(history(opened(5, 5, True), held(1, own, 2)))
+    assert (voter.blank, voter.voters, voter.incs) == (False, ["b1", "b2", "b3"], {"b3": 4, "b1": 5}), "it votes"
+    waiting = Keeper("q#1", "b1", 5)
+    waiting.resume(history(opened(5, 5, True), held(1, own, 1)))
+    assert waiting.blank and waiting.log_report().voters == ["b1", "b2", "b3"]
+    changing = Keeper("q#1", "b1", 5)
+    changing.resume(history(opened(5, 5, False), held(1, own, 0)))
+    assert (changing.log_report().change, changing._change) == (1, 1)
