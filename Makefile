@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
 # Each of a cluster's processes would compile the sources anew, and the tests start hundreds of them.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check compat hosts hosts-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
+.PHONY: help setup demo test check compat hosts hosts-tools postgres-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -37,6 +37,7 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	@$(MAKE) --no-print-directory postgres-tools
 	$(BIN)/pytest -q -n 2 $(wildcard tests/unit tests/scenarios tests/store tests/simulation)
 	$(BIN)/pytest -q tests/jobs --ignore tests/jobs/test_on_ray.py
 	$(BIN)/pytest -q tests/jobs/test_on_ray.py # RayDP needs a Java of its own, and a process has one for its life
@@ -53,6 +54,12 @@ hosts-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v ip && command -v nft; } >/dev/null; then \
 	  { apt-get install -y -qq iproute2 nftables || { apt-get update -qq && apt-get install -y -qq iproute2 nftables; }; } \
 	    >/dev/null 2>&1 || echo "iproute2 and nftables could not be installed: no stories on several hosts"; fi
+
+# A server for the tests of the catalogue, where we may install it; those are skipped, saying why, where it is missing.
+postgres-tools:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+	  { apt-get install -y -qq postgresql || { apt-get update -qq && apt-get install -y -qq postgresql; }; } \
+	    >/dev/null 2>&1 || echo "PostgreSQL could not be installed: its tests are skipped"; fi
 
 compat: $(STAMP) ## The tests that touch Ray, on the oldest and newest that the pin allows, or on RAYS='2.57.1 2.58.0'
 	$(BIN)/python -m tests.compat $(RAYS)

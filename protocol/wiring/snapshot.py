@@ -70,3 +70,15 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     flow: FlowSnapshot = FlowSnapshot()
     supervisor: Holder = Holder()
     uses: list[Any] = []
+
+
+class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):
+    """What the entries of the cluster stream have made at one broker: the outline of that stream's checkpoint.
+
+    Attributes:
+        wiring: a `WiringSnapshot`.
+        queue_voters: queue id -> the voters when it was declared, by which a queue without a record yet is hosted.
+    """
+
+    wiring: list[Any]
+    queue_voters: dict[str, list[str]] = {}

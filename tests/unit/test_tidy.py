@@ -171,6 +171,7 @@ MAY_BE_DEAD = {
         ("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"),
         "asyncio calls it by this name",
     ),
+    "ClusterOutline": "what a broker puts into its cluster stream's checkpoint, when it writes one",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
     **dict.fromkeys(("StoreMachine", "damaged"), "the process around the store's machine comes next"),
     "wrote": "the owners of durable keepers come next",
