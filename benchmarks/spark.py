@@ -74,7 +74,7 @@ def rows_of_messages(messages: int, seed: int = 1) -> pa.Table:
         "number_last": np.where(found["kind"] == 0, found["position_last"], 0),
         "part": np.zeros(count, dtype=np.int32), "effective": np.ones(count, dtype=bool), "detail": np.full(count, ""),
     }  # fmt: skip
-    from ..store.event_parts import SCHEMA
+    from ..store.events.event_parts import SCHEMA
 
     return pa.Table.from_arrays(
         [pa.array(values.get(name, zero), SCHEMA.field(name).type) for name in TYPES], schema=SCHEMA
@@ -90,7 +90,7 @@ def rows(count: int) -> pa.Table:
 
 def store(table: pa.Table, directory: str) -> None:
     """As the cluster writes it."""
-    from ..store.event_parts import write_part
+    from ..store.events.event_parts import write_part
 
     for first in range(0, table.num_rows, PART_ROWS):
         write_part(directory, table.slice(first, PART_ROWS), {})
@@ -145,7 +145,7 @@ def tail(to: Collection, say: Callable[[str], None]) -> None:
     import ray
 
     from ..jobs import events, session
-    from ..store.event_parts import to_ipc
+    from ..store.events.event_parts import to_ipc
 
     table = rows(TAIL_ROWS)
     # CPUs are only counted by Ray: two would leave `to_spark` none beside Spark's own.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.capture.event_table import TYPES, Tail, check_kinds
 from ..protocol.errors import LocalError
-from ..store.event_folders import newest_folder
-from ..store.event_parts import SCHEMA, Skipped, TablePart, check_parts, filesystem, from_ipc, list_parts
+from ..store.events.event_folders import newest_folder
+from ..store.events.event_parts import SCHEMA, Skipped, TablePart, check_parts, filesystem, from_ipc, list_parts
 from .session import Session
 
 if TYPE_CHECKING:

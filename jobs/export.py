@@ -13,8 +13,8 @@ import pyarrow.parquet
 
 from ..protocol.capture.event_table import Tail, check_kinds
 from ..protocol.errors import LocalError
-from ..store.event_folders import newest_folder
-from ..store.event_parts import SCHEMA, Skipped, check_parts, from_ipc, list_parts, read_parts
+from ..store.events.event_folders import newest_folder
+from ..store.events.event_parts import SCHEMA, Skipped, check_parts, from_ipc, list_parts, read_parts
 
 pc: Any = pyarrow.compute  # its functions are made when it loads, unknown to type checkers
 FORMATS = ("parquet", "csv", "jsonl")

@@ -15,8 +15,8 @@ from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
 from ...protocol.status.machines import TapStatus
-from ...store.event_folders import forget_folders
-from ...store.event_parts import EventWriter, WriterLimits
+from ...store.events.event_folders import forget_folders
+from ...store.events.event_parts import EventWriter, WriterLimits
 from ..config import TapConfig
 from .member import MemberActor
 

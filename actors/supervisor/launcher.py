@@ -164,7 +164,7 @@ class Launcher:
         """Let it listen, if there is one: it goes on where the parts end."""
         record = self._record
         if EVENTS in record.book:
-            from ...store.event_folders import folder_of
+            from ...store.events.event_folders import folder_of
 
             events = record.config.events
             folder = folder_of(events.directory, record.began, record.cluster)

@@ -16,8 +16,8 @@ from mantamq.actors.cluster import Cluster, start_cluster
 from mantamq.client import Message, connect
 from mantamq.jobs.events import live_tail
 from mantamq.jobs.export import export
-from mantamq.store.event_folders import newest_folder
-from mantamq.store.event_parts import check_parts, from_ipc, list_parts, read_parts
+from mantamq.store.events.event_folders import newest_folder
+from mantamq.store.events.event_parts import check_parts, from_ipc, list_parts, read_parts
 
 pytestmark = pytest.mark.timeout(120)
 

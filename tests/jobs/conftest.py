@@ -28,7 +28,7 @@ def spark() -> Iterator[Session]:
 @pytest.fixture
 def frame(spark: Session, tmp_path: Path) -> Callable:
     """Turns rows into a DataFrame, by way of a part."""
-    from mantamq.store.event_parts import list_parts, to_table, write_part
+    from mantamq.store.events.event_parts import list_parts, to_table, write_part
 
     count = 0
 

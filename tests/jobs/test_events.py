@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from mantamq.jobs.events import DDL, events, read_stream, tail_frame
 from mantamq.protocol.capture.event_table import TYPES, Row
-from mantamq.store.event_parts import SCHEMA, EventWriter, WriterLimits, list_parts, read_parts, write_part
+from mantamq.store.events.event_parts import SCHEMA, EventWriter, WriterLimits, list_parts, read_parts, write_part
 
 SECOND = 1_000_000
 KINDS = ("enqueue", "acquire", "accept")

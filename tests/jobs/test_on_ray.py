@@ -19,7 +19,7 @@ from mantamq.jobs import session as sessions
 from mantamq.jobs.events import events, live_tail, release, tail_frame
 from mantamq.jobs.lifecycle import lifecycle
 from mantamq.protocol.capture.event_table import Row
-from mantamq.store.event_parts import EventWriter, WriterLimits
+from mantamq.store.events.event_parts import EventWriter, WriterLimits
 
 pytestmark = pytest.mark.timeout(170)
 STORE_BYTES = 200 * 1024 * 1024

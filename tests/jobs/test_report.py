@@ -18,7 +18,7 @@ from mantamq.jobs import answers, charts, report
 from mantamq.jobs.events import events
 from mantamq.jobs.export import export
 from mantamq.protocol.errors import LocalError
-from mantamq.store.event_parts import EventWriter, WriterLimits, to_table, write_part
+from mantamq.store.events.event_parts import EventWriter, WriterLimits, to_table, write_part
 
 VOID = {"meta", "line", "rect", "circle", "polygon", "polyline"}
 

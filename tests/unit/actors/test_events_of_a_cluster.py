@@ -101,8 +101,8 @@ def test_ray_gets_a_java_unless_the_user_has_one(monkeypatch, tmp_path):
 def test_each_cluster_has_a_folder_and_the_newest_is_read(tmp_path):
     pytest.importorskip("pyarrow")
     from mantamq.protocol.capture.event_table import Row
-    from mantamq.store.event_folders import folder_of, folders, forget_folders, newest_folder
-    from mantamq.store.event_parts import WriterLimits, to_table, write_part
+    from mantamq.store.events.event_folders import folder_of, folders, forget_folders, newest_folder
+    from mantamq.store.events.event_parts import WriterLimits, to_table, write_part
 
     base = str(tmp_path)
     old, new, empty = (folder_of(base, 1_700_000_000 + 1000 * n, f"abc{n}") for n in range(3))

@@ -247,7 +247,7 @@ async def test_replicas_begin_one_after_the_other_so_that_every_two_are_linked_o
 
 async def test_a_tap_is_given_the_clusters_folder_and_all_others_are_told_that_there_are_events() -> None:
     pytest.importorskip("pyarrow")
-    from mantamq.store.event_folders import folder_of
+    from mantamq.store.events.event_folders import folder_of
 
     made = MadeUp()
     events = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
-from ..protocol.capture.event_table import SCHEMA_VERSION, TYPES, Row, Tail
-from ..protocol.errors import LocalError
+from ...protocol.capture.event_table import SCHEMA_VERSION, TYPES, Row, Tail
+from ...protocol.errors import LocalError
 
 pc: Any = pyarrow.compute  # its functions are made when it loads, unknown to type checkers
 pq: Any = pyarrow.parquet

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from mantamq.protocol.capture.event_table import TYPES, Row
 from mantamq.protocol.errors import LocalError
-from mantamq.store import event_parts
-from mantamq.store.event_parts import (
+from mantamq.store.events import event_parts
+from mantamq.store.events.event_parts import (
     SCHEMA,
     EventWriter,
     WriterLimits,
@@ -115,7 +115,7 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path):
 KILLED = """
 import sys, types
 mantamq = types.ModuleType("mantamq"); mantamq.__path__ = [sys.argv[1]]; sys.modules["mantamq"] = mantamq
-from mantamq.store.event_parts import EventWriter, WriterLimits
+from mantamq.store.events.event_parts import EventWriter, WriterLimits
 from mantamq.protocol.capture.event_table import Row
 writer = EventWriter(sys.argv[2], WriterLimits(part_rows=500))
 seq = writer.resume.get("q#1", 0)
@@ -128,7 +128,7 @@ while True:
 
 
 def test_killed_at_any_moment_nothing_is_torn_or_twice(tmp_path):
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     chance = random.Random(1)
     for _ in range(5):
         command = [sys.executable, "-c", KILLED, str(root), str(tmp_path)]

@@ -1,0 +1,1 @@
+"""The event table on disk. See the README of `store`."""
