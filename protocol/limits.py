@@ -73,6 +73,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Most bytes of messages in one delivery (one message may be larger)."""
     dead_letter_bytes: int = 8 * 1024 * 1024
     """Most bytes of messages in one piece of a batch that goes to an alternate exchange (one message may be larger)."""
+    update_piece_bytes: int = 1024 * 1024
+    """Most bytes of an update's sync point in one frame: a larger one goes in pieces."""
     update_chunk_bytes: int = 128 * 1024
     """Most bytes of messages in one chunk of an update (one message may be larger)."""
     update_chunk_messages: int = 2048
@@ -121,6 +123,7 @@ BOUNDS = (
     ("fetch_bytes", "member_frame_bytes", _FITS),
     ("deliver_bytes", "member_frame_bytes", _FITS),
     ("dead_letter_bytes", "member_frame_bytes", _FITS),
+    ("update_piece_bytes", "member_frame_bytes", _FITS),
     ("update_chunk_bytes", "member_frame_bytes", _FITS),
     ("message_bytes", "member_frame_bytes", _FITS),
     ("update_queue_bytes_s", "update_process_bytes_s", "one queue is updated by one process"),

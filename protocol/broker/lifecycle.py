@@ -9,9 +9,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection
 
+from ..errors import PeerError
+from ..limits import DEFAULT, Limits
 from ..log.outbox import FollowerOutbox
+from ..log.pieces import Pieces, cut
 from ..wire.events import CLUSTER, AnyEvent, Evict, Member, Rejoin
-from ..wire.log_frames import Evicted, Leave, Left, Update, UpdateStart
+from ..wire.log_frames import Evicted, Leave, Left, Update, UpdatePiece, UpdateStart
 from ..wire.queue_frames import GiveUp
 from .cluster_state import ClusterState
 from .lease import Lease
@@ -71,6 +74,7 @@ class Lifecycle:
         lease: Lease,
         replicas: Collection[str],
         voting: bool,
+        limits: Limits = DEFAULT,
     ) -> None:
         self.returned = voting
         self.leaving = False
@@ -80,6 +84,9 @@ class Lifecycle:
         self._lease = lease
         self._replicas = replicas
         self._out = False
+        self._piece_bytes = limits.update_piece_bytes
+        self._pieces = Pieces(limits.depth)
+        self._updates = 0  # given from here
         self._given_up: set[str] = set()  # replicas that hold nothing any more
 
     @property
@@ -113,21 +120,36 @@ class Lifecycle:
     # ---- the wiring's snapshot
 
     def update(self, peer: str, frame: Update) -> None:
-        """Tell a blank broker the wiring; the sequencer passes it on."""
+        """Tell a blank broker the wiring; the sequencer passes it on. Its pieces leave at once, so that nothing of an
+        update is kept here: they are as much as the wiring, which is here anyway."""
         cluster = self._cluster
         if frame.stream == CLUSTER and not cluster.keeper.blank:
-            snapshot = cluster.wiring.snapshot()
-            self._outbox.send(peer, cluster.keeper.update(cluster.broker, frame.updatee, snapshot))
+            self._updates += 1
+            start = cluster.keeper.update(cluster.broker, frame.updatee, cluster.wiring.snapshot(), self._updates)
+            for part in cut(start, frame.minor, self._piece_bytes) or (start,):
+                self._outbox.send(peer, part)
 
-    def restore(self, frame: UpdateStart) -> bool:
-        """An update has brought the wiring; whether it was taken."""
+    def restore(self, peer: str, said: UpdateStart | UpdatePiece) -> bool:
+        """An update has brought the wiring, or a piece of it; whether all of it is here and was taken."""
         cluster, keeper = self._cluster, self._cluster.keeper
-        if frame.stream != CLUSTER or not keeper.blank or frame.index <= keeper.end:
+        if said.stream != CLUSTER or not keeper.blank:
             return False
+        frame = self._put_together(peer, said) if isinstance(said, UpdatePiece) else said
+        if frame is None or frame.index <= keeper.end:
+            return False
+        self._pieces.clear()
         cluster.restore(frame)
         if keeper.incs.get(cluster.broker) == keeper.log_inc:  # it votes again, and had not heard
             keeper.blank, self.returned = False, True
         return True
+
+    def _put_together(self, peer: str, piece: UpdatePiece) -> UpdateStart | None:
+        self._pieces.take(piece)
+        try:
+            return self._pieces.whole()
+        except PeerError as error:
+            self._outbox.refuse(peer, error)
+            return None
 
     # ---- what is committed, and what the leader says
 

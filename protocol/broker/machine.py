@@ -47,6 +47,7 @@ from ..wire.log_frames import (
     Results,
     Suspect,
     Update,
+    UpdatePiece,
     UpdateStart,
 )
 from ..wire.majority_frames import ResetDone, Waits
@@ -109,7 +110,7 @@ class BrokerMachine(Acceptor):
         self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
         self.investiture = Investiture(self, cluster, requests, placement.replicas, timing)
-        self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, not blank)
+        self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, not blank, limits)
         self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end, observers)
         self.sessions = sessions = self.connections.sessions
         self.transfers = Transfers(
@@ -319,9 +320,9 @@ class BrokerMachine(Acceptor):
             self.deletions.resolved()
         self.requests.applied(entry, outcome)
 
-    def _restore(self, peer: str, frame: UpdateStart) -> None:
+    def _restore(self, peer: str, frame: UpdateStart | UpdatePiece) -> None:
         """An update brings the wiring to this broker, which is blank."""
-        if self.lifecycle.restore(frame):
+        if self.lifecycle.restore(peer, frame):
             self.deletions.restored()
             self.investiture.ordered()
             self.placement.restored()
@@ -376,6 +377,7 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Evicted: machine.lifecycle.evicted,
         Update: machine.lifecycle.update,
         UpdateStart: machine._restore,
+        UpdatePiece: machine._restore,
         GivenUp: lambda peer, frame: machine.lifecycle.given_up(peer),
         Left: machine.lifecycle.has_left,
         ResetDone: lambda peer, frame: machine.resets.done(frame),

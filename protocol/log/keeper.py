@@ -284,8 +284,8 @@ class Keeper(KeptLog):
             self.durability.resumed(self.end, history.commit)
         return self._commit(history.commit)
 
-    def update(self, updater: str, updatee: str, state: Any) -> UpdateStart:
-        """The sync point of an update: `state` is the outcome of the committed entries."""
+    def update(self, updater: str, updatee: str, state: Any, number: int = 0) -> UpdateStart:
+        """The sync point of the updater's update of that number: `state` is the outcome of the committed entries."""
         first = self._tail(self.commit)
         return UpdateStart(
             self.stream,
@@ -301,6 +301,7 @@ class Keeper(KeptLog):
             *self._place(first),
             dict(self.over),
             dict(self.lives),
+            number,
         )
 
     def _drop_from(self, index: int) -> None:

@@ -6,7 +6,8 @@ the effects of a step stand in one list, in the order in which they were asked f
 
 from __future__ import annotations
 
-from ..machine import Effect, Retire, Send
+from ..errors import PeerError
+from ..machine import Close, Effect, Retire, Send
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.frame import Frame
 from .leader import LeaderView
@@ -31,6 +32,10 @@ class FollowerOutbox:
         """Send a frame to the leader, if it is attached; otherwise its sender asks again when a leader is."""
         if self.view.attached:
             self.effects.append(Send(self.view.leader, frame))
+
+    def refuse(self, peer: str, error: PeerError) -> None:
+        """Close the link to a peer that has broken a rule, after telling it which."""
+        self.effects.append(Close(peer, error.code, error.text))
 
     def retire(self, reason: str, left: bool = False) -> None:
         self.effects.append(Retire(reason, left))

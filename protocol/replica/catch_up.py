@@ -6,18 +6,20 @@ from __future__ import annotations
 from ..errors import LocalError
 from ..limits import DEFAULT, Limits
 from ..log.keeper import Keeper
+from ..log.pieces import Pieces, cut
 from ..queue.snapshot import read_snapshot
 from ..queue.state import QueueState
 from ..status.machines import UpdateStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO
-from ..wire.log_frames import Evicted, UpdateFront, UpdateStart, UpdateTaken
+from ..wire.log_frames import Evicted, UpdateFront, UpdatePiece, UpdateStart, UpdateTaken
+from ..wire.version import KNOWS_MARKS
 from .outbox import QueueOutbox
 from .status import MOVES, Status
 from .update import Pace, Updatee, Updater
 
-KNOWS_MARKS = 3
-"""The minor version from which a program reads `QueueSnapshot.marks`."""
+NO_MORE = -1
+"""As the chunk that was taken: another updater is listened to."""
 
 
 class CatchUp:
@@ -30,8 +32,8 @@ class CatchUp:
     """
 
     __slots__ = (
-        "_keeper", "_last", "_limits", "_outbox", "_pace", "_retry_ms", "_state", "_update", "_update_retry_ms",
-        "given", "status",
+        "_answers", "_keeper", "_last", "_limits", "_outbox", "_paces", "_pieces", "_retry_ms", "_state",
+        "_update", "_update_retry_ms", "_updates", "given", "status",
     )  # fmt: skip
 
     def __init__(
@@ -49,9 +51,12 @@ class CatchUp:
         self.given: dict[str, Updater] = {}
         self._keeper = keeper
         self._state = state
-        self._pace = pace
+        self._paces = pace, Pace(limits.update_queue_bytes_s)
         self._outbox = outbox
+        self._updates = 0  # given from here
+        self._pieces = Pieces(limits.depth)  # of a sync point under way to here
         self._update: Updatee | None = None  # under way to here
+        self._answers: dict[str, tuple[UpdateTaken, int]] = {}  # updater -> its answer, and when it is due
         self._last: Updatee | None = None  # that one, or the one before
         self._retry_ms = 0  # when a blank replica that hears of no update asks again
 
@@ -67,8 +72,47 @@ class CatchUp:
         self._retry_ms = self._outbox.now_ms + self._update_retry_ms
         self._outbox.set_timer(self._state.id, self._retry_ms)
 
-    def begin(self, frame: UpdateStart) -> bool:
-        """Take an updater's sync point; False: this keeper votes, or holds as much by another updater.
+    def piece(self, frame: UpdatePiece) -> UpdateStart | None:
+        """Take a piece of an updater's sync point, and ask for more; returns the sync point once it is whole. Both the
+        updater and the sequencer hear that there is progress.
+
+        Raises:
+            PeerError: the pieces are not what they say; the update is over, and another updater will be named.
+        """
+        if not self._keeper.blank:
+            self._outbox.send(frame.updater, UpdateTaken(frame.stream, NO_MORE, frame.number))
+            return None
+        if frame.chunk == 1:
+            self._drop_pieces(frame.updater)
+        if not self._pieces.take(frame):
+            return None
+        taken = UpdateTaken(frame.stream, frame.chunk, frame.number)
+        self._take(frame.updater, taken, len(frame.data))
+        self._outbox.lead(taken)
+        self.wait()
+        return self._pieces.whole()
+
+    def _drop_pieces(self, updater: str = "") -> None:
+        """Listen to this updater, or to none: another one whose pieces were coming keeps the rest for nothing."""
+        pieces = self._pieces
+        if pieces.updater not in ("", updater):
+            self._no_more(pieces)
+        pieces.clear()
+
+    def _no_more(self, of: Pieces | Updatee) -> None:
+        """The updater of this may forget it."""
+        self._answers.pop(of.updater, None)
+        self._outbox.send(of.updater, UpdateTaken(self._state.id, NO_MORE, of.number))
+
+    def replaced(self, frame: UpdateStart) -> bool:
+        """Whether this is another sync point of the very updater of the update under way: the rest of that one will not
+        come."""
+        update = self._update
+        return update is not None and update.updater == frame.updater and update.number != frame.number
+
+    def begin(self, frame: UpdateStart, pieces: int = 0) -> bool:
+        """Take an updater's sync point, which came in that many pieces; False: this keeper votes, or holds as much by
+        another updater.
 
         Raises:
             PeerError: its snapshot is none, and nothing has changed here.
@@ -79,7 +123,10 @@ class CatchUp:
         self._move(Status.UPDATING)
         self._keeper.restore(frame)
         self._state.restore(snapshot)
-        self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms, self._limits)
+        self._drop_pieces(frame.updater)
+        if self._update is not None and self._update.updater != frame.updater:
+            self._no_more(self._update)
+        self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms, pieces)
         return True
 
     def take(self, peer: str, frame: UpdateFront) -> bool:
@@ -87,14 +134,26 @@ class CatchUp:
         update, id = self._update, self._state.id
         if update is None or update.updater != peer or not update.take(frame):
             return False
-        now_ms, size = self._outbox.now_ms, sum(map(len, frame.blobs))
-        at_ms = max(self._pace.next(now_ms, size), update.pace.next(now_ms, size))
-        if at_ms > now_ms and update.until < 0:
-            update.wait_ms = at_ms
-            self._outbox.set_timer(id, at_ms)
-        else:  # behind the last chunk there is nothing to wait for
-            self._outbox.send(update.updater, UpdateTaken(id, update.chunk))
+        taken = UpdateTaken(id, update.chunk, update.number)
+        self._take(peer, taken, sum(map(len, frame.blobs)), last=update.until >= 0)
         return update.until >= 0
+
+    def _take(self, updater: str, taken: UpdateTaken, size: int, last: bool = False) -> None:
+        """Answer so many bytes when the pace allows; behind the last chunk there is nothing to wait for."""
+        now_ms = self._outbox.now_ms
+        at_ms = max(pace.next(now_ms, size) for pace in self._paces)
+        self._answers[updater] = taken, (now_ms if last else at_ms)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Send the answers that are due, and see to the others."""
+        outbox = self._outbox
+        for updater, (taken, at_ms) in list(self._answers.items()):
+            if at_ms > outbox.now_ms:
+                outbox.set_timer(self._state.id, at_ms)
+            else:
+                outbox.send(updater, taken)
+                del self._answers[updater]
 
     def may_apply(self) -> bool:
         """Whether what is committed may be applied: not before the messages it speaks of are here."""
@@ -125,12 +184,9 @@ class CatchUp:
         """Whether a copy that is not serving has its state, so that it may acknowledge and deliver; otherwise sees to
         what it waits for."""
         outbox, update, id = self._outbox, self._update, self._state.id
+        if self._answers:
+            self._answer()
         if update is not None:
-            if update.wait_ms > outbox.now_ms:
-                outbox.set_timer(id, update.wait_ms)
-            elif update.wait_ms:
-                update.wait_ms = 0
-                outbox.send(update.updater, UpdateTaken(id, update.chunk))
             return False
         if self._has_log():
             return True
@@ -150,6 +206,8 @@ class CatchUp:
         if self.status is not Status.BLANK:
             self._move(Status.BLANK)
         self._update = None
+        self._answers.clear()
+        self._drop_pieces()
         keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))
         self._state.restore(QueueState(id).snapshot())
         self._state.fill({})
@@ -159,6 +217,7 @@ class CatchUp:
 
     def joined(self) -> None:
         """The event of this incarnation is applied."""
+        self._drop_pieces()
         if self.status is not Status.SERVING:
             self._move(Status.SERVING)
 
@@ -175,19 +234,23 @@ class CatchUp:
 
     def give(self, updatee: str, minor: int) -> None:
         """Begin an update at what is applied now, for a program of that minor version."""
-        self.given[updatee] = Updater(self._state, updatee, self._limits)
         snapshot = self._state.snapshot()
         if minor < KNOWS_MARKS:
             snapshot = snapshot.for_minor_2()
-        self._outbox.send(updatee, self._keeper.update(self._outbox.name, updatee, snapshot))
+        self._updates += 1
+        start = self._keeper.update(self._outbox.name, updatee, snapshot, self._updates)
+        pieces = cut(start, minor, self._limits.update_piece_bytes)
+        if pieces is None:
+            self._outbox.send(updatee, start)
+        self.given[updatee] = Updater(self._state, start, pieces, self._limits)
         self._outbox.dirty[self._state.id] = None
 
     def taken(self, peer: str, frame: UpdateTaken) -> None:
         update = self.given.get(peer)
-        if update is None:
+        if update is None or frame.number not in (update.number, 0):  # 0: a program before minor 3
             return
         update.taken = max(update.taken, frame.chunk)
-        if update.done and update.taken == update.sent:
+        if frame.chunk == NO_MORE or (update.done and update.taken == update.sent):
             del self.given[peer]
         else:
             self._outbox.dirty[self._state.id] = None
@@ -205,8 +268,13 @@ class CatchUp:
     # ---- both
 
     def peer_down(self, peer: str) -> bool:
-        """A link to a replica is gone; whether it was the updater of an update under way to here."""
+        """A link to a replica is gone; whether it was the updater of an update under way to here. Of a sync point that
+        was still coming nothing is known here yet: the sequencer names another updater."""
         self.given.pop(peer, None)
+        self._answers.pop(peer, None)
+        if self._pieces.updater == peer:
+            self._pieces.clear()
+            self._outbox.report_log(self._keeper.log_report())
         return self._update is not None and self._update.updater == peer
 
     def report(self) -> UpdateStatus | None:

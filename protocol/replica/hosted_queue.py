@@ -40,7 +40,7 @@ from ..wire.events import (
     decode_event,
 )
 from ..wire.frame import Frame
-from ..wire.log_frames import Ack, Append, Update, UpdateFront, UpdateStart
+from ..wire.log_frames import Ack, Append, Update, UpdateFront, UpdatePiece, UpdateStart
 from ..wire.queue_frames import Cancel, DeadLettered, QueueCommand
 from .acknowledgements import Acknowledgements
 from .catch_up import CatchUp
@@ -54,7 +54,7 @@ from .outbox import QueueOutbox
 from .own_events import OwnEvents
 from .ownerships import Ownerships
 from .settlements import Settling
-from .status import Status
+from .status import Status, queue_status
 from .update import Pace
 
 SERVING, UPDATING = Status.SERVING, Status.UPDATING
@@ -238,8 +238,23 @@ class HostedQueue:
 
     def update_started(self, peer: str, frame: UpdateStart) -> None:
         """Begin again at an updater's sync point. One that cannot be read ends the link, as any bad frame does."""
+        self._begin(peer, frame)
+
+    def update_piece(self, peer: str, frame: UpdatePiece) -> None:
+        """A piece of an updater's sync point: with the last one it begins."""
         try:
-            if not self.catch_up.begin(frame):
+            start = self.catch_up.piece(frame)
+        except PeerError as error:
+            self._outbox.refuse(peer, error)
+            return
+        if start is not None:
+            self._begin(peer, start, frame.chunk)
+
+    def _begin(self, peer: str, frame: UpdateStart, pieces: int = 0) -> None:
+        if self.catch_up.replaced(frame):
+            self._begin_anew()
+        try:
+            if not self.catch_up.begin(frame, pieces):
                 return
         except PeerError as error:
             self._outbox.refuse(peer, error)
@@ -268,7 +283,11 @@ class HostedQueue:
             self.catch_up.give(frame.updatee, frame.minor)
 
     def peer_down(self, peer: str) -> None:
-        if self.catch_up.peer_down(peer) and self.catch_up.begin_anew():
+        if self.catch_up.peer_down(peer):
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        if self.catch_up.begin_anew():
             self.applied = 0
             self._unapplied = []
 
@@ -337,28 +356,8 @@ class HostedQueue:
         return bool(self.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
 
     def report(self) -> QueueStatus:
-        state = self.state
-        return QueueStatus(
-            messages=state.available.count + state.acquired.messages(),
-            available=state.available.count,
-            acquired=state.acquired.messages(),
-            dead_lettering=state.dead_lettering.count,
-            bytes=state.bytes,
-            owner=state.owner,
-            grant=state.grant,
-            handovers=state.handovers,
-            enqueued=state.enqueued,
-            dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired,
-            accepted=state.accepted,
-            discarded=state.discarded,
-            dead_lettered=state.dead_lettered,
-            expired=state.expired,
-            consumers=len(self.dispatcher.subscriptions),
-            applied=self.applied,
-            blank=self.keeper.blank,
-            update=self.catch_up.report(),
-            replica=self._name,
-        )
+        consumers, blank = len(self.dispatcher.subscriptions), self.keeper.blank
+        return queue_status(self.state, consumers, self.applied, blank, self.catch_up.report(), self._name)
 
 
 def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:

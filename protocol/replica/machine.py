@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from ..errors import PeerError
 from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
 from ..log.submitter import Submitter
-from ..machine import Again, Close, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
+from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.settings import QueueSettings
 from ..status.machines import QueueStatus
 from ..supervisor.office import Commission, Office
@@ -36,6 +35,7 @@ from ..wire.log_frames import (
     Supervised,
     Update,
     UpdateFront,
+    UpdatePiece,
     UpdateStart,
     UpdateTaken,
 )
@@ -293,9 +293,6 @@ class ReplicaMachine(Acceptor):
         if self.view.leader:
             self.send(self.view.leader, report)
 
-    def refuse(self, peer: str, error: PeerError) -> None:
-        self.effects.append(Close(peer, error.code, error.text))
-
     def set_timer(self, id: str, at_ms: int) -> None:
         if at_ms <= self.now_ms:
             at_ms = self.now_ms + 1
@@ -369,6 +366,7 @@ _RULES: dict[type[Frame], _Rule] = {
     Evicted: ReplicaMachine.evicted,
     Update: _stream(HostedQueue.give_update),
     UpdateStart: _stream(HostedQueue.update_started),
+    UpdatePiece: _stream(HostedQueue.update_piece),
     UpdateFront: _stream(HostedQueue.update_front),
     UpdateTaken: _stream(lambda queue, peer, frame: queue.catch_up.taken(peer, frame)),
     Supervised: ReplicaMachine._supervised,

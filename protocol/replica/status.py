@@ -1,12 +1,16 @@
 """Where a hosted queue stands between knowing nothing and being its broker's full copy: its states and legal moves.
 
 VSR calls the same way back normal, recovering and state transfer. Whether the copy votes is the keeper's to know
-(`Keeper.blank`): its vote may come back, by a committed `Rejoin`, before an update has brought the last message.
+(`Keeper.blank`): its vote may come back, by a committed `Rejoin`, before an update has brought the last message. And
+what a replica reports of a queue.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+
+from ..queue.state import QueueState
+from ..status.machines import QueueStatus, UpdateStatus
 
 
 class Status(Enum):
@@ -39,3 +43,30 @@ MOVES: dict[Status, frozenset[Status]] = {
     Status.JOINING: frozenset({Status.UPDATING, Status.SERVING}),
     Status.SERVING: frozenset(),
 }
+
+
+def queue_status(
+    state: QueueState, consumers: int, applied: int, blank: bool, update: UpdateStatus | None, replica: str
+) -> QueueStatus:
+    """How a queue is at one replica."""
+    return QueueStatus(
+        messages=state.available.count + state.acquired.messages(),
+        available=state.available.count,
+        acquired=state.acquired.messages(),
+        dead_lettering=state.dead_lettering.count,
+        bytes=state.bytes,
+        owner=state.owner,
+        grant=state.grant,
+        handovers=state.handovers,
+        enqueued=state.enqueued,
+        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired,
+        accepted=state.accepted,
+        discarded=state.discarded,
+        dead_lettered=state.dead_lettered,
+        expired=state.expired,
+        consumers=consumers,
+        applied=applied,
+        blank=blank,
+        update=update,
+        replica=replica,
+    )

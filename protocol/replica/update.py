@@ -1,31 +1,38 @@
 """Bringing a replica that has lost its log up to date (`design.md` section 8): the updater's side and the updatee's.
 
-At a sync point the updater sends all but the messages, which is small; then the messages, from the back to the front,
-in chunks of which few are under way at a time, between its other work. Messages that are dequeued by the time their
-chunk is due are left out: consumers shrink the update. Meanwhile the updatee gets the entries committed behind the sync
-point from the sequencer, keeps them, and applies them when all messages are there; until then it acknowledges and owns
-nothing.
+At a sync point the updater sends all but the messages, in pieces where that is large; then the messages, from the back
+to the front, in chunks. Few of either are under way at a time, between its other work. Messages that are dequeued by
+the time their chunk is due are left out: consumers shrink the update. Meanwhile the updatee gets the entries committed
+behind the sync point from the sequencer, keeps them, and applies them when all messages are there; until then it
+acknowledges and owns nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..limits import DEFAULT, Limits
 from ..queue.state import QueueState
 from ..status.machines import UpdateStatus
-from ..wire.log_frames import UpdateFront, UpdateStart
+from ..wire.log_frames import UpdateFront, UpdatePiece, UpdateStart
 
 
 class Updater:
     """One update that a replica gives.
 
     Args:
-        stream, state: what is copied, as it is now.
-        updatee: peer name.
+        state: what is copied, as it is now.
+        start: the sync point, as the keeper tells it.
+        pieces: of it, where it does not go in one frame.
     """
 
-    def __init__(self, state: QueueState, updatee: str, limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self, state: QueueState, start: UpdateStart, pieces: Iterator[UpdatePiece] | None, limits: Limits = DEFAULT
+    ) -> None:
         self._limits = limits
-        self.updatee = updatee
+        self.updatee = start.updatee
+        self.number = start.number
+        self._pieces = pieces or iter(())
         self.sent = 0
         self.taken = 0
         self.messages = 0
@@ -33,10 +40,14 @@ class Updater:
         self._state = state
         self._left = list(state.live())
 
-    def chunk(self) -> UpdateFront | None:
-        """The next chunk, if one may be sent now."""
+    def chunk(self) -> UpdatePiece | UpdateFront | None:
+        """The next piece of the sync point, or the next chunk behind it, if one may be sent now."""
         if self.done or self.sent - self.taken >= self._limits.update_chunks:
             return None
+        self.sent += 1
+        return next(self._pieces, None) or self._front()
+
+    def _front(self) -> UpdateFront:
         blobs_of = self._state.blobs
         most_bytes, most_messages = self._limits.update_chunk_bytes, self._limits.update_chunk_messages
         left = self._left
@@ -61,7 +72,6 @@ class Updater:
                 ranges[-1] = position
             else:
                 ranges += (position, position)
-        self.sent += 1
         self.messages += len(positions)
         self.done = not left
         blobs = [blobs_of[position] for position in positions]
@@ -73,21 +83,19 @@ class Updatee:
 
     Attributes:
         updater: its peer name.
-        chunk: how many chunks have come.
+        number: of the update.
+        chunk: how many chunks have come, with the pieces of the sync point.
         blobs: the messages so far.
         until: with all messages here, how far the stream must be committed before the state is whole; -1: not all
             are here.
-        pace: how fast it may go.
-        wait_ms: when the updater may go on; 0: it need not wait.
     """
 
-    def __init__(self, frame: UpdateStart, depth: int, now_ms: int, limits: Limits = DEFAULT) -> None:
+    def __init__(self, frame: UpdateStart, depth: int, now_ms: int, pieces: int = 0) -> None:
         self.updater = frame.updater
-        self.chunk = 0
+        self.number = frame.number
+        self.chunk = pieces
         self.blobs: dict[int, bytes] = {}
         self.until = -1
-        self.wait_ms = 0
-        self.pace = Pace(limits.update_queue_bytes_s)
         self._messages = 0
         self._depth = depth
         self._began_ms = now_ms

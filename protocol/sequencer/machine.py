@@ -42,7 +42,9 @@ from ..wire.log_frames import (
     Request,
     Supervised,
     Suspect,
+    UpdatePiece,
     UpdateStart,
+    UpdateTaken,
     life_of,
 )
 from ..wire.majority_frames import Reset
@@ -315,6 +317,10 @@ class SequencerMachine:
         if self.election.role == LEADING:  # else the broker asks again
             self.membership.leave(peer, frame)
 
+    def _update_piece(self, peer: str, frame: UpdatePiece) -> None:
+        self.outbox.send(frame.updatee, frame)
+        self.rejoins.progress(frame.stream, frame.updatee)
+
     # ---- saying it
 
     def _flush(self) -> list[Effect]:
@@ -367,6 +373,8 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], object]] = {
     Fetched: lambda machine, peer, frame: machine.recovery.fetched(peer, frame),
     # Brokers have no links to each other: the wiring's snapshot goes through here.
     UpdateStart: lambda machine, peer, frame: machine.outbox.send(frame.updatee, frame),
+    UpdatePiece: SequencerMachine._update_piece,
+    UpdateTaken: lambda machine, peer, frame: machine.rejoins.progress(frame.stream, peer),
     Leave: SequencerMachine._leave,
     Reset: lambda machine, peer, frame: machine.lost_queues.reset(peer, frame),
     Supervised: lambda machine, peer, frame: machine.mandate.supervised(frame),

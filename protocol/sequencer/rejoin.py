@@ -40,6 +40,13 @@ class Rejoins:
             stream.updates[keeper.peer] = before + 1
             self._outbox.send(keeper.updater, Update(stream.name, keeper.peer, keeper.minor))
 
+    def progress(self, name: str, peer: str) -> None:
+        """A piece of an update to that peer was on its way just now."""
+        stream = self._order.streams.get(name)
+        for keeper in stream.keepers.values() if stream is not None else ():
+            if keeper.peer == peer and keeper.updating:
+                keeper.remind_ms = self._outbox.now_ms + self._update_retry_ms
+
     def remind(self) -> None:
         """Name an updater again where nothing is seen of an update: no voter could give it, its first frame was lost
         with a link, or its updater is gone."""

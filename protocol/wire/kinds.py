@@ -53,6 +53,7 @@ from .log_frames import (
     Suspect,
     Update,
     UpdateFront,
+    UpdatePiece,
     UpdateStart,
     UpdateTaken,
 )
@@ -89,7 +90,7 @@ KINDS: dict[int, type[Frame]] = {
     32: Request, 33: Results, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,
     48: Interest, 49: OwnerIs, 50: Contended, 51: Forget, 52: Void,
-    53: Supervised,
+    53: Supervised, 54: UpdatePiece,
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: DeadLetter, 70: DeadLettered,
     71: GiveUp, 72: GivenUp,

@@ -307,6 +307,7 @@ class UpdateStart(Frame):
         ballot, seq: of entry `index`.
         numbers, incs, voters, over: as in `LogReport`. lives: as there, as of `index`.
         state: a `QueueSnapshot`, or the wiring's snapshot.
+        number: of the update, among those that its updater has given of the stream; 0: by a program before minor 3.
         log: the last entries up to `index`, oldest first; `log_ballot` and `log_seq` are of the one before them. Other
             voters may not have got as far, and a voter whose log is adopted must have the entries that they lack.
     """
@@ -326,13 +327,33 @@ class UpdateStart(Frame):
     log_seq: int = 0
     over: dict[str, int] = {}
     lives: dict[str, int] = {}
+    number: int = 0
+
+
+class UpdatePiece(Frame):
+    """A piece of an `UpdateStart` that is large: all of them, put together, are its payload (`log/pieces.py`).
+
+    Attributes:
+        number: of the update, as in `UpdateStart`.
+        chunk: counts from 1; the `UpdateFront`s of the update count on from the last piece.
+        size, checksum: of the whole: bytes, and CRC-32.
+    """
+
+    stream: str
+    updater: str
+    updatee: str
+    number: int
+    chunk: int
+    size: int
+    checksum: int
+    data: bytes
 
 
 class UpdateFront(Frame):
     """Messages of the sync point that are still there, from the back to the front.
 
     Attributes:
-        chunk: counts from 1.
+        chunk: counts from 1, or from the last `UpdatePiece` on.
         last: the end (`update_done`). Messages that were not sent have been dequeued by event `index` or before.
     """
 
@@ -345,7 +366,13 @@ class UpdateFront(Frame):
 
 
 class UpdateTaken(Frame):
-    """The updatee has `chunk`: the updater may send more."""
+    """The updatee has `chunk`: the updater may send more; -1: it need not, another is listened to. The sequencer hears
+    it of an `UpdatePiece` as well: as long as pieces come it names no other updater.
+
+    Attributes:
+        number: of the update, as in `UpdateStart`.
+    """
 
     stream: str
     chunk: int
+    number: int = 0

@@ -146,6 +146,8 @@ def between_members(frame: Any) -> str:
             return f"{about}: bring {frame.updatee} up to date"
         case log.UpdateStart():
             return f"{about}: sync point {frame.index}"
+        case log.UpdatePiece():
+            return f"{about}: piece {frame.chunk}, {len(frame.data)} of {frame.size} bytes"
         case log.UpdateFront():
             bodies = b" ".join(frame.blobs).decode()
             messages = f" messages {ranges_in_words(frame.ranges)} {bodies}" if frame.blobs else ""

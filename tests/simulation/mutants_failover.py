@@ -10,13 +10,16 @@ import msgspec
 import pytest
 from mantamq.protocol.broker.lease import Lease
 from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.errors import BAD_FRAME, PeerError
 from mantamq.protocol.lock import ownership
+from mantamq.protocol.log import pieces
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.leader import LeaderView
 from mantamq.protocol.queue.acquisitions import Acquisitions
 from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.delivery_counts import DeliveryCounts
 from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.replica import catch_up
 from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.machine import ReplicaMachine
@@ -35,7 +38,7 @@ from mantamq.protocol.sequencer.recovery import Recovery
 from mantamq.protocol.sequencer.rejoin import Rejoins
 from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire import events
-from mantamq.protocol.wire.log_frames import Ack, Request
+from mantamq.protocol.wire.log_frames import Ack, Request, UpdateFront
 
 Patch = pytest.MonkeyPatch
 
@@ -492,11 +495,54 @@ def update_loses_a_chunk(patch: Patch) -> None:
     """The last message of every chunk but the first is left out."""
 
     def lossy(self: Any, chunk: Any) -> Any:
-        if chunk is None or not chunk.blobs:
+        if not isinstance(chunk, UpdateFront) or not chunk.blobs:
             return chunk
         return msgspec.structs.replace(chunk, blobs=[*chunk.blobs[:-1], b""])
 
     _altered(patch, Updater, "chunk", lossy)
+
+
+def pieces_of_two_updates_are_put_together(patch: Patch) -> None:
+    """An updater goes on where the one before was: what has come is kept, and nobody looks whose it is."""
+
+    def keep(self: Any) -> None:
+        if not hasattr(self, "_data"):
+            clear(self)
+
+    def take(self: Any, piece: Any) -> bool:
+        self.updater, self.number = piece.updater, piece.number
+        self._of = (piece.updater, piece.number, piece.size, piece.checksum)
+        if piece.chunk == self.chunk + 1:
+            self.chunk += 1
+            self._data += piece.data
+        return piece.chunk <= self.chunk
+
+    def whole(self: Any) -> Any:
+        size = self._of[2]
+        if not self.updater or len(self._data) < size:
+            return None
+        data = bytes(self._data[:size])
+        clear(self)
+        try:
+            return pieces._decode(data)
+        except msgspec.DecodeError as error:
+            raise PeerError(BAD_FRAME, str(error)) from None
+
+    clear = pieces.Pieces.clear
+    patch.setattr(pieces.Pieces, "clear", keep)
+    patch.setattr(pieces.Pieces, "take", take)
+    patch.setattr(pieces.Pieces, "whole", whole)
+
+
+def an_update_is_forgotten_while_its_pieces_come(patch: Patch) -> None:
+    """The last piece of a sync point is lost at the updater: the chunks behind it are taken for all there is."""
+    cut = catch_up.cut
+
+    def short(start: Any, minor: int, most_bytes: int) -> Any:
+        found = cut(start, minor, most_bytes)
+        return found if found is None else iter(list(found)[:-1])
+
+    patch.setattr(catch_up, "cut", short)
 
 
 # ---- what the simulator has found in failover itself, planted again

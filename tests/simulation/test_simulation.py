@@ -15,8 +15,8 @@ SEEDS = 12
 BUDGET = 150
 RARE = dict.fromkeys(
     (
-        "given_up_and_not_told", "lost_drop_report_stays_lost", "who_has_just_left_held_nothing",
-        "who_is_behind_is_never_given_up",
+        "given_up_and_not_told", "lost_drop_report_stays_lost", "pieces_of_two_updates_are_put_together",
+        "who_has_just_left_held_nothing", "who_is_behind_is_never_given_up",
     ),
     300,
 )  # fmt: skip

@@ -52,6 +52,7 @@ from mantamq.protocol.wire.kinds import KIND_OF
 from mantamq.protocol.wire.link_frames import Ping, Pong, Refused
 from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply, Suspect
 
+from .model import Violation
 from .ways import Way
 
 BROKERS = ("b1", "b2", "b3")
@@ -668,7 +669,9 @@ class World:
                 raise TypeError(f"{name} asks for {effect!r}, which the world cannot do")
 
     def _close(self, broker: str, effect: Close) -> None:
-        """The shell says why, behind all else, and closes the connection."""
+        """The shell says why, behind all else, and closes the connection. No member has a reason to, with another."""
+        if effect.peer in self.machines:
+            raise Violation(f"{broker} is told by {effect.peer} what breaks a rule: {effect.code}, {effect.text}")
         client = self.clients.get(effect.peer)
         if client is not None and client.outlives():
             self.post(broker, effect.peer, Refused(effect.code, effect.text))

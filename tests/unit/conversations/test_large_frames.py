@@ -15,8 +15,9 @@ from mantamq.protocol.wire.client_frames import (
     Reply,
     Transfer,
 )
+from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import encode_frame
-from mantamq.protocol.wire.log_frames import Fetched, UpdateStart
+from mantamq.protocol.wire.log_frames import Fetched, UpdatePiece, UpdateStart
 from mantamq.protocol.wire.queue_frames import REJECT, DeadLetter
 from mortal_cluster import MortalCluster
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ KIB = 2**10
 SMALL = Limits(
     frame_bytes=256 * KIB, message_bytes=64 * KIB, member_frame_bytes=256 * KIB, request_bytes=64 * KIB,
     append_bytes=32 * KIB, fetch_bytes=64 * KIB, deliver_bytes=64 * KIB, dead_letter_bytes=64 * KIB,
+    update_piece_bytes=64 * KIB,
 )  # fmt: skip
 """All sizes of the wire by 128 smaller, so that a test takes no time. Members may say no more than clients."""
 
@@ -115,19 +117,19 @@ def test_a_large_batch_is_rejected(batches):
     assert all(not state.blobs and not state.batches for state in cluster.queue_states("q"))
 
 
-def test_the_wiring_and_a_queue_as_they_are_told_to_who_comes_back():
-    """Each is one frame, and larger than a client's may be."""
-    clients = Limits(frame_bytes=96 * KIB)
-    cluster = MortalCluster(limits=clients)
+def comes_back(limits: Limits) -> list[Frame]:
+    """b2 comes back to a large wiring and a queue with many expiries; what it was told of them."""
+    cluster = MortalCluster(limits=limits)
     client = cluster.client("b1")
     client.command("declare_queue", name="q")
     client.send(AttachSender(1, "", "q"))
     lots = {"text": "x" * (16 * KIB)}
-    for i in range(8):
+    for i in range(20):
         assert not client.command("bind", exchange="amq.headers", queue="q", key=str(i), arguments=lots).code
-    each = 2_000
-    for first in range(1, 8 * each, each):
+    each = 3_000
+    for first in range(1, 10 * each, each):
         client.send(Transfer(1, first, [b""] * each, ttl=[n for i in range(each) for n in (i, 1_000_000_000 + i)]))
+        cluster.pass_time(10)
     cluster.pass_time(100)
     cluster.kill("b2")
     cluster.pass_time(5000)
@@ -137,8 +139,26 @@ def test_the_wiring_and_a_queue_as_they_are_told_to_who_comes_back():
     assert not cluster.machines["b2"].keeper.blank
     assert len({m.wiring.digest() for name, m in cluster.machines.items() if name in cluster.members}) == 1
     assert len(cluster.queue_states("q")) == 3 and len({state.digest() for state in cluster.queue_states("q")}) == 1
-    starts = {f.stream: len(encode_frame(f)) for _, _, f in cluster.traffic if isinstance(f, UpdateStart)}
-    assert len(starts) == 2 and min(starts.values()) > clients.frame_bytes
+    return [frame for _, _, frame in cluster.traffic if isinstance(frame, UpdateStart | UpdatePiece)]
+
+
+def test_the_wiring_and_a_queue_as_they_are_told_to_who_comes_back():
+    """Each is larger than a frame may be, and goes in pieces."""
+    told = comes_back(SMALL)
+    sizes = {frame.stream: frame.size for frame in told if isinstance(frame, UpdatePiece)}
+    assert len(sizes) == 2 and min(sizes.values()) > SMALL.frame_bytes
+    assert not any(isinstance(frame, UpdateStart) for frame in told)
+    assert max(len(encode_frame(frame)) for frame in told) < SMALL.update_piece_bytes + KIB
+
+
+def test_an_updatee_of_an_older_minor_is_told_in_one_frame(monkeypatch):
+    """It reads no pieces, and no frame of members is too large for it."""
+    report = Keeper.log_report
+    monkeypatch.setattr(Keeper, "log_report", lambda self: replace(report(self), minor=0))
+    told = comes_back(replace(SMALL, member_frame_bytes=DEFAULT.member_frame_bytes))
+    starts = {frame.stream: len(encode_frame(frame)) for frame in told}
+    assert len(starts) == 2 and min(starts.values()) > SMALL.frame_bytes
+    assert all(isinstance(frame, UpdateStart) for frame in told)
 
 
 def test_thousands_of_queues_in_one_answer():

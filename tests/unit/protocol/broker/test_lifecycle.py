@@ -7,11 +7,14 @@ from collections.abc import Callable
 import pytest
 from mantamq.protocol.broker.lease import Lease
 from mantamq.protocol.broker.lifecycle import CUT_OFF, EVICTED, JOINING, LEAVING, LEFT, MOVES, Lifecycle, State
-from mantamq.protocol.machine import Retire
+from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.machine import Close, Retire
 from mantamq.protocol.wire.events import CLUSTER, ZERO, Evict, Member, Rejoin, encode_event
 from mantamq.protocol.wire.events import Entry as LogEntry
 from mantamq.protocol.wire.log_frames import Append, Evicted, Leave, Left, Update, UpdateStart
 from mantamq.protocol.wire.queue_frames import GiveUp
+from mantamq.protocol.wire.version import MINOR
+from msgspec.structs import replace
 
 from tests.unit.broker_bench import LEADER, ONE, Bench
 
@@ -21,12 +24,12 @@ REPLICAS = {"b1.r0": None, "b1.r1": None}
 class Life:
     """A lifecycle alone."""
 
-    def __init__(self, state: State = State.VOTER, voters: list[str] | None = None) -> None:
+    def __init__(self, state: State = State.VOTER, voters: list[str] | None = None, limits: Limits = DEFAULT) -> None:
         self.bench = Bench("q", voters=voters or ["b1", "b2", "b3"], blank=state is State.BLANK)
         self.lease = Lease()
         self.replicas = dict(REPLICAS)
         self.life = Lifecycle(
-            self.bench.outbox, self.bench.cluster, self.lease, self.replicas, voting=state is not State.BLANK
+            self.bench.outbox, self.bench.cluster, self.lease, self.replicas, state is not State.BLANK, limits
         )
         self.sent_away: list[str] = []
         if state is State.LEAVING:
@@ -51,7 +54,8 @@ class Life:
 
     def restore(self, incs: dict[str, int]) -> bool:
         state = self.bench.cluster.wiring.snapshot()
-        return self.life.restore(UpdateStart(CLUSTER, "b2", "b1", 9, ONE, 9, {}, incs, state, ["b1", "b2"]))
+        start = UpdateStart(CLUSTER, "b2", "b1", 9, ONE, 9, {}, incs, state, ["b1", "b2"])
+        return self.life.restore(LEADER, start)
 
 
 HAPPENINGS: dict[str, Callable[[Life], object]] = {
@@ -156,3 +160,24 @@ def test_a_voter_tells_the_wiring_and_a_blank_one_takes_it():
     assert not voter.restore({}), "a voter keeps what it has"
     assert blank.restore({"b1": 5}) and blank.life.returned
     assert not blank.restore({"b1": 5})
+
+
+def test_a_large_wiring_is_told_in_pieces_of_which_one_that_is_broken_ends_the_link():
+    limits = replace(DEFAULT, update_piece_bytes=20)
+    voter, blank = Life(limits=limits), Life(State.BLANK, limits=limits)
+    voter.commit(Rejoin("b2", 5))
+    voter.life.update(LEADER, Update(CLUSTER, "b2"))
+    (whole,) = [frame for _, frame in voter.bench.take()]
+    voter.life.update(LEADER, Update(CLUSTER, "b2", MINOR))
+    pieces = [frame for _, frame in voter.bench.take()]
+    assert isinstance(whole, UpdateStart) and len(pieces) > 3
+    *first, last = pieces
+    for broken in (replace(last, data=b"?" * len(last.data)), last):
+        assert not any(blank.life.restore(LEADER, piece) for piece in first)
+        assert blank.bench.cluster.keeper.end == 0 and blank.bench.take() == []
+        taken = blank.life.restore(LEADER, broken)
+        closed = [effect.peer for effect in blank.bench.take() if isinstance(effect, Close)]
+        assert (taken, closed) == (broken is last, [] if broken is last else [LEADER])
+    assert blank.bench.cluster.keeper.end == 1
+    assert blank.bench.cluster.wiring.digest() == voter.bench.cluster.wiring.digest()
+    assert not voter.life.restore(LEADER, pieces[0])

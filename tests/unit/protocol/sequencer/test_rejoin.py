@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from made_up_logs import ONE
 from mantamq.protocol.machine import PeerDown, Received, Send, Tick
 from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.sequencer.stream import Progress, Stream
 from mantamq.protocol.timing import DEFAULT_TIMING
-from mantamq.protocol.wire.events import ZERO
-from mantamq.protocol.wire.log_frames import Ack, Evicted, LogReport, Update
+from mantamq.protocol.wire.events import CLUSTER, ZERO
+from mantamq.protocol.wire.log_frames import Ack, Evicted, LogReport, Update, UpdatePiece, UpdateTaken
 from sequencer_in_memory import MEMBERS
 
 
@@ -63,6 +64,32 @@ def test_an_update_of_which_nothing_is_seen_is_ordered_again():
     machine.step(Tick(DEFAULT_TIMING.update_retry_ms))
     machine.rejoins.remind()
     assert machine.outbox.effects == [Send("b1", Update("q#1", "b2"))]
+
+
+@pytest.mark.parametrize("stream", ["q#1", CLUSTER])
+def test_no_other_updater_is_named_while_pieces_come(stream):
+    """A replica tells of the pieces it takes; the wiring's pass through here."""
+    machine = SequencerMachine(7, ["b1", "b2"])
+    for name in ("b1", "b2"):
+        machine.step(Received(name, LogReport(stream, name, 0, ZERO)))
+    machine.order.streams[stream].base = 1
+    machine.order.streams[stream].keepers["b1"].sent_commit = 1
+    back = LogReport(stream, "b2", 0, ZERO, log_inc=2, blank=True, minor=3)
+    updates = [effect.frame for effect in machine.step(Received("b2", back)) if isinstance(effect, Send)]
+    assert updates == [Update(stream, "b2", 3)]
+    half_ms = DEFAULT_TIMING.update_retry_ms // 2
+    machine.outbox.now_ms = half_ms
+    if stream == CLUSTER:
+        piece = UpdatePiece(stream, "b1", "b2", 1, 1, 9, 9, b"piece")
+        assert machine.step(Received("b1", piece)) == [Send("b2", piece)]
+    else:
+        assert machine.step(Received("b2", UpdateTaken(stream, 1, 1))) == []
+    machine.outbox.now_ms = 2 * half_ms
+    machine.rejoins.remind()
+    assert machine.outbox.effects == []
+    machine.outbox.now_ms = 3 * half_ms
+    machine.rejoins.remind()
+    assert machine.outbox.effects == [Send("b1", Update(stream, "b2", 3))]
 
 
 def test_an_updater_knows_that_what_the_log_no_longer_has_is_committed():
