@@ -10,8 +10,9 @@ The order of a file's life is what makes a crash at any call harmless:
 - **Taken**: header (and the first batch, if recovery has one), fdatasync, rename to its number, fsync of the
   directory; only then anybody writes to it or relies on it. If the crash comes before the rename is on the disk, it
   is a spare again.
-- **Freed**: rename to a spare's name, then fsync of the directory, before anybody may take it: if its old name could
-  come back after its new header was written, a container that was needed no more would be one that is damaged.
+- **Freed**: rename to a spare's name. That needs no flush of its own. Should the old name come back, it is that of a
+  container below a base that was made durable before, or one behind the end that a later header names: of neither
+  anything counts, whatever stands in it by then.
 - **Opened again**: no spare of an earlier process is used, all are removed. One may be half made; and the name of one
   may be nowhere but in memory, when the fsync of the directory was what has ended that process, and no later fsync
   need mend it.
@@ -147,8 +148,6 @@ class Containers:
             else:
                 self._files.unlink(path)
             self.numbers.remove(number)
-        if numbers:
-            self._files.sync_folder(self._folder)
 
     @property
     def used_bytes(self) -> int:

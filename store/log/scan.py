@@ -111,7 +111,7 @@ class Scan:
                     yield from self._batch(one)
             upto = max(upto, stop)
         if self._begun:
-            self._broken(self._begun.first.stream, self._begun.last_lsn)
+            self._broken(self._begun.first.stream, self._begun.first.lsn)
         self.damage.sort(key=lambda damage: damage.first)
         survey.close()
         self._done(self._newest)
@@ -145,7 +145,7 @@ class Scan:
         begun, self._begun = self._begun, None
         if record.part in (WHOLE, FIRST):
             if begun:
-                self._broken(begun.first.stream, begun.last_lsn)
+                self._broken(begun.first.stream, begun.first.lsn)
             self._chain(record)
             if record.part == WHOLE:
                 return Found(record.lsn, record.kind, record.stream, record.payload, record.undo, time_us)
@@ -165,11 +165,13 @@ class Scan:
     # ---- damage
 
     def _damaged(self, first: int, end: int) -> None:
-        streams = set(self._newest)
+        """These places are damaged; and from its beginning on a record of which a part was there."""
+        settled: set[str] = set()
         if self._begun:
-            streams.add(self._begun.first.stream)
-        self.damage.append(Damage(first, end, streams))
-        self._settled.append(set())
+            settled.add(self._begun.first.stream)
+            first, self._begun = min(first, self._begun.first.lsn), None
+        self.damage.append(Damage(first, end, settled | set(self._newest)))
+        self._settled.append(settled)
 
     def _chain(self, record: LogRecord) -> None:
         """Follow a stream's chain, and learn of each damage whether the stream was in it."""
@@ -179,7 +181,7 @@ class Scan:
                 settled.add(stream)
                 if undo < damage.first:
                     damage.streams.discard(stream)
-                elif undo < damage.end:
+                else:  # the chain leads into this one, or into a later one and nobody knows where it goes on
                     damage.streams.add(stream)
         if undo != self._newest.get(stream, 0) and undo >= self.base:
             self._broken(stream, undo)
@@ -187,9 +189,10 @@ class Scan:
 
     def _broken(self, stream: str, lsn: int) -> None:
         """A record of a stream, or a part of one, that was not found: in what is known as damaged, or a damage more."""
-        for damage in self.damage:
+        for damage, settled in zip(self.damage, self._settled, strict=True):
             if damage.first <= lsn < damage.end:
                 damage.streams.add(stream)
+                settled.add(stream)
                 return
         self.damage.append(Damage(lsn, lsn + RECORD_HEAD, {stream}))
-        self._settled.append(set())
+        self._settled.append({stream})

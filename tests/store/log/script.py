@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
+from mantamq.protocol.errors import StoreError
 from mantamq.store.files import Files
 from mantamq.store.log.dump import dump
 from mantamq.store.log.log import Log, Outgoing
@@ -126,6 +127,8 @@ class Story:
         self.account = Account()
         self.number = 0
         self.log: Log | None = None
+        self.reader: LogReader | None = None
+        self.passed: dict[int, bytes] = {}  # LSN -> payload of records that the base has passed
 
     def create(self) -> None:
         size = CONTAINER_BYTES
@@ -134,11 +137,12 @@ class Story:
         )
 
     def open(self) -> None:
-        self.log = None
-        self.log, found = open_log(self.files, self.folder)
+        self.log = self.reader = None
+        log, found = open_log(self.files, self.folder)
         self.account.judge(self.files, found, self.folder)
-        if self.log.ballot < self.account.kept_ballot:
-            raise Wrong(f"the promise {self.account.kept_ballot} is forgotten: {self.log.ballot}")
+        if log.ballot < self.account.kept_ballot:
+            raise Wrong(f"the promise {self.account.kept_ballot} is forgotten: {log.ballot}")
+        self.log = log
 
     def group(self) -> list[Kept]:
         """Some records; now and then one that is larger than a container or two."""
@@ -159,8 +163,14 @@ class Story:
         total = len(account.records(len(account.groups)))
         pieces = [Outgoing(one.kind, one.stream, pieces_of(one.payload, self.random)) for one in group]
         account.wrote(self.log.write(pieces, 1_000_000 + self.number), total)
+        account.said = len(account.groups) - 1  # what was written before was flushed first
+        if self.random.random() < 0.9:
+            self.sync()
+
+    def sync(self) -> None:
+        assert self.log
         self.log.sync()
-        account.said = len(account.groups)
+        self.account.said = len(self.account.groups)
 
     def free(self) -> None:
         """Nothing older than some records is needed any more."""
@@ -169,11 +179,37 @@ class Story:
         if places:
             place = self.random.choice(places[-40:])
             self.account.needed = max(self.account.needed, place)
+            self.sync()
+            self.keep_reader(places)
             used = self.log.used_bytes
             self.log.free_below(self.account.lsns[place])
             if self.log.used_bytes < used:
                 self.account.kept_ballot = self.log.ballot
             self.account.lsns = {one: lsn for one, lsn in self.account.lsns.items() if one >= place}
+
+    def keep_reader(self, places: list[int]) -> None:
+        """A reader keeps a file open that may soon be another container."""
+        records = self.account.records(len(self.account.groups))
+        self.passed = {self.account.lsns[place]: records[place].payload for place in places[:20]}
+        try:
+            self.reader = self.reader or LogReader(self.files, self.folder)
+            self.reader.read(self.account.lsns[places[0]])
+        except OSError:
+            self.reader = None
+
+    def read_what_has_passed(self) -> None:
+        """It finds what was there, or says that it is gone; never anything else."""
+        for lsn, payload in self.passed.items() if self.reader else ():
+            try:
+                assert self.reader
+                found = self.reader.read(lsn).payload
+            except StoreError:
+                continue
+            except OSError:
+                self.reader = None
+                return
+            if found != payload:
+                raise Wrong(f"a reader finds {found[:20]} at {lsn}, where {payload[:20]} was")
 
     def steps(self, groups: int) -> Iterator[None]:
         """Live through so many groups."""
@@ -184,13 +220,17 @@ class Story:
             chance = self.random.random()
             if chance < 0.15:
                 self.free()
+            elif chance > 0.9:
+                self.read_what_has_passed()
             elif chance < 0.25:
                 self.log.prove()
+                self.account.said = len(self.account.groups)
             elif chance < 0.35:
                 self.log.make_spare()
             elif chance < 0.4:
                 self.log.note_ballot((self.number, 1))
             elif chance < 0.45:
+                self.sync()
                 self.log.close()
                 self.open()
             yield
