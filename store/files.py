@@ -170,9 +170,14 @@ class RealFile:
         return b"".join(pieces)
 
     def pwritev(self, buffers: Sequence[bytes | memoryview], offset: int) -> None:
-        left = [memoryview(one).cast("B") for one in buffers if len(one)]
-        first = 0  # of `left`, that is not written whole
         with _named(self.path):
+            if len(buffers) <= IOV_MAX:  # nearly always all of it, in one call and without a look at each
+                written = os.pwritev(self._descriptor, buffers, offset)
+                if written == sum(map(len, buffers)):
+                    self.size = max(self.size, offset + written)
+                    return
+            left = [memoryview(one).cast("B") for one in buffers if len(one)]
+            first = 0  # of `left`, that is not written whole
             while first < len(left):
                 written = os.pwritev(self._descriptor, left[first : first + IOV_MAX], offset)
                 if written == 0:

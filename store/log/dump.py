@@ -40,7 +40,10 @@ _NAMES: dict[type[StoreRecord], str] = {
     DroppedRecord: "(stream is dropped)",
     ClosedRecord: "(clean end)",
 }
-_EVENTS = {Enqueue: "Message-Start + Enqueue", **dict.fromkeys((Accept, Expire, Purge), "Message-Dequeue + Delete")}
+_EVENTS: dict[type, str] = {
+    Enqueue: "Message-Start + Enqueue",
+    **dict.fromkeys((Accept, Expire, Purge), "Message-Dequeue + Delete"),
+}
 
 
 class DumpRow(NamedTuple):

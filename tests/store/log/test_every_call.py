@@ -12,7 +12,7 @@ from ..disks import Fault, PowerCut, SimulatedFiles
 from .script import FOLDER, Story, Wrong
 
 GROUPS = 200
-EVERY = 1 if os.environ.get("MANTA_LONG") else 23
+EVERY = 1 if os.environ.get("MANTA_LONG") else 41
 """Of the calls each so many-th one fails; all of them with MANTA_LONG=1, which takes some minutes."""
 
 

@@ -14,7 +14,7 @@ from .rot import Rest, some_harm
 from .script import CONTAINER_BYTES, FOLDER
 
 LONG = bool(os.environ.get("MANTA_LONG"))
-EVERY = 1 if LONG else 97
+EVERY = 1 if LONG else 197
 """Of the bytes of a log each so many-th one is hurt; all of them with MANTA_LONG=1, which takes some minutes."""
 
 
