@@ -155,6 +155,11 @@ class Log:
         self._undo = newest
 
     @property
+    def container_bytes(self) -> int:
+        """The size of a container, as it was rounded."""
+        return self._header.size_bytes
+
+    @property
     def used_bytes(self) -> int:
         """What its containers take on the disk, spares apart."""
         return self._containers.used_bytes
@@ -293,6 +298,10 @@ class Log:
 
         Args:
             lsn: where the first record that is needed begins, or `end`.
+
+        Raises:
+            OSError: of the file system. It may need a container more before it gives one back, so one spare has to be
+                left for it on a full disk.
         """
         self._chain()
         if lsn > self.end:

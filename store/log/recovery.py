@@ -23,6 +23,8 @@ cannot be taken for a torn tail by the next.
 of them was a process of the same group, which has ended with the store (F1), and a record that names another's LSN
 was written later than that. Undo that pointed into the same batch points to the new places.
 
+It needs room for one container, that of a spare if there is one: spares are removed first, and made anew.
+
 A number is given once the rename is durable; a log that is opened goes on at a higher one, so LSNs rise over
 restarts. The base is that of the newest header, of a batch or a container; it may be lower than the one the dead
 process had in memory, but never lower than what it has freed.

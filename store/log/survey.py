@@ -222,10 +222,13 @@ class Survey:
         return end
 
     def _last_before(self, number: int) -> BatchHeader | None:
-        """The last batch of the log before a container, if it is not damaged."""
+        """The last batch of the log before a container; None where it is damaged, or its container is missing."""
         before = [one for one in self.numbers if one < number and self.stops[one] > self.start(one)]
-        found = list(self.walk(before[-1], self.stops[before[-1]])) if before else []
-        return found[-1] if found and isinstance(found[-1], BatchHeader) else None
+        header = self.headers[number]
+        if not before or header is None or header.ends > (before[-1] + 1) * self.size_bytes:
+            return None
+        *_, last = self.walk(before[-1], self.stops[before[-1]])
+        return last if isinstance(last, BatchHeader) else None
 
     def before(self, lsn: int) -> int:
         """Where the log before a place ends: there, or where it ended before that place's container, if nothing of it

@@ -48,7 +48,7 @@ def test_sizes_are_rounded():
     assert rounded(1 << 40) == 1 << 30
     files = SimulatedFiles()
     log = Log.create(files, FOLDER, container_bytes=1, containers=1, log_id=ID)
-    assert log.used_bytes == 512 * 1024 and log.spares == 1, "two containers at least"
+    assert log.used_bytes == log.container_bytes == 512 * 1024 and log.spares == 1, "two containers at least"
 
 
 def test_a_slow_checksum_is_refused(monkeypatch):

@@ -70,7 +70,7 @@ def test_no_header_is_left(rest):
     assert files.list(FOLDER) == before, "nothing was changed"
 
 
-@pytest.mark.parametrize("seed", range(400 if LONG else 60))
+@pytest.mark.parametrize("seed", [1293, 1320, 1426, *range(400 if LONG else 60)])  # the first: a group's end is missing
 def test_any_harm_to_any_log(seed):
     rest = Rest.after(seed, 30, seed % 2 == 0)
     random = Random(seed)
