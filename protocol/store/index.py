@@ -62,6 +62,7 @@ class LogIndex:
         promised: the highest ballot among its promises.
         shutdown: the id of the stop with which it ended cleanly, "" if it did not.
         damage: the stretches that cannot be read, as (first, behind) LSNs.
+        moved: a stream may need less than when this was last set back, or has another owner.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class LogIndex:
         self.promised: Ballot = ZERO
         self.shutdown = ""
         self.damage: list[tuple[int, int]] = []
+        self.moved = False
 
     def note(self, lsn: int, kind: int, stream: str, payload: bytes | memoryview, undo: int = 0) -> None:
         """The next record, in the order of the log. `undo`: LSN of the stream's record before it, 0 for none.
@@ -82,6 +84,7 @@ class LogIndex:
             return
         if kind == DROPPED:
             self.streams.pop(stream, None)
+            self.moved = True
             return
         place = self.streams.get(stream)
         if place is None:
@@ -92,6 +95,7 @@ class LogIndex:
         place.doubt = False
         place.last = lsn
         if kind == OPENED:
+            self.moved = True
             opened = decode_record(kind, payload)
             if isinstance(opened, OpenedRecord):
                 place.life, place.log_inc, place.blank = opened.life, opened.log_inc, opened.blank
@@ -108,6 +112,7 @@ class LogIndex:
 
     def _checkpoint(self, place: StreamPlace, lsn: int, payload: bytes | memoryview) -> None:
         head = checkpoint_head(payload)
+        self.moved = True
         place.low = min(head.low or lsn, lsn)
         place.checkpoint, place.checkpoint_bytes = lsn, len(payload)
         place.body_bytes = head.live_bytes

@@ -231,6 +231,8 @@ class StoreMachine:
     def _look(self, log: str) -> None:
         """Move the base where it can be moved, and ask the owners of what stands in its way."""
         tail = self._tails[log]
+        if not tail.due():
+            return
         if tail.advance():
             self._effects.append(Advance(log, tail.base))
         upto, streams = tail.ask()

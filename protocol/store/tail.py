@@ -26,11 +26,20 @@ class LogTail:
         self.end = end
         self.container_bytes = container_bytes
         self._index = index
+        self._looked = -1  # the last container when it was looked at
         self._asked: dict[str, int] = {}  # stream -> up to which LSN its owner was asked to move
 
     @property
     def used_bytes(self) -> int:
         return self.end - self.base
+
+    def due(self) -> bool:
+        """Whether it is worth a look at all streams: a container was begun, or a stream may need less."""
+        container = self.end // self.container_bytes
+        if container == self._looked and not self._index.moved:
+            return False
+        self._looked, self._index.moved = container, False
+        return True
 
     def advance(self) -> bool:
         """Move the base over the containers that no stream needs; whether it moved."""

@@ -61,6 +61,17 @@ def test_a_stream_that_was_dropped_needs_nothing():
     assert (index.low, index.live_bytes) == (None, 0)
 
 
+def test_it_is_known_when_a_stream_may_need_less():
+    index, moved = LogIndex(), []
+    for n, (kind, payload) in enumerate(
+        [(OPENED, opened()), (ENTRIES, ENTRY), (CHECKPOINT, checkpoint()), (DROPPED, encode_record(DroppedRecord()))]
+    ):
+        index.note(100 * (n + 1), kind, "q#1", payload)
+        moved.append(index.moved)
+        index.moved = False
+    assert moved == [True, False, True, True]
+
+
 def test_the_highest_promise_counts_and_the_last_record_says_whether_the_end_was_clean():
     index = LogIndex()
     index.note(100, PROMISE, "", encode_record(PromiseRecord((4, 2))))

@@ -42,6 +42,17 @@ def test_the_base_moves_by_whole_containers_up_to_what_is_needed():
     assert tail.advance() and tail.base == 700, "the container that is written stays"
 
 
+def test_a_log_is_looked_at_when_a_container_is_begun_or_a_stream_may_need_less():
+    tail, index = a_tail(610, a=(10, 0))
+    assert tail.due() and not tail.due()
+    tail.end = 699
+    assert not tail.due()
+    tail.end = 700
+    assert tail.due() and not tail.due()
+    index.moved = True
+    assert tail.due() and not tail.due()
+
+
 @given(st.lists(st.integers(0, 2000), max_size=5), st.integers(2000, 2500), st.integers(0, 12))
 def test_nothing_that_a_stream_needs_is_freed(lows, end, base):
     index = LogIndex()
