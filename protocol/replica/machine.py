@@ -235,6 +235,8 @@ class ReplicaMachine(Acceptor):
             view.leader, view.attached = "", False
             for keeper in self.keepers():
                 keeper.promise(frame.ballot)
+            if self.promises is not None:
+                self.promises.keep(frame.ballot)
         self._unhosted.pop(frame.queue, None)
         if frame.queue not in self.queues:
             keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, view.promised, frame.voters)
@@ -290,7 +292,8 @@ class ReplicaMachine(Acceptor):
         return self.submitter.gather(stream, encode_event(event))
 
     def report_log(self, report: LogReport) -> None:
-        if self.view.leader:
+        """Tell the leader of one log; a leader whose promise is not kept yet hears of all of them when it is."""
+        if self.view.leader and (self.promises is None or self.promises.kept(self.view.promised)):
             self.send(self.view.leader, report)
 
     def set_timer(self, id: str, at_ms: int) -> None:

@@ -6,11 +6,14 @@ import pytest
 from made_up_logs import ONE, TWO, append, entries
 from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.limits import INCARNATIONS_PER_BROKER
+from mantamq.protocol.log.durability import Promises, RecordWriter
 from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Retire, Send, SetTimer, Tick
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.wire.events import ZERO, Entry, Evict, encode_event
-from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, Nack, Orphaned
+from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Nack, Orphaned
 from mantamq.protocol.wire.queue_frames import Host
+from mantamq.protocol.wire.records import PROMISE
+from mantamq.protocol.wire.store_frames import Written
 
 
 def test_a_learner_that_hears_of_no_vote_tells_the_sequencer_in_the_end():
@@ -35,6 +38,24 @@ def test_a_replica_begins_with_its_brokers_promise():
     told = replica.step(Received("sequencer", append(0, entries(1, 1))))
     assert told == [Send("sequencer", Nack(TWO))]
     assert replica.queues["q#1"].keeper.end == 0
+
+
+def test_a_replica_with_a_store_says_nothing_of_a_log_before_its_promise_is_on_disk():
+    replica, writer = ReplicaMachine("b1.r0", "b1", 1), RecordWriter()
+    replica.promises = Promises(writer)
+    replica.step(PeerUp("sequencer"))
+    told = replica.step(Received("b1", Host("q#1", "", {}, ONE, False, 1)))
+    write = writer.gathered()
+    assert [record[0] for record in write.records] == [PROMISE], "the broker's promise is this process's too"
+    told += replica.step(Received("sequencer", Heartbeat(ONE, 1, 0)))
+    told += replica.step(Received("b1", Host("q#2", "", {}, ONE, False, 2)))
+    assert {effect.peer for effect in told if isinstance(effect, Send)} == {"b1"}
+    assert writer.gathered() is None, "it is written once"
+    writer.written(Written(write.number, [64]))
+    reported = [e.frame.stream for e in replica.step(Flush()) if isinstance(e, Send) and isinstance(e.frame, LogReport)]
+    assert reported == ["q#1", "q#2"]
+    replica.step(Received("b1", Host("q#3", "", {}, ONE, False, 3)))
+    assert replica.view.attached and writer.gathered() is None
 
 
 def test_a_replica_that_loses_its_broker_says_so_and_retires():
