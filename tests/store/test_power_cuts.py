@@ -333,3 +333,16 @@ def test_a_save_that_was_broken_off_is_left_out(tmp_path):
     names.write_bytes(line[:9])
     power_cut(shadow, 1)
     assert os.listdir(tmp_path / "disk") == ["a"]
+
+
+def test_a_new_file_does_not_take_over_the_pages_of_a_gone_one(tmp_path, monkeypatch):
+    """Files of one number, one after the other; a process was killed when it had removed the first."""
+    monkeypatch.setattr("mantamq.store.shadow_files._key", lambda _: "1-1")
+    files, pages = ShadowFiles(f"{tmp_path}/shadow"), tmp_path / "shadow/pages/1-1"
+    files.open(f"{tmp_path}/a", create_bytes=1).pwritev([NEW], 0)
+    saved = pages.read_bytes()
+    files.unlink(f"{tmp_path}/a")
+    assert not pages.exists()
+    pages.write_bytes(saved)
+    files.open(f"{tmp_path}/b", create_bytes=1)
+    assert not pages.exists()
