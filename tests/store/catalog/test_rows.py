@@ -33,6 +33,7 @@ def test_contents_are_the_same_after_a_walk_through_rows(many: list) -> None:
 @example({"a": {"$bytes": "AA==", "b": 1}})
 @example({"a": 'x"$bytes": 1'})
 @example({"$float": "7ff8000000000000", "a": math.copysign(math.nan, -1)})
+@example({"a": math.copysign(math.nan, -1)})
 @example({"$float": "00", "a": {"$float": math.nan}})
 @example({"a": [1, 1.0, True, -0.0, float("inf"), float("nan"), None, 2**63]})
 def test_arguments_are_the_same_after_a_walk_through_json(value: dict[str, Any]) -> None:
@@ -60,7 +61,7 @@ def test_rows_say_what_people_look_for() -> None:
     }
     ((place, *bound),) = rows["bindings"].values()
     assert bound == ["amq.topic", "orders", "o.#", "{}"] and len(place) == 32
-    assert rows["members"]["b2"] == ("b2", 1, None, 2**50)
+    assert rows["members"]["b2"] == ("b2", 1, None, None)
 
 
 @given(st.lists(events, max_size=30), st.data())

@@ -30,6 +30,8 @@ from mantamq.store.catalog.refusals import (
 )
 from mantamq.store.catalog.schema import VERSION
 from mantamq.store.catalog.sql import SqlCatalog
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import OperationalError
 
 from tests.store.catalog.wirings import exactly, numbered
 
@@ -342,3 +344,23 @@ def test_a_writer_that_is_killed_leaves_the_last_save_or_the_next(tmp_path: Path
         assert exactly(found) == exactly(numbered(found.index))
         catalog.close()
         number = found.index + 1
+
+
+def test_a_commit_whose_answer_is_lost_is_found_out(tmp_path: Path) -> None:
+    """The save has failed for all that its caller knows; the next one goes on from what is there."""
+    catalog = opened(tmp_path, new=True)
+    catalog.close()  # as after an error: the next connection is one of `_engine`
+    catalog.save(numbered(1))
+
+    def committed_and_lost(connection: Connection) -> None:
+        connection.connection.cursor().execute("COMMIT")
+        raise OperationalError("COMMIT", None, sqlite3.OperationalError("connection lost"))
+
+    event.listen(catalog._engine, "commit", committed_and_lost)
+    with pytest.raises(StoreError) as error:
+        catalog.save(numbered(2))
+    assert error.value.code == CATALOG_UNAVAILABLE
+    event.remove(catalog._engine, "commit", committed_and_lost)
+    assert exactly(read_catalog("", str(tmp_path), STORE)) == exactly(numbered(2))
+    catalog.save(numbered(3))
+    assert exactly(catalog.load()) == exactly(numbered(3))

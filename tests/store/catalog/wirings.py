@@ -91,12 +91,13 @@ class Broker:
         self.queue_voters: dict[str, list[str]] = {}
 
     def apply(self, entries: Sequence[Entry]) -> None:
-        keeper, before = self.keeper, self.keeper.end
-        append = Append((1, 1), CLUSTER, before, keeper.end_ballot, before + len(entries), 0, list(entries))
-        committed, refusal = keeper.append(append)
-        assert refusal is None and len(committed) == len(entries)
-        for index, entry in enumerate(committed, before + 1):
-            outcome = self.wiring.apply(decode_event(entry.event), index)
+        """Apply the next entries, one after the other: a queue's first voters are those at its own place."""
+        keeper = self.keeper
+        for entry in entries:
+            append = Append((1, 1), CLUSTER, keeper.end, keeper.end_ballot, keeper.end + 1, 0, [entry])
+            committed, refusal = keeper.append(append)
+            assert refusal is None and committed == [entry]
+            outcome = self.wiring.apply(decode_event(entry.event), keeper.commit)
             if outcome.changed and outcome.queue is not None and self.wiring.by_id(outcome.queue.id):
                 self.queue_voters[outcome.queue.id] = list(keeper.voters)
         self.queue_voters = {id: v for id, v in self.queue_voters.items() if self.wiring.by_id(id)}
@@ -108,7 +109,7 @@ class Broker:
         return CheckpointRecord(
             low=4096, live_bytes=0, life=7, log_inc=1, blank=False, index=keeper.commit, ballot=keeper.end_ballot,
             seq=keeper.end_seq, numbers=dict(keeper.numbers), incs=dict(keeper.incs), voters=list(keeper.voters),
-            lives={"b2": 2**50}, commit=keeper.commit, outline=outline, behind=[4096, 8192], over={"b9": 3},
+            lives=dict(keeper.lives), commit=keeper.commit, outline=outline, behind=[4096, 8192], over=dict(keeper.over),
         )  # fmt: skip
 
     @classmethod
@@ -127,7 +128,7 @@ class Broker:
 def update_of(contents: CheckpointRecord) -> UpdateStart:
     return UpdateStart(
         CLUSTER, "", "b1", contents.index, contents.ballot, contents.seq, contents.numbers, contents.incs,
-        None, contents.voters, [], contents.ballot, contents.seq,
+        None, contents.voters, [], contents.ballot, contents.seq, contents.over, contents.lives,
     )  # fmt: skip
 
 
