@@ -8,12 +8,21 @@ brokers must give a new queue's stream the same first voters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ..log.keeper import Keeper
+from ..log.log_copy import LogCopy, recover_log
 from ..log.quorum import change
 from ..wire.events import CLUSTER, AnyEvent, Entry, Member
 from ..wire.log_frames import Append, Gap, Nack, UpdateStart
 from ..wiring.wiring import Outcome, Wiring
+
+
+class KeptWiring(NamedTuple):
+    """The cluster stream as a broker's disk has it: its log, and the wiring as of the index committed there."""
+
+    log: LogCopy
+    wiring: list[Any]
 
 
 class ClusterState:
@@ -23,14 +32,21 @@ class ClusterState:
         broker, inc: this broker, and its incarnation.
         keeper: its log of the stream.
         wiring: what the applied entries have made; another object after an update.
+        recovered: up to where the log goes that an earlier life has kept; 0 for none.
         version: rises with each change of the wiring, for what was looked up in it.
     """
 
-    def __init__(self, broker: str, inc: int, blank: bool, voters: Sequence[str]) -> None:
+    def __init__(
+        self, broker: str, inc: int, blank: bool, voters: Sequence[str], kept: KeptWiring | None = None
+    ) -> None:
         self.broker = broker
         self.inc = inc
         self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=voters)
         self.wiring = Wiring()
+        if kept is not None:
+            recover_log(self.keeper, kept.log)
+            self.wiring = Wiring.restore(kept.wiring)
+        self.recovered = self.keeper.end
         self.version = 0
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
 

@@ -13,15 +13,17 @@ from ..errors import PeerError
 from ..limits import DEFAULT, Limits
 from ..log.outbox import FollowerOutbox
 from ..log.pieces import Pieces, cut
-from ..wire.events import CLUSTER, AnyEvent, Evict, Member, Rejoin
+from ..wire.events import CLUSTER, AnyEvent, Evict, Member, Rejoin, Return
 from ..wire.log_frames import Evicted, Leave, Left, Update, UpdatePiece, UpdateStart
 from ..wire.queue_frames import GiveUp
+from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 from .lease import Lease
 
 LEFT = "this broker has left the cluster"
 LEAVING = "this broker leaves the cluster: connect to another member"
 JOINING = "this broker is joining the cluster: connect to another member"
+RETURNING = "this broker has started and learns what it has missed: try again, or connect to another member"
 EVICTED = "this broker was evicted: it was silent for too long"
 CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
 
@@ -33,6 +35,10 @@ class State(enum.Enum):
     """An earlier incarnation may have kept the wiring, or the broker is new to the cluster. It has no vote in the
     cluster stream and lets no client in; an update brings it the wiring. It becomes a voter by the committed `Rejoin`
     or `Member` that names its incarnation, or by an update taken behind that."""
+
+    RETURNING = "returning"
+    """It has come with the log of an earlier life, which counts, and with the wiring of then, which may be old. It lets
+    no client in until it has applied the `Return` that names its life (`durable.md` S11)."""
 
     VOTER = "voter"
     """Its log of the cluster stream counts, and it serves clients while its lease runs."""
@@ -49,6 +55,7 @@ class State(enum.Enum):
 
 MOVES: dict[State, frozenset[State]] = {
     State.BLANK: frozenset({State.VOTER, State.LEAVING, State.OUT}),
+    State.RETURNING: frozenset({State.VOTER, State.LEAVING, State.OUT}),
     State.VOTER: frozenset({State.LEAVING, State.OUT}),
     State.LEAVING: frozenset({State.OUT}),
     State.OUT: frozenset(),
@@ -59,7 +66,6 @@ MOVES: dict[State, frozenset[State]] = {
 class Lifecycle:
     """Args:
         replicas: names of the connected replicas.
-        voting: this process does not begin blank.
 
     Attributes:
         returned: this incarnation votes, by what is applied; queues declared before may be kept by an earlier one.
@@ -73,10 +79,12 @@ class Lifecycle:
         cluster: ClusterState,
         lease: Lease,
         replicas: Collection[str],
-        voting: bool,
         limits: Limits = DEFAULT,
     ) -> None:
-        self.returned = voting
+        self.returned = not cluster.keeper.blank and not cluster.keeper.returning
+        if cluster.keeper.returning:
+            outbox.view.promised = cluster.keeper.promised
+            outbox.view.suspect()  # perhaps all were away
         self.leaving = False
         self.left: set[str] = set()
         self._outbox = outbox
@@ -96,7 +104,9 @@ class Lifecycle:
             return State.OUT
         if self.leaving:
             return State.LEAVING
-        return State.BLANK if self._cluster.keeper.blank else State.VOTER
+        if self._cluster.keeper.blank:
+            return State.BLANK
+        return State.VOTER if self.returned else State.RETURNING
 
     def refusal(self, rescue: bool) -> str:
         """Why no client is let in now; "" if it may be. `rescue`: it only looks, which takes no majority."""
@@ -104,7 +114,16 @@ class Lifecycle:
             return LEAVING
         if self._cluster.keeper.blank:
             return JOINING
+        if not self.returned:
+            return RETURNING
         return CUT_OFF if self._lease.expired(self._outbox.now_ms) and not rescue else ""
+
+    def may_have_kept(self, queue: QueueDefinition, index: int) -> bool:
+        """Whether an earlier life may have kept, and lost, the queue that is declared at `index` (K4). Of one that is
+        durable the disk has all there was; one that the log did not know then cannot have been kept."""
+        if self._cluster.recovered:
+            return index <= self._cluster.recovered and not queue.durable
+        return not self.returned
 
     def needed(self, now_ms: int) -> str:
         """Why this broker may not end, whatever somebody who was cut off believes of it; "" if it may."""
@@ -160,6 +179,8 @@ class Lifecycle:
             self.retire(EVICTED)
         elif type(event) is Rejoin:
             self.returned = self.returned or (event.voter, event.inc) == (broker, inc)
+        elif type(event) is Return:
+            self.returned = self.returned or (event.voter, event.life) == (broker, inc)
         elif type(event) is Member:
             if event.present:
                 self.left.discard(event.broker)

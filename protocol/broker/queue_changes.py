@@ -63,8 +63,7 @@ class QueueChanges:
             self._questions.undeclared(definition.id, LOST, lost_text(definition.name))
             self._undeclared(definition, LOST, lost_text(definition.name))
         else:
-            # An earlier incarnation may have kept it (K4).
-            self._placement.declared(definition, index, not self._lifecycle.returned)
+            self._placement.declared(definition, index, self._lifecycle.may_have_kept(definition, index))
 
     def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
         self._receivers.undeclared(definition.id, code, text)

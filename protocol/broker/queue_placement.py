@@ -38,7 +38,9 @@ class QueuePlacement:
         self.replicas: dict[str, set[str]] = {}
         self.of: dict[str, str] = {}
         self.starting: dict[str, int] = {}
-        self.homeless: dict[str, bool] = {}
+        # An earlier life has kept them: the durable ones on disk, the others are gone with it.
+        known = cluster.wiring.queues() if cluster.recovered else []
+        self.homeless: dict[str, bool] = {queue.id: not queue.durable for queue in known}
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
         self._outbox = outbox

@@ -44,6 +44,7 @@ from ..wire.events import (
     Reject,
     Rejoin,
     Release,
+    Return,
     Start,
     Supervise,
     Unbind,
@@ -293,6 +294,11 @@ def _rejoin(base: Row, event: Rejoin, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="rejoin", broker=event.voter, inc=event.inc, effective=True)
 
 
+def _return(base: Row, event: Return, done: Applied) -> Iterator[Row]:
+    """To a table's readers a broker is back, with its log or without it."""
+    return _rejoin(base, Rejoin(event.voter, event.life), done)
+
+
 def _gone(base: Row, done: Applied) -> Iterator[Row]:
     """One row per run (neighbours as one), or one row without positions."""
     if not done.positions:
@@ -371,7 +377,7 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
     DeclareQueue: _declare_queue, DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange,
     DeleteExchange: _delete_exchange, Bind: _bind,
-    Unbind: _bind, Member: _member, Rejoin: _rejoin, FlowControl: _flow_control,
+    Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn,
     Recount: _recount,
 }  # fmt: skip

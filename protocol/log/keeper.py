@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import LocalError
-from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, decode_event
+from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, Return, decode_event
 from ..wire.log_frames import Ack, Append, Fetch, Fetched, Gap, LogReport, Nack, Numbers, UpdateStart
 from ..wire.version import MINOR
 from .durability import Durability
@@ -82,6 +82,11 @@ class Keeper(KeptLog):
         self._heard: dict[str, int] = {}  # voter -> how far it has acknowledged, under the promised ballot
         self._sure = 0  # up to here the log equals that of the promised ballot's sequencer
         self.durability: Durability | None = None
+
+    @property
+    def returning(self) -> bool:
+        """Its process has come with an earlier life's log, and the stream does not say so yet (`durable.md` S9)."""
+        return self.opened > 0 and not self.blank and self.lives.get(self.voter, 0) < self.life
 
     # ---- promises
 
@@ -328,4 +333,7 @@ def note_log(incs: dict[str, int], event: AnyEvent | None) -> None:
 
 def note_life(lives: dict[str, int], event: AnyEvent | None) -> None:
     """Note the life of a voter that keeps the stream from this event on: no older one speaks for it."""
-    note_log(lives, event)
+    if type(event) is Return:
+        lives[event.voter] = max(event.life, lives.get(event.voter, 0))
+    else:
+        note_log(lives, event)

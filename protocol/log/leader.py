@@ -71,6 +71,10 @@ class LeaderView:
             self.heard_ms = now_ms
         return True
 
+    def suspect(self) -> None:
+        """Whatever led an earlier life of this process may be gone: it is suspected until it is heard."""
+        self.parted_ms = 1
+
     def suspicious(self, now_ms: int) -> bool:
         """Whether the leader has been silent, or without a link, for too long, or no leader has come for as long."""
         if not self.heard_ms:

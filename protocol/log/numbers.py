@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..limits import INCARNATIONS_PER_BROKER
 from ..machine import broker_of
-from ..wire.events import AnyEvent, Entry, Evict, Member, Rejoin
+from ..wire.events import AnyEvent, Entry, Evict, Member, Rejoin, Return
 from ..wire.log_frames import Numbers
 
 
@@ -36,6 +36,8 @@ def drop_numbers(numbers: Numbers, over: dict[str, int], event: AnyEvent | None)
         broker, inc = event.broker, event.inc  # type: ignore[union-attr]
     elif kind is Rejoin:
         broker, inc = event.voter, event.inc - INCARNATIONS_PER_BROKER  # type: ignore[union-attr]
+    elif kind is Return:
+        broker, inc = event.voter, event.life - INCARNATIONS_PER_BROKER  # type: ignore[union-attr]
     elif kind is Member:
         broker, inc = event.broker, event.inc - INCARNATIONS_PER_BROKER * event.present  # type: ignore[union-attr]
     else:

@@ -29,6 +29,7 @@ from ..wire.events import (
     Reject,
     Rejoin,
     Release,
+    Return,
 )
 from .acquisitions import Acquisitions
 from .applied import Applied
@@ -91,6 +92,7 @@ class QueueState:
             DeadLetterDone: self._dead_letter_done,
             Evict: self._evict,
             Rejoin: self._rejoin,
+            Return: self._rejoin,
             Member: self._member,
         }
         self._policies: list[StatePolicy] = []
@@ -239,10 +241,11 @@ class QueueState:
         orphans = [index for index, (broker, _) in self.batches.items() if broker == event.broker]
         return Applied(positions=returned, orphans=orphans)
 
-    def _rejoin(self, event: Rejoin) -> Applied:
+    def _rejoin(self, event: Rejoin | Return) -> Applied:
         """A voter is back as a newer incarnation, so all older ones are out, if no `Evict` said so before."""
-        done = self._evict(Evict(event.voter, event.inc - 1))
-        self.fence.let_in(event.voter, event.inc)
+        inc = event.life if isinstance(event, Return) else event.inc
+        done = self._evict(Evict(event.voter, inc - 1))
+        self.fence.let_in(event.voter, inc)
         return done
 
     def _member(self, event: Member) -> Applied:

@@ -47,7 +47,7 @@ class CatchUp:
     ) -> None:
         self._limits = limits
         self._update_retry_ms = timing.update_retry_ms
-        self.status = Status.BLANK if keeper.blank else Status.SERVING
+        self.status = Status.BLANK if keeper.blank else Status.JOINING if keeper.returning else Status.SERVING
         self.given: dict[str, Updater] = {}
         self._keeper = keeper
         self._state = state

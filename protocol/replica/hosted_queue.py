@@ -9,15 +9,18 @@ a `QueueOutbox`, and nothing that a client can see becomes final before its even
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ..errors import PeerError
 from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
+from ..log.log_copy import LogCopy
 from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.policies import policies_of
 from ..queue.settings import QueueSettings
+from ..queue.snapshot import QueueSnapshot
 from ..queue.state import QueueState
 from ..ranges import pairs, runs
 from ..status.machines import QueueStatus
@@ -36,6 +39,7 @@ from ..wire.events import (
     Reject,
     Rejoin,
     Release,
+    Return,
     Start,
     decode_event,
 )
@@ -58,8 +62,21 @@ from .status import Status, queue_status
 from .update import Pace
 
 SERVING, UPDATING = Status.SERVING, Status.UPDATING
-EXPELS = (Evict, Rejoin, Member)
+EXPELS = (Evict, Rejoin, Return, Member)
 """Events that end what a broker, or its older incarnations, had."""
+
+
+class KeptQueue(NamedTuple):
+    """A queue as its disk has it: its log, and the outcome of all that is committed in that.
+
+    Attributes:
+        log, state: as of the same index.
+        blobs: position -> message.
+    """
+
+    log: LogCopy
+    state: QueueSnapshot
+    blobs: dict[int, bytes]
 
 
 class HostedQueue:
@@ -360,8 +377,18 @@ class HostedQueue:
         return queue_status(self.state, consumers, self.applied, blank, self.catch_up.report(), self._name)
 
 
+def recover(queue: HostedQueue, kept: KeptQueue) -> None:
+    """Go on with what an earlier life has kept; the keeper has its log already."""
+    queue.state.restore(kept.state)
+    queue.state.fill(kept.blobs)
+    queue.applied = kept.state.index
+    queue.expiries.restart()
+
+
 def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
     """Whether this incarnation of the broker comes back, or joins."""
     if type(event) is Rejoin:
         return (event.voter, event.inc) == (broker, inc)
+    if type(event) is Return:
+        return (event.voter, event.life) == (broker, inc)
     return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)

@@ -13,6 +13,7 @@ from typing import Any
 from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
+from ..log.log_copy import recover_log
 from ..log.submitter import Submitter
 from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.settings import QueueSettings
@@ -58,7 +59,7 @@ from ..wire.queue_frames import (
 )
 from ..wire.settings import read
 from .consumers import QueueConsumers
-from .hosted_queue import HostedQueue
+from .hosted_queue import HostedQueue, KeptQueue, recover
 from .observers import ReplicaObserver
 from .ownerships import Ownerships
 from .update import Pace
@@ -75,11 +76,12 @@ class ReplicaMachine(Acceptor):
         inc: this process's incarnation: of its requests. Each queue has one of its own, from its broker (`Host.inc`).
         timing, limits: the cluster's.
         observers: are told what happens to the queues here.
+        kept: queue -> what an earlier life of its broker has kept of it: its log counts (`durable.md` 4).
     """
 
     def __init__(
         self, name: str, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT,
-        observers: Sequence[ReplicaObserver] = (),
+        observers: Sequence[ReplicaObserver] = (), kept: dict[str, KeptQueue] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(timing, (observer.companion for observer in observers))
         self.timing = timing
@@ -94,6 +96,7 @@ class ReplicaMachine(Acceptor):
         self.submitter = Submitter(name, inc)
         self.dirty: dict[str, None] = {}
         self._observers = observers
+        self._kept = kept if kept is not None else {}
         self._giving_up = False  # the broker leaves, and has not been told that all is given up
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._pace = Pace(limits.update_process_bytes_s)
@@ -239,14 +242,20 @@ class ReplicaMachine(Acceptor):
                 self.promises.keep(frame.ballot)
         self._unhosted.pop(frame.queue, None)
         if frame.queue not in self.queues:
-            keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, view.promised, frame.voters)
+            kept = self._kept.pop(frame.queue, None)
+            blank = frame.blank or (kept is not None and kept.log.blank)
+            keeper = Keeper(frame.queue, self.broker, frame.inc, blank, view.promised, frame.voters)
+            if kept is not None and not blank:
+                recover_log(keeper, kept.log)
             settings = read(QueueSettings, frame.arguments, alternate=frame.alternate)
             queue = self.queues[frame.queue] = HostedQueue(
                 frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self,
                 self.timing, self.limits, self._observers,
             )  # fmt: skip
+            if kept is not None and not blank:
+                recover(queue, kept)
             self.report_log(keeper.log_report())
-            if frame.blank:
+            if blank:
                 queue.catch_up.wait()
         self.send(self.broker, Hosted(frame.queue))
 

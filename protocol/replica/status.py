@@ -25,8 +25,8 @@ class Status(Enum):
 
     JOINING = "joining"
     """The state is whole. It applies, acknowledges, and serves browsers. It shows no interest in the consume lock and
-    takes no grant: until the `Rejoin` or `Member` event of this incarnation is applied, a grant to its broker may be
-    an older incarnation's."""
+    takes no grant: until the `Rejoin`, `Return` or `Member` event of this incarnation is applied, a grant to its
+    broker may be an older incarnation's. A queue that comes back with its log begins here."""
 
     SERVING = "serving"
     """No older incarnation of this broker has any say in the queue: there never was one, or the event that ends it is

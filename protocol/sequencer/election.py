@@ -17,7 +17,7 @@ from ..limits import DEFAULT, Limits
 from ..log.quorum import majority, recovery_quorum
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot, Member, Rejoin, decode_event
-from ..wire.log_frames import Fetch, Fetched, LogReport, Promise, Suspect
+from ..wire.log_frames import Fetch, Fetched, LogReport, Promise, Suspect, life_of
 from .stream import Stream
 
 
@@ -113,12 +113,20 @@ class Election:
     # ---- adopting
 
     def floor(self, stream: Stream) -> dict[str, int]:
-        """Voter -> the incarnation of its log that joined or rejoined last, by any log."""
-        floor = dict(stream.incs)
+        """Voter -> the incarnation of its log that joined or rejoined last, by any log; above that of a log which is an
+        old copy (`durable.md` S10)."""
+        floor, lives = dict(stream.incs), dict(stream.lives)
         for _, frame in stream.reports.values():
             for table in (frame.incs, frame.uncommitted_incs):
                 for voter, inc in table.items():
                     floor[voter] = max(inc, floor.get(voter, 0))
+            for voter, life in frame.lives.items():
+                lives[voter] = max(life, lives.get(voter, 0))
+        promises = self.promises if stream.name == CLUSTER else {}
+        said = [(voter, frame) for voter, (_, frame) in stream.reports.items()]
+        for voter, frame in (*said, *promises.items()):
+            if is_old(frame, lives):
+                floor[voter] = max(frame.log_inc + 1, floor.get(voter, 0))
         return floor
 
     def logs(self, stream: Stream) -> dict[str, LogReport]:
@@ -198,6 +206,17 @@ class Election:
 
     def fetch(self, ballot: Ballot, stream: Stream, last: int, first: int) -> Fetch:
         return Fetch(ballot, stream.name, first, last, self._fetch_bytes)
+
+
+def is_old(frame: LogReport | Promise, lives: dict[str, int]) -> bool:
+    """Whether a log is a copy from before a life of its voter that has returned with it: what that one has promised and
+    acknowledged is missing in it (`durable.md` S10).
+
+    Args:
+        lives: voter -> the life that joined, rejoined or returned last.
+    """
+    latest = lives.get(frame.voter if isinstance(frame, LogReport) else frame.broker, 0)
+    return not frame.blank and 0 < frame.opened < latest != life_of(frame)
 
 
 def committed(stream: Stream) -> int:

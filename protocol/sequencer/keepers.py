@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..outbox import Outbox
-from ..wire.events import CLUSTER, Evict, encode_event
+from ..wire.events import CLUSTER, Evict, Return, encode_event
 from ..wire.log_frames import Ack, Evicted, Gap, LogDropped, LogReport, life_of
 from .backlog import Backlog
+from .election import is_old
 from .evictions import Evictions
 from .membership import Membership
 from .order import Order
@@ -68,6 +69,12 @@ class Keepers:
             reason = f"incarnation {life} of {voter} is over: a newer one keeps {stream.name}"
             self._outbox.send(peer, Evicted(reason))
             return
+        if is_old(frame, stream.lives):
+            self._outbox.send(
+                peer, Evicted(f"{voter} has an old copy of its log of {stream.name}: come back blank", True)
+            )
+            self._order.part_with(peer)
+            return
         stream.gone.discard(voter)
         if self._mistaken(stream, frame):
             return
@@ -78,6 +85,8 @@ class Keepers:
                 return
             keeper.begin(KeeperState.UPDATING)
         self._count(stream, voter, keeper)
+        if keeper.voting and 0 < frame.opened < life and stream.lives.get(voter, 0) < life:
+            self._order.append(stream, encode_event(Return(voter, life)))
         if keeper.updating:
             self._rejoins.update(stream, keeper)
         self.advance(stream)  # its acknowledgement may have been lost with the link
@@ -104,7 +113,7 @@ class Keepers:
             stream.reports[frame.voter] = peer, frame  # until another voter is here
             return
         reason = f"{frame.voter} is too far behind in {stream.name}: come back through an update"
-        self._outbox.send(peer, Evicted(reason))
+        self._outbox.send(peer, Evicted(reason, forget=True))
         self._order.part_with(peer)
 
     def _count(self, stream: Stream, voter: str, keeper: Progress) -> None:

@@ -141,6 +141,15 @@ class Rejoin(Event, tag=12):
     inc: int
 
 
+class Return(Event, tag=13):
+    """Voter `voter` is back with the log that it had, as another process of life `life` (`durable.md` S9): older lives
+    of it are out, as by a `Rejoin`. Its log counts as it did before, so of votes and logs this changes nothing. Only a
+    member that keeps its log on disk comes back so, and in such a cluster all members know this event."""
+
+    voter: str
+    life: int
+
+
 class DeclareQueue(Event, tag=32):
     """Create a queue; the same definition again is no change, another one is refused."""
 
@@ -283,6 +292,7 @@ AnyEvent = (
     | DeadLetterDone
     | Evict
     | Rejoin
+    | Return
     | DeclareQueue
     | DeleteQueue
     | DeclareExchange

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import BUSY, IN_USE, NOT_FOUND
-from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin
+from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin, Return
 from .snapshot import Condemned, Use, UsesSnapshot
 
 
@@ -83,6 +83,8 @@ class Uses:
             broker, inc = event.broker, event.inc
         elif type(event) is Rejoin:
             broker, inc = event.voter, event.inc - 1
+        elif type(event) is Return:
+            broker, inc = event.voter, event.life - 1
         elif type(event) is Member:
             broker, inc = event.broker, event.inc - event.present
         else:

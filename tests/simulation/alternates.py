@@ -25,6 +25,9 @@ FIXED = frozenset((PICKY, WIDE, NOBODYS, "topics", "everybody", "amq.direct", HE
 """Exchanges whose bindings stay as they are."""
 SENT_TO = ((PICKY, "k"), (PICKY, "none"), (PICKY, None), (WIDE, "x.y"), (WIDE, None), (NOBODYS, ""))
 PIECES = 1 << 44
+DECLARED: dict[str, Any] = {}
+"""What queues are declared with besides: `DURABLE`, in stories in which brokers come back with their disks."""
+DURABLE = {"durable": True}
 PASSIVE = "nothing-of-that-name"
 
 
@@ -46,7 +49,7 @@ def declare(user: User, queues: list[str]) -> None:
 def declare_again(user: User, rng: random.Random) -> None:
     """An exchange that is there stays as it is, whichever client declares it again; a passive declare makes none."""
     name = rng.choice([PASSIVE, "dead"])
-    user.ask(_declare_queue(name, False, "", None, name == PASSIVE or rng.random() < 0.5))
+    user.ask(_declare_queue(name, bool(DECLARED), "", None, name == PASSIVE or rng.random() < 0.5))
     user.ask(_declare_exchange(rng.choice([PICKY, PASSIVE]), "direct", True, "", {"mine": 1}, True))
 
 

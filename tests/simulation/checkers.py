@@ -89,7 +89,8 @@ class Watcher:
         """The requests of a dead process may or may not be carried out."""
         for key in [key for key in self.unanswered if key[0] == name]:
             del self.unanswered[key]
-        self._promised.pop(name, None)
+        if name not in self.world.kept:  # what is on a disk is not forgotten
+            self._promised.pop(name, None)
 
     # ---- who leads, who has promised what: I1, I2
 

@@ -147,8 +147,8 @@ class Deliveries:
                     raise Violation(f"B3 {stream}: {broker} hands over before its acquire of {position} is ordered")
 
     def _after(self, stream: str, event: events.AnyEvent, model: ModelQueue, effective: bool) -> None:
-        if isinstance(event, events.Evict | events.Rejoin | events.Member):
-            broker = event.voter if isinstance(event, events.Rejoin) else event.broker
+        if isinstance(event, events.Evict | events.Rejoin | events.Return | events.Member):
+            broker = event.voter if isinstance(event, events.Rejoin | events.Return) else event.broker
             if effective:
                 self.out = {k: v for k, v in self.out.items() if k[0] != stream or v[0] != broker}
         elif isinstance(event, events.Acquire):

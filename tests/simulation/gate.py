@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import (
+    alternates,
     boxes,
     faults,
     losses,
@@ -22,6 +23,7 @@ from . import (
     mutants_losses,
     mutants_membership,
     mutants_recovery,
+    mutants_returns,
     mutants_routes,
     mutants_truth,
     workload,
@@ -43,7 +45,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     },
     **{
         name: (plant, True)
-        for module in (mutants_failover, mutants_flow, mutants_recovery)
+        for module in (mutants_failover, mutants_flow, mutants_recovery, mutants_returns)
         for name, plant in module.ALL.items()
     },
 }
@@ -59,6 +61,10 @@ SMALL_WORLDS = {
 """Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
 FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
+    **{
+        name: [(faults, "KINDS", faults.KINDS + faults.OLD), (alternates, "DECLARED", alternates.DURABLE)]
+        for name in mutants_returns.ALL
+    },
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
         (workload, "BROKERS", ("b1",)),

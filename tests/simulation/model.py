@@ -105,6 +105,11 @@ class ModelQueue:
                 if event.inc > self.out.get(event.voter, -1):
                     self.absent.discard(event.voter)
                 return done
+            case events.Return():
+                done = self._evict(events.Evict(event.voter, event.life - 1))
+                if event.life > self.out.get(event.voter, -1):
+                    self.absent.discard(event.voter)
+                return done
             case _:
                 pass
         return True
@@ -216,7 +221,7 @@ class ModelWiring:
                     self.defined[event.name] = (event.arguments, event.durable, event.alternate)
             case events.Condemn():
                 self.condemn(event)
-            case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Member():
+            case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():
                 self.used(event)
             case events.DeleteQueue():
                 if not self.deletes(event):
@@ -282,6 +287,8 @@ class ModelWiring:
                 self._over(event.broker, event.inc)
             case events.Rejoin():
                 self._over(event.voter, event.inc - 1)
+            case events.Return():
+                self._over(event.voter, event.life - 1)
             case events.Member():
                 self._over(event.broker, event.inc - event.present)
             case _:

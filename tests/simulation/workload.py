@@ -178,7 +178,7 @@ class Story:
     def _set_up(self) -> None:
         rng = self.rng
         admin = self.client()
-        admin.command("declare_queue", name="dead")
+        admin.command("declare_queue", name="dead", **alternates.DECLARED)
         admin.command("bind", exchange="amq.fanout", queue="dead")
         keeper = self.user(True)
         self.until(
@@ -202,7 +202,7 @@ class Story:
             "bind", exchange=HEADERS, queue=self.queues[-1], key="2", arguments={"c": 1, "d": "x", "x-match": "any"}
         )
         if rng.random() < ALONE:
-            admin.command("declare_queue", name=SINGLE)
+            admin.command("declare_queue", name=SINGLE, **alternates.DECLARED)
             admin.command("bind", exchange="everybody", queue=SINGLE)
             admin.command("bind", exchange="topics", queue=SINGLE, key="x.y")
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
@@ -229,7 +229,13 @@ class Story:
             kind = int(rng.random() < 0.3)
             arguments = {"other": 1} if kind else {}
             asked.append(
-                (client, client.command("declare_queue", name=name, alternate=alternate, arguments=arguments), kind)
+                (
+                    client,
+                    client.command(
+                        "declare_queue", name=name, alternate=alternate, arguments=arguments, **alternates.DECLARED
+                    ),
+                    kind,
+                )
             )
         self.until(lambda: all(client.replies[number] for client, number, _ in asked), "declares are answered")
         codes = {(client.replies[number].code, kind) for client, number, kind in asked}  # type: ignore[union-attr]

@@ -52,6 +52,7 @@ from mantamq.protocol.wire.kinds import KIND_OF
 from mantamq.protocol.wire.link_frames import Ping, Pong, Refused
 from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply, Suspect
 
+from .disks import Disk
 from .model import Violation
 from .ways import Way
 
@@ -120,6 +121,8 @@ class World:
         self.calm: Callable[[], bool] = lambda: True
         self.ownerships = (OWNERSHIP, OWNERSHIP2) if standby else (OWNERSHIP,)
         self._incs: dict[str, int] = {}
+        self.kept: dict[str, Disk] = {}  # broker that is to come back -> what its disk has
+        self._disks: dict[str, Disk] = {}  # broker that has come back -> what its replicas find
         self._ownership_incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
@@ -196,8 +199,9 @@ class World:
         self._replica_numbers[broker] = number + 1
         name = f"{broker}.r{number}"
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
+        found = {"kept": self._disks[broker].queues} if broker in self._disks else {}
         self.machines[name] = self._classes["replica"](
-            name, broker, self._incs[broker], timing=self.timing, limits=self.limits
+            name, broker, self._incs[broker], timing=self.timing, limits=self.limits, **found
         )
         for peer in (*self.sequencers(), *self.ownerships, broker, *fellows):
             if peer in self.machines:
@@ -221,8 +225,13 @@ class World:
         for replica in [name for name in self.machines if name.startswith(broker + ".")]:
             self.crash(replica)
         self._incs[broker] += 10_000
+        self._disks.pop(broker, None)
+        found: dict[str, Any] = {"blank": True}
+        if broker in self.kept:
+            disk = self._disks[broker] = self.kept.pop(broker)
+            found = {"kept": disk.wiring}
         self.machines[broker] = self._classes["broker"](
-            broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, blank=True
+            broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, **found
         )
         self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
         for sequencer in self.sequencers():
@@ -322,6 +331,8 @@ class World:
         if not back or not self.standby or name.partition(".")[0] in self._gone:
             return
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
+        if name in self.kept and self.rng.random() < 0.6:  # before anybody has noticed, or soon after
+            delay_us = self.rng.choice([1_000, 20_000, 100_000])
         if is_sequencer(name):
             self.after(delay_us, self._start_sequencer)
         elif is_ownership(name):
@@ -330,6 +341,13 @@ class World:
             self.after(delay_us, lambda: self._start_broker(name))
         else:
             self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
+
+    def restart(self, broker: str, disk: Disk) -> None:
+        """A broker and its replicas die at once, and come back with this disk."""
+        for replica in [name for name in self.machines if name.startswith(broker + ".")]:
+            self.crash(replica, back=False)
+        self.kept[broker] = disk
+        self.crash(broker)
 
     def _hang_up(self, client: str, reason: str) -> None:
         """A client finds its connection closed."""
@@ -383,7 +401,7 @@ class World:
     def serves(self, broker: str) -> bool:
         """Whether a client that tries this broker would be let in."""
         machine = self.machines.get(broker)
-        return machine is not None and not machine.keeper.blank and broker not in (*self._frozen, *self.leaving)
+        return machine is not None and machine.lifecycle.returned and broker not in (*self._frozen, *self.leaving)
 
     # ---- links
 

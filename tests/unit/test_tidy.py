@@ -182,6 +182,7 @@ MAY_SHARE_NAME = {
     "Empty": "Ray's name and ours in one class, so that both catch it",
     "Full": "Ray's name and ours in one class, so that both catch it",
     "InUse": "the event that a queue has consumers, and the error that its deletion gets for that",
+    "Return": "the event that a broker is back with its log, and the supervisor's deed that has it started again",
     "Lost": "the event that a queue was lost, and the error by which its clients hear so",
 }
 

@@ -6,10 +6,20 @@ from collections.abc import Callable
 
 import pytest
 from mantamq.protocol.broker.lease import Lease
-from mantamq.protocol.broker.lifecycle import CUT_OFF, EVICTED, JOINING, LEAVING, LEFT, MOVES, Lifecycle, State
+from mantamq.protocol.broker.lifecycle import (
+    CUT_OFF,
+    EVICTED,
+    JOINING,
+    LEAVING,
+    LEFT,
+    MOVES,
+    RETURNING,
+    Lifecycle,
+    State,
+)
 from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.machine import Close, Retire
-from mantamq.protocol.wire.events import CLUSTER, ZERO, Evict, Member, Rejoin, encode_event
+from mantamq.protocol.wire.events import CLUSTER, ZERO, Evict, Member, Rejoin, Return, encode_event
 from mantamq.protocol.wire.events import Entry as LogEntry
 from mantamq.protocol.wire.log_frames import Append, Evicted, Leave, Left, Update, UpdateStart
 from mantamq.protocol.wire.queue_frames import GiveUp
@@ -28,9 +38,9 @@ class Life:
         self.bench = Bench("q", voters=voters or ["b1", "b2", "b3"], blank=state is State.BLANK)
         self.lease = Lease()
         self.replicas = dict(REPLICAS)
-        self.life = Lifecycle(
-            self.bench.outbox, self.bench.cluster, self.lease, self.replicas, state is not State.BLANK, limits
-        )
+        if state is State.RETURNING:
+            self.bench.cluster.keeper.opened = 4
+        self.life = Lifecycle(self.bench.outbox, self.bench.cluster, self.lease, self.replicas, limits)
         self.sent_away: list[str] = []
         if state is State.LEAVING:
             self.drain()
@@ -41,7 +51,7 @@ class Life:
     def drain(self) -> None:
         self.life.drain(self.sent_away.append)
 
-    def commit(self, event: Rejoin | Member | Evict) -> None:
+    def commit(self, event: Rejoin | Return | Member | Evict) -> None:
         """The cluster stream's next entry, which is its first, is committed."""
         keeper = self.bench.cluster.keeper
         entry = LogEntry(ONE, keeper.end + 1, "", 0, 0, encode_event(event))
@@ -60,6 +70,8 @@ class Life:
 
 HAPPENINGS: dict[str, Callable[[Life], object]] = {
     "its rejoin is committed": lambda one: one.commit(Rejoin("b1", 5)),
+    "its return is committed": lambda one: one.commit(Return("b1", 5)),
+    "an older life's return is committed": lambda one: one.commit(Return("b1", 4)),
     "its joining is committed": lambda one: one.commit(Member("b1", 5, True)),
     "an older incarnation's joining is committed": lambda one: one.commit(Member("b1", 4, True)),
     "an update brings its rejoin": lambda one: one.restore({"b1": 5}),
@@ -90,7 +102,10 @@ def test_a_broker_moves_by_the_table_and_makes_every_move_in_it():
     assert made == MOVES
 
 
-@pytest.mark.parametrize(("state", "why"), [(State.BLANK, JOINING), (State.VOTER, ""), (State.LEAVING, LEAVING)])
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [(State.BLANK, JOINING), (State.RETURNING, RETURNING), (State.VOTER, ""), (State.LEAVING, LEAVING)],
+)
 def test_it_lets_clients_in_as_a_voter_only(state, why):
     assert Life(state).life.refusal(rescue=False) == Life(state).life.refusal(rescue=True) == why
 

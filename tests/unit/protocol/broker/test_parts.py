@@ -363,7 +363,7 @@ class Changing:
     def __init__(self) -> None:
         self.bench = made = Bench()
         self.placement = QueuePlacement(made.outbox, made.cluster)
-        life = Lifecycle(made.outbox, made.cluster, Lease(), self.placement.replicas, True)
+        life = Lifecycle(made.outbox, made.cluster, Lease(), self.placement.replicas)
         self.transfers = Transfers(made.outbox, made.cluster, made.requests, made.sessions, 1000)
         consumers = Consumers(made.outbox, made.cluster, made.requests)
         self.senders = Senders(made.outbox, made.cluster, self.transfers, made.sessions)

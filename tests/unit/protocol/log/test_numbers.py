@@ -9,7 +9,7 @@ from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.numbers import drop_numbers, is_over, note_number
 from mantamq.protocol.sequencer.election import adopt
 from mantamq.protocol.sequencer.stream import Stream
-from mantamq.protocol.wire.events import AnyEvent, Ballot, Entry, Evict, Member, Rejoin, Start, encode_event
+from mantamq.protocol.wire.events import AnyEvent, Ballot, Entry, Evict, Member, Rejoin, Return, Start, encode_event
 from mantamq.protocol.wire.log_frames import Append, Fetch, Numbers
 
 ONE: Ballot = (1, 7)
@@ -116,3 +116,10 @@ def test_a_sequencer_that_adopts_knows_what_the_one_before_it_knew(entries, data
     second.reports["b1"] = ("b1", report)
     adopt(second, report, fetched)
     assert (second.numbers, second.over) == (first.numbers, first.over)
+
+
+def test_a_return_drops_what_a_rejoin_does():
+    numbers, over = tables(asked("b1", STEP, 3), asked("b1.r0", STEP, 2), Return("b1", 2 * STEP))
+    assert (numbers, over) == ({}, {"b1": STEP})
+    numbers, over = tables(asked("b1", STEP, 3), Return("b1", STEP + 1))
+    assert set(numbers) == {"b1"} and not over, "a queue alone has come back, at another replica"

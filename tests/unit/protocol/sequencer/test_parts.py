@@ -37,6 +37,7 @@ from mantamq.protocol.wire.events import (
     FlowControl,
     Member,
     Rejoin,
+    Return,
     Start,
     decode_event,
 )
@@ -423,6 +424,60 @@ def test_a_log_may_be_older_than_the_process_that_keeps_it():
     assert "b3" not in queue.keepers, "that life is out as well"
     them.enrol(queue, "b3.r0", LogReport(Q, "b3", 1, ONE, ONE, log_inc=5, life=evict.inc + 1))
     assert queue.keepers["b3"].voting, "and the log goes on"
+
+
+def back(opened: int, life: int, **more: Any) -> LogReport:
+    return LogReport(Q, "b3", 1, ONE, ONE, log_inc=5, opened=opened, life=life, **more)
+
+
+def test_a_keeper_that_comes_back_with_its_log_counts_at_once_and_its_return_is_ordered_once():
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    queue, them = ordered(order), keepers(order, outbox)
+    del queue.keepers["b3"]
+    for _ in range(2):  # its link breaks
+        them.enrol(queue, "b3.r0", back(5, 9005))
+        assert queue.keepers["b3"].voting and queue.lives["b3"] == 9005
+    assert [type(event) for event in events(queue)].count(Return) == 1 and events(queue)[-1] == Return("b3", 9005)
+    assert "b3" not in queue.incs, "of votes it says nothing"
+    them.enrol(queue, "b3.r0", back(0, 5))
+    assert type(sent(outbox)[-1][1]) is Evicted and queue.keepers["b3"].life == 9005, "an older life that speaks"
+
+
+def test_a_blank_keeper_and_one_that_was_never_away_do_not_return():
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    queue, them = ordered(order), keepers(order, outbox)
+    queue.keepers.clear()
+    them.enrol(queue, "b3.r0", back(0, 5))
+    them.enrol(queue, "b3.r1", LogReport(Q, "b3", 0, ZERO, ONE, log_inc=9005, opened=5, life=9005, blank=True))
+    assert Return not in [type(event) for event in events(queue)]
+
+
+def test_an_old_copy_of_a_disk_is_refused_and_is_to_be_forgotten():
+    """The copy is from before a life that has returned: it lacks what that one has promised and acknowledged."""
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    queue, them = ordered(order), keepers(order, outbox)
+    del queue.keepers["b3"]
+    queue.lives["b3"] = 9005
+    them.enrol(queue, "b3.r0", back(5, 19005))
+    ((_, told),) = sent(outbox)
+    assert type(told) is Evicted and told.forget and "b3" not in queue.keepers
+    them.enrol(queue, "b3.r0", back(9005, 19005))
+    assert queue.keepers["b3"].voting, "the disk of the life that returned last"
+
+
+def test_an_old_copy_does_not_count_in_an_election_whoever_knows_of_it():
+    stream, one = Stream(Q, THREE), Election(list(THREE), PREPARING)
+    stream.reports["b1"] = "b1.r0", LogReport(Q, "b1", 4, ONE, ONE, log_inc=1, voters=THREE, lives={"b3": 9005})
+    stream.reports["b3"] = "b3.r0", back(5, 19005)
+    assert set(one.logs(stream)) == {"b1"}
+    stream.reports["b3"] = "b3.r0", back(9005, 19005)
+    assert set(one.logs(stream)) == {"b1", "b3"}
+    stream.reports["b3"] = "b3.r0", back(5, 9005)
+    assert set(one.logs(stream)) == {"b1", "b3"}, "that life itself"
+    cluster = Stream(CLUSTER, THREE)
+    cluster.lives["b3"] = 9005
+    one.promises["b3"] = Promise(ONE, "b3", 5, False, [], 19005, 5)
+    assert one.empty(Stream(Q, THREE), one.floor(cluster)) == set(), "nor does a promise that is given with it"
 
 
 def test_an_eviction_is_ordered_in_every_stream():
