@@ -75,6 +75,15 @@ class Content:
                 older.append(self.page(number))
         self.shown[offset : offset + len(data)] = data
 
+    def flushed(self) -> bytes:
+        """What is on the disk for certain, page by page."""
+        kept = bytearray(self.shown)
+        for number, content in [*((number, older[0]) for number, older in self.older.items()), *self.lost.items()]:
+            kept[number * PAGE_BYTES : number * PAGE_BYTES + PAGE_BYTES] = content.ljust(
+                len(kept[number * PAGE_BYTES : number * PAGE_BYTES + PAGE_BYTES]), b"\0"
+            )
+        return bytes(kept[: self.length])
+
     def flush(self) -> None:
         self.older.clear()
         self.length = len(self.shown)
@@ -259,6 +268,14 @@ class SimulatedFiles:
     def image(self) -> Folder:
         """A copy of the whole disk, as listing and reading show it now."""
         return _copied(self._root)
+
+    def durable(self, folder: str) -> dict[str, bytes]:
+        """The files of a folder as far as they are certain: what a power cut now would leave if it took all it may."""
+        node: Content | Folder | None = self._root
+        for name in folder.strip("/").split("/") if folder.strip("/") else ():
+            node = node.on_disk.get(name) if isinstance(node, Folder) else None
+        names = node.on_disk if isinstance(node, Folder) else {}
+        return {name: one.flushed() for name, one in sorted(names.items()) if isinstance(one, Content)}
 
     def put_back(self, image: Folder | None = None) -> None:
         """The power goes, and the disk is replaced by a copy of an earlier one; by an empty one if there is none."""

@@ -1,0 +1,296 @@
+"""A disk's logs read by the tables of `store/log/README.md` alone: what a voter said can be compared with what is there.
+
+It shares no code with the store nor with the protocol, but for the checksum's and msgpack's libraries: a bug in how the
+product writes cannot hide behind the same bug in how it reads. It is simple where the product must be fast, and knows
+records by their numbers and fields by their places, as `records.py` lists them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import google_crc32c
+import msgpack
+
+PAGE = 4096
+HEADER = struct.Struct("<8sII16sQQQQQQQ")  # the checksum follows
+BATCH = struct.Struct("<3sB8sQQIIQQq")
+RECORD = struct.Struct("<IIBBHQQ")
+WHOLE, FIRST, MIDDLE, LAST = range(4)
+OPENED, ENTRIES, MESSAGE, CHECKPOINT, PROMISE, DROPPED, CLOSED = range(1, 8)
+Ballot = tuple[int, int]
+
+
+class Header(NamedTuple):
+    log_id: bytes
+    number: int
+    size: int
+    base: int
+    ballot: Ballot
+    ends: int
+    proven: int
+
+
+class Batch(NamedTuple):
+    """`records` is None for one of which a record does not verify."""
+
+    part: int
+    lsn: int
+    group: int
+    proven: int
+    base: int
+    end: int
+    records: list[Record] | None
+
+
+class Record(NamedTuple):
+    lsn: int
+    kind: int
+    part: int
+    undo: int
+    stream: str
+    payload: bytes
+
+
+@dataclass
+class ParsedLog:
+    """A log as its bytes tell it.
+
+    Attributes:
+        base, end: LSNs: nothing below is needed; where it ends.
+        records: those of whole groups, from the base on, rising.
+        ballot: the highest in the containers' headers.
+        containers: how many count.
+        container_bytes: their size.
+        holes: LSNs where no batch verifies, with something valid behind them.
+    """
+
+    base: int = 0
+    end: int = 0
+    records: list[Record] = field(default_factory=list)
+    ballot: Ballot = (0, 0)
+    containers: int = 0
+    container_bytes: int = 0
+    holes: list[int] = field(default_factory=list)
+
+
+@dataclass
+class StreamOnDisk:
+    """What one voter has of a stream, by its records.
+
+    Attributes:
+        lives: of all `Opened` records, in order.
+        log_inc, blank: of the last.
+        base: index of the last checkpoint; 0: none.
+        entries: index -> (ballot, seq, event) of those behind it.
+        commit: known committed, by what was written.
+        low: the least LSN that the last checkpoint names.
+        checkpoint_lsn: where that is.
+    """
+
+    lives: list[int] = field(default_factory=list)
+    log_inc: int = 0
+    blank: bool = False
+    base: int = 0
+    base_ballot: Ballot = (0, 0)
+    entries: dict[int, tuple[Ballot, int, bytes]] = field(default_factory=dict)
+    commit: int = 0
+    low: int = 0
+    checkpoint_lsn: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.entries)
+
+    def ballot_at(self, index: int) -> Ballot | None:
+        """That of the entry at an index, None where it is not known."""
+        if index == self.base:
+            return self.base_ballot
+        return self.entries[index][0] if index in self.entries else None
+
+
+# ---- bytes
+
+
+def parse_log(files: Mapping[str, bytes]) -> ParsedLog:
+    """A log.
+
+    Args:
+        files: name -> content of each file in its folder.
+    """
+    found = ParsedLog()
+    contents = {int(name[:16]): data for name, data in files.items() if len(name) == 20 and name[:16].isdigit()}
+    headers = {number: header for number, data in contents.items() if (header := _header(data)) is not None}
+    headers = {number: header for number, header in headers.items() if header.number == number}
+    if not headers:
+        return found
+    newest = headers[max(headers)]
+    headers = {number: one for number, one in headers.items() if one.log_id == newest.log_id}
+    found.ballot = max(header.ballot for header in headers.values())
+    found.base = max(header.base for header in headers.values())
+    found.container_bytes = newest.size
+    stops, ends = {}, (newest.number + 1) * newest.size
+    for number in sorted(headers, reverse=True):
+        stops[number] = min((number + 1) * newest.size, ends)
+        ends = min(ends, headers[number].ends)
+    batches: list[Batch] = []
+    for number in sorted(headers):
+        batches += _batches(contents[number], headers[number], stops[number], found)
+    found.base = max([found.base, *(batch.base for batch in batches)])
+    found.containers = sum(stop > max(number * newest.size + PAGE, found.base) for number, stop in stops.items())
+    found.containers = max(found.containers, 1)
+    _gather(batches, found)
+    found.holes = [hole for hole in found.holes if hole >= found.base]
+    return found
+
+
+def _header(data: bytes) -> Header | None:
+    if len(data) < HEADER.size + 4:
+        return None
+    magic, format_, _, log_id, number, size, base, counter, uid, ends, proven = HEADER.unpack_from(data)
+    if magic != b"MANTALOG" or format_ != 1 or not _checks(data[: HEADER.size + 4]):
+        return None
+    return Header(log_id, number, size, base, (counter, uid), ends, proven)
+
+
+def _checks(data: bytes) -> bool:
+    """Whether the last four bytes are the checksum of those before."""
+    return google_crc32c.value(bytes(data[:-4])) == int.from_bytes(data[-4:], "little")
+
+
+def _batches(data: bytes, header: Header, stop: int, found: ParsedLog) -> list[Batch]:
+    """The batches of a container that end at or before `stop`."""
+    origin, at = header.number * header.size, PAGE
+    batches: list[Batch] = []
+    found.end = max(found.end, origin + PAGE)
+    holes = []
+    while origin + at < stop:
+        batch = _batch(data, at, origin, header.log_id)
+        if batch is None or batch.end > stop or batch.records is None:
+            holes.append(origin + at)
+            at += PAGE
+            continue
+        found.holes += holes
+        holes = []
+        batches.append(batch)
+        found.end = batch.end
+        at = batch.end - origin
+    return batches
+
+
+def _batch(data: bytes, at: int, origin: int, log_id: bytes) -> Batch | None:
+    head = data[at : at + BATCH.size + 4]
+    if len(head) < BATCH.size + 4 or not _checks(head):
+        return None
+    magic, part, log, lsn, group, length, count, proven, base, _ = BATCH.unpack_from(head)
+    if magic != b"MTB" or log != log_id[:8] or lsn != origin + at:
+        return None
+    first = at + BATCH.size + 4
+    end = origin + -(-(first + length) // PAGE) * PAGE
+    records = _records(data[first : first + length], origin + first)
+    if records is not None and len(records) != count:
+        records = None
+    return Batch(part, lsn, group, proven, base, end, records)
+
+
+def _records(data: bytes, lsn: int) -> list[Record] | None:
+    records, at = [], 0
+    while at < len(data):
+        if len(data) - at < RECORD.size:
+            return None
+        length, sum_, kind, part, zeros, place, undo = RECORD.unpack_from(data, at)
+        body = data[at + RECORD.size : at + RECORD.size + length]
+        summed = data[at + 8 : at + RECORD.size + length]
+        if len(body) < length or zeros or place != lsn + at or google_crc32c.value(summed) != sum_:
+            return None
+        unpacker = msgpack.Unpacker()
+        unpacker.feed(body)
+        stream = unpacker.unpack()
+        records.append(Record(place, kind, part, undo, stream, body[unpacker.tell() :]))
+        at += -(-(RECORD.size + length) // 8) * 8
+    return records
+
+
+def _gather(batches: list[Batch], found: ParsedLog) -> None:
+    """The records of whole groups; records in parts are put together."""
+    groups: list[list[Batch]] = []
+    for batch in batches:
+        if batch.part in (WHOLE, FIRST) or not groups or groups[-1][0].group != batch.group:
+            groups.append([])
+        groups[-1].append(batch)
+    for group in groups:
+        first, last = group[0], group[-1]
+        begun = first.part in (WHOLE, FIRST) or first.group < found.base
+        if not begun or last.part not in (WHOLE, LAST):
+            if group is groups[-1]:
+                found.end = min(found.end, first.group)
+            continue
+        parts: list[Record] = []
+        for record in [record for batch in group for record in batch.records or ()]:
+            if record.part == WHOLE:
+                parts = [record]
+            elif record.part == FIRST:
+                parts = [record]
+                continue
+            elif parts and parts[-1].lsn == record.undo:
+                parts.append(record)
+                if record.part != LAST:
+                    continue
+            else:
+                continue  # its first part is below the base
+            if parts[0].lsn >= found.base:
+                found.records.append(parts[0]._replace(part=WHOLE, payload=b"".join(one.payload for one in parts)))
+
+
+# ---- meaning
+
+
+def streams_of(log: ParsedLog) -> dict[str, StreamOnDisk]:
+    """The streams in a log."""
+    streams: dict[str, StreamOnDisk] = {}
+    for record in log.records:
+        if record.kind == DROPPED:
+            streams.pop(record.stream, None)
+        elif record.stream:
+            _note(streams.setdefault(record.stream, StreamOnDisk()), record)
+    return streams
+
+
+def _note(stream: StreamOnDisk, record: Record) -> None:
+    if record.kind not in (OPENED, ENTRIES, CHECKPOINT):
+        return
+    said: list[Any] = msgpack.unpackb(record.payload, strict_map_key=False)
+    if record.kind == OPENED:
+        life, log_inc, blank, *_ = said
+        if life == log_inc:
+            stream.base, stream.base_ballot, stream.entries, stream.commit = 0, (0, 0), {}, 0
+            stream.checkpoint_lsn = stream.low = 0
+        stream.lives.append(life)
+        stream.log_inc, stream.blank = log_inc, blank
+    elif record.kind == ENTRIES:
+        first, commit, entries, *_ = said
+        if first > stream.end + 1:
+            return  # nothing leads to it
+        for index in [index for index in stream.entries if index >= first]:
+            del stream.entries[index]
+        for index, (ballot, seq, _, _, _, event, *_) in enumerate(entries, first):
+            if index > stream.base:
+                stream.entries[index] = (tuple(ballot), seq, event)
+        stream.commit = max(stream.commit, commit)
+    else:
+        low, _, _, log_inc, blank, index, ballot, _, _, _, _, _, commit, *_ = said
+        stream.entries = {at: entry for at, entry in stream.entries.items() if at > index}
+        stream.base, stream.base_ballot, stream.log_inc, stream.blank = index, tuple(ballot), log_inc, blank
+        stream.commit = max(stream.commit, commit)
+        stream.low, stream.checkpoint_lsn = low, record.lsn
+
+
+def promised_by(logs: Mapping[str, ParsedLog]) -> Ballot:
+    """The highest promise in any record or header of a store's logs."""
+    found = [log.ballot for log in logs.values()]
+    for log in logs.values():
+        found += [tuple(msgpack.unpackb(one.payload)[0]) for one in log.records if one.kind == PROMISE]
+    return max(found, default=(0, 0))
