@@ -122,7 +122,7 @@ ROOMS: dict[str, set[str]] = {
         OFFICE,
     },
     "store": {"errors.py", "machine.py", "status", "timing.py", "wire"},
-    "supervisor": {"log", "machine.py", "status", "timing.py", "wire"},
+    "supervisor": {"errors.py", "log", "machine.py", "status", "timing.py", "wire"},
     # What it tells of: what brokers and replicas apply; their machines it does not know.
     "capture": {
         "broker/observers.py",
@@ -172,6 +172,7 @@ MAY_BE_DEAD = {
         "asyncio calls it by this name",
     ),
     "ClusterOutline": "what a broker puts into its cluster stream's checkpoint, when it writes one",
+    "decide": "the supervisor of a cluster with stores comes next",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
     **dict.fromkeys(("StoreMachine", "damaged"), "the process around the store's machine comes next"),
     "wrote": "the owners of durable keepers come next",
