@@ -31,6 +31,8 @@ OFTEN = ["outlived"] * 12
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
          "zombie", "needless", "split", "split", "slow", "slow", "silent", "duty"]  # fmt: skip
 
+SLOW_US, SLOW_BATCH_US = (100_000, 1_000_000, 4_000_000, 12_000_000), (20_000, 100_000, 400_000)
+"""For how long a keeper is slow, and how long it then takes for each batch."""
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
 
@@ -153,10 +155,10 @@ class Faults:
     def _slow(self, rng: random.Random) -> None:
         """A keeper takes long for what it gets, and falls behind; it may be given up, so nobody else may go meanwhile."""
         names = [name for name in self.world.machines if "." in name or name in self.world.brokers]
-        us = rng.choice([100_000, 1_000_000, 4_000_000, 12_000_000])
+        us = rng.choice(SLOW_US)
         if names and self._may_lose():
             self._lasts(us)
-            self.world.slow(rng.choice(names), us, rng.choice([20_000, 100_000, 400_000]))
+            self.world.slow(rng.choice(names), us, rng.choice(SLOW_BATCH_US))
 
     def _isolate(self, rng: random.Random) -> None:
         """Cut a broker off, or a sequencer with fewer than all brokers."""

@@ -72,6 +72,12 @@ FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (workload, "CUT", 0.3),
     ],
     "repeats_of_the_dead_are_done_again": [(faults, "KINDS", faults.KINDS + faults.OFTEN)],
+    "evict_returns_to_the_back": [(faults, "KINDS", faults.KINDS + ["broker"] * 12)],
+    "who_is_behind_is_never_given_up": [
+        (faults, "KINDS", faults.KINDS + ["slow"] * 6),
+        (faults, "SLOW_US", (12_000_000,)),
+        (faults, "SLOW_BATCH_US", (400_000,)),
+    ],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
