@@ -176,6 +176,10 @@ MAY_BE_DEAD = {
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
     **dict.fromkeys(("StoreMachine", "damaged"), "the process around the store's machine comes next"),
     "wrote": "the owners of durable keepers come next",
+    **dict.fromkeys(
+        ("Checkpoints", "ahead", "checkpointed", "move"),
+        "replicas that keep durable queues come next",
+    ),
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",
