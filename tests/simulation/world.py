@@ -143,6 +143,7 @@ class World:
         self._guests: set[str] = set()  # every client there ever was
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
+        self.stores: Any = None  # `stores.Stores`, in stories that have them
         self.trace: deque[tuple[int, str, str, Frame]] = deque(maxlen=TRACE_KEPT)
         self.digest = 0
         self.posted = 0
@@ -234,6 +235,8 @@ class World:
             broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, **found
         )
         self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
+        if self.stores is not None:
+            self.stores.begin(broker)
         for sequencer in self.sequencers():
             self.link(sequencer, broker)
         for _ in range(self._replicas or self.rng.choice([1, 2])):
@@ -570,6 +573,8 @@ class World:
                 self.give(target, Received(source, frame))
             elif target not in self._frozen:  # the shell answers
                 self.post(target, source, PONG)
+        elif self.stores is not None:
+            self.stores.receive(source, target, frame)
 
     def _tell_arrived(self, source: str, target: str, frame: Frame) -> None:
         for tap in self.arrivals:
@@ -683,7 +688,7 @@ class World:
             elif kind is WantSpare:
                 if not self._fixed and sum(other.startswith(name + ".") for other in self.machines) < 4:
                     self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))
-            else:
+            elif self.stores is None or not self.stores.carries_out(name, effect):
                 raise TypeError(f"{name} asks for {effect!r}, which the world cannot do")
 
     def _close(self, broker: str, effect: Close) -> None:
