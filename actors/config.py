@@ -56,6 +56,28 @@ class EventsConfig(Config, frozen=True, kw_only=True):
     keep_bytes: int = 10 * 1024**3
 
 
+class StoreConfig(Config, frozen=True, kw_only=True):
+    """The stores of a cluster: all brokers have one, or none.
+
+    Attributes:
+        data: directory on each node, with a folder for each broker; "": no stores, all is kept in memory.
+        catalog: where the catalogue of the wiring is kept; "log": in the log.
+        container_bytes: size of a container of a log.
+        containers: how many are made at once, and kept ready.
+        gather_bytes: a group commit takes no further write once it has so much.
+        reserve_bytes: kept on the disk for what frees space.
+        wait_s: how long a start waits for stores that it could do without.
+    """
+
+    data: str = ""
+    catalog: str = "log"
+    container_bytes: int = 16 * 1024**2
+    containers: int = 2
+    gather_bytes: int = 8 * 1024**2
+    reserve_bytes: int = 256 * 1024**2
+    wait_s: float = 15.0
+
+
 class ClusterConfig(Config, frozen=True, kw_only=True):
     """The operator's choice. It stays as it is for the cluster's life, while members come and go (`Plan`).
 
@@ -67,6 +89,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
         client_port: brokers' client ports count up from here; 0 for any port.
         bind: host every listener binds; "" for the address Ray knows the node by.
         events: the event table.
+        store: where durable queues and the wiring are kept.
         rebalance: brokers are spread over hosts by themselves, when one comes or comes back.
         program: Ray's id of the job whose end is the cluster's; "": it outlives the program that started it.
         limits: the bounds that its processes keep (`chosen_limits`).
@@ -84,6 +107,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
     program: str = ""
     limits: Limits = DEFAULT
     timing: Timing = DEFAULT_TIMING
+    store: StoreConfig = StoreConfig()
 
     def check(self, brokers: int) -> None:
         """Asked when the choice is made, for a cluster that begins with this number of brokers; never again.
@@ -220,6 +244,21 @@ class TapConfig(Config, frozen=True, kw_only=True):
     member: MemberConfig
     events: EventsConfig
     folder: str
+
+
+class StoreNodeConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    broker: whose store it is.
+    store: the operator's choice.
+    node: where this is, for an operator who looks for it.
+    blank: the broker has lost its log, or joins a cluster that runs.
+    """
+
+    member: MemberConfig
+    broker: str
+    store: StoreConfig
+    node: str = ""
+    blank: bool = False
 
 
 # ---- its users

@@ -11,9 +11,11 @@ import os
 import threading
 import time
 
-from .shell import Retired
+from .shell import DiskFailed, Retired
 
 FENCE_PERIOD_S = 1.0
+DISK_FAILED = 71
+"""The exit code of a store whose disk has failed (`durable.md` 6)."""
 QUIT_S = 3.0
 """Ray lets calls under way return before it ends an actor; they are waited for at most this long."""
 
@@ -36,7 +38,7 @@ def leave(error: BaseException) -> None:
         ray.get_runtime_context().current_actor.quit.remote()
         return
     logging.shutdown()
-    os._exit(70)
+    os._exit(DISK_FAILED if isinstance(error, DiskFailed) else 70)
 
 
 def fence(parent: int) -> None:

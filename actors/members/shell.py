@@ -17,9 +17,9 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...protocol.errors import INTERNAL, LocalError, PeerError
 from ...protocol.limits import DEFAULT, Limits
@@ -70,6 +70,11 @@ class Retired(LocalError):
     """A machine's part is over (deposed, evicted, or cut off from what it belongs to); not a defect."""
 
 
+class DiskFailed(LocalError):
+    """A write to the disk, or a flush, has failed. Nothing is tried again: memory may show what the disk does not have
+    (`durable.md` 6)."""
+
+
 class Shell:
     """Runs one machine on the running event loop.
 
@@ -81,6 +86,9 @@ class Shell:
         admits: which peer names may dial in; everybody with the secret by default.
         on_want_spare: called for `WantSpare`.
         on_failure: called once with the exception that stopped the shell; it should end the process.
+        deeds: effects that only this kind of process has -> how each is carried out; what that returns is stepped at
+            once, and a flush behind it, when others have been read.
+        alone_frames: so few frames, with nothing gathering, are flushed at once.
 
     Attributes:
         links: open links by peer name.
@@ -98,6 +106,8 @@ class Shell:
         admits: Callable[[str], bool] = lambda name: True,
         on_want_spare: Callable[[], None] = lambda: None,
         on_failure: Callable[[BaseException], None] = lambda error: None,
+        deeds: Mapping[type, Callable[[Any], Any]] | None = None,
+        alone_frames: int = ALONE_FRAMES,
     ) -> None:
         self.machine = machine
         self.own = own
@@ -110,6 +120,8 @@ class Shell:
         self._admits = admits
         self._on_want_spare = on_want_spare
         self._on_failure = on_failure
+        self._deeds = deeds or {}
+        self._alone_frames = alone_frames
         self._now_ms = 0
         self._loop = asyncio.get_running_loop()
         self._step = machine.step
@@ -220,7 +232,7 @@ class Shell:
             self._tell_lost()
             self._carry_out(self._step(input))
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         self._schedule()
 
     def link_up(self, link: Link) -> None:
@@ -249,7 +261,7 @@ class Shell:
             self.links[link.peer] = link
             self._carry_out(self._step(PeerUp(link.peer)))
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         for wanted, future in self._waiting:
             if wanted <= self.links.keys() and not future.done():
                 future.set_result(None)
@@ -269,7 +281,7 @@ class Shell:
 
     def link_frames(self, link: Link, frames: list[Frame]) -> None:
         # Few frames and nothing gathering: all is said at once. More than that is a batch, and others may join it.
-        alone = not self._flush_due and len(frames) <= ALONE_FRAMES
+        alone = not self._flush_due and len(frames) <= self._alone_frames
         if alone:
             self._flush_due = True
         elif not self._flush_due:
@@ -284,11 +296,11 @@ class Shell:
                     self._carry_out(effects)
         except PeerError as error:
             if not link.is_client:
-                self._fail(error)
+                self.fail(error)
             link.close(error.code, error.text)
         except Exception as error:
             if not link.is_client:
-                self._fail(error)
+                self.fail(error)
                 return
             log.exception("%s: a frame of client %s at %s broke this broker", self.own.name, peer, link.address)
             link.close(INTERNAL, f"the broker failed on this connection's input ({type(error).__name__}): see its log")
@@ -342,7 +354,7 @@ class Shell:
             if effects:
                 self._carry_out(effects)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         self._flush_due = False
         dirty, self._dirty = self._dirty, []
         for link in dirty:
@@ -358,7 +370,7 @@ class Shell:
         try:
             self._tick()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         self._schedule()
 
     def _set_timer(self, at_ms: int) -> None:
@@ -413,6 +425,11 @@ class Shell:
             elif kind is Retire:
                 self._retire(effect.reason)  # type: ignore[union-attr]
                 return
+            elif (deed := self._deeds.get(kind)) is not None:
+                if (input := deed(effect)) is not None:
+                    self._carry_out(self._step(input))
+                    self._again = True
+                    self._schedule()
             else:
                 raise LocalError(f"there is no way to carry out {effect!r}: add a branch to Shell._carry_out")
         if dirty and not self._flush_due:
@@ -443,14 +460,15 @@ class Shell:
         for link in self.links.values():
             link.flush()
         # The loop may write only when this iteration is over.
-        self._loop.call_later(LAST_WORD_S, self._fail, Retired(reason))
+        self._loop.call_later(LAST_WORD_S, self.fail, Retired(reason))
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Stop for good: nothing more is stepped, sent or accepted."""
         if self._stopped:
             return
         if not isinstance(error, Retired):
-            log.critical("%s: the machine broke and stops", self.own.name, exc_info=error)
+            what = "the disk failed" if isinstance(error, DiskFailed) else "the machine broke"
+            log.critical("%s: %s, and this process stops", self.own.name, what, exc_info=error)
         self.failure = error
         self._stopped = True
         self._step = _nothing

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from ..errors import LocalError
 from .base import StatusStruct
-from .machines import BrokerStatus, OwnershipStatus, QueueStatus, SequencerStatus, TapStatus
+from .machines import BrokerStatus, OwnershipStatus, QueueStatus, SequencerStatus, StoreStatus, TapStatus
 
 M = TypeVar("M")
 
@@ -137,6 +137,10 @@ class TapMember(MemberStatus[TapStatus]):
     """An EventTap."""
 
 
+class StoreMember(MemberStatus[StoreStatus]):
+    """A StoreNode."""
+
+
 class BrokerMember(MemberStatus[BrokerStatus], kw_only=True):
     """A BrokerNode.
 
@@ -152,6 +156,7 @@ KIND_OF_ROLE: dict[str, type[AnyMember]] = {
     "Ownership": OwnershipMember,
     "QueueReplica": ReplicaMember,
     "EventTap": TapMember,
+    "StoreNode": StoreMember,
     "BrokerNode": BrokerMember,
 }
 """An actor's class -> its status. An actor of a role that is not known here is a plain `MemberStatus`."""

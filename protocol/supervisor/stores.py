@@ -19,7 +19,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ..errors import NOT_OUR_STORE, STORE_FORMAT
-from ..log.quorum import majority, recovery_quorum
+from ..log.history import StreamHistory
+from ..log.quorum import change, majority, recovery_quorum
+from ..wire.events import Member, decode_event
 from ..wire.version import MINOR, spoken
 
 STORE_LAYOUT = 1
@@ -98,6 +100,22 @@ class StartWish(msgspec.Struct, frozen=True, kw_only=True):
     wait_for: int = 0
     waited: bool = False
     cluster: str = ""
+
+
+def voter_sets(history: StreamHistory) -> tuple[VoterSet, ...]:
+    """`StoreWord.voters`, by the records of the cluster stream; none where they do not say with whom it begins."""
+    if not history.voters:
+        return ()
+    voters, sets = list(history.voters), list[VoterSet]()
+    for index in range(history.base + 1, history.end + 1):
+        if index == history.commit + 1:
+            sets.append(VoterSet(history.commit, tuple(voters)))
+        event = decode_event(history.entries[index].event)
+        if isinstance(event, Member):
+            change(voters, event)
+            if index > history.commit:
+                sets.append(VoterSet(index, tuple(voters)))
+    return tuple(sets) if history.end > history.commit else (VoterSet(history.commit, tuple(voters)),)
 
 
 class RefusedStore(msgspec.Struct, frozen=True):

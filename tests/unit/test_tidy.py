@@ -174,7 +174,8 @@ MAY_BE_DEAD = {
     "ClusterOutline": "what a broker puts into its cluster stream's checkpoint, when it writes one",
     "decide": "the supervisor of a cluster with stores comes next",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
-    **dict.fromkeys(("StoreMachine", "damaged"), "the process around the store's machine comes next"),
+    **dict.fromkeys(("StoreNode", "StoreNodeConfig"), "the launcher of a cluster with stores comes next"),
+    "read_chain": "the shells of keepers with a store come next",
     "wrote": "the owners of durable keepers come next",
     **dict.fromkeys(
         ("Checkpoints", "ahead", "checkpointed", "move"),

@@ -17,6 +17,8 @@ from mantamq.actors.config import (
     OwnershipConfig,
     ReplicaConfig,
     SequencerConfig,
+    StoreConfig,
+    StoreNodeConfig,
     TapConfig,
     chosen_limits,
 )
@@ -31,9 +33,12 @@ from ray import cloudpickle
 
 TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
+STORE = StoreConfig(
+    data="/data", catalog="sqlite", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0
+)  # fmt: skip
 CHOSEN = ClusterConfig(
     token="open sesame", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="10.0.0.1", events=EVENTS,
-    rebalance=False, program="01", limits=chosen_limits(5000), timing=TIMING,
+    rebalance=False, program="01", limits=chosen_limits(5000), timing=TIMING, store=STORE,
 )  # fmt: skip
 MEMBER = MemberConfig(
     credentials=Credentials("c", b"\x00secret\xff", "b1", 1 << 47, 7), bind="10.0.0.1",
@@ -41,6 +46,7 @@ MEMBER = MemberConfig(
 )  # fmt: skip
 ALL: list[Config] = [
     EVENTS,
+    STORE,
     CHOSEN,
     MEMBER,
     SequencerConfig(member=MEMBER, voters=("b1", "b2"), leading=True),
@@ -51,6 +57,7 @@ ALL: list[Config] = [
     ),
     ReplicaConfig(member=MEMBER, broker="b1", events=True),
     TapConfig(member=MEMBER, events=EVENTS, folder="/events/c"),
+    StoreNodeConfig(member=MEMBER, broker="b1", store=STORE, node="n1", blank=True),
     WatchConfig(
         placement=Placement("here"), state=b"secret", rank=1, brokers=("b1", "b2"), successor=b"Supervisor"
     ),
@@ -62,6 +69,7 @@ ALL: list[Config] = [
 ]  # fmt: skip
 FIRST: dict[str, set[str]] = {
     "EventsConfig": set(),
+    "StoreConfig": set(),
     "ClusterConfig": set(),
     "MemberConfig": {"credentials", "bind"},
     "SequencerConfig": {"member", "voters", "leading"},
@@ -69,6 +77,7 @@ FIRST: dict[str, set[str]] = {
     "BrokerConfig": {"member", "client_port", "voters", "blank"},
     "ReplicaConfig": {"member", "broker"},
     "TapConfig": {"member", "events", "folder"},
+    "StoreNodeConfig": {"member", "broker", "store"},
     "ClusterBook": {"cluster", "namespace", "stage", "token", "addresses", "nodes", "program", "pids"},
     "WatchConfig": {"placement", "state", "rank", "brokers", "successor"},
     "Plan": set(),

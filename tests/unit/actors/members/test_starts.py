@@ -24,6 +24,7 @@ from mantamq.actors.members.member import MemberActor
 from mantamq.actors.members.ownership import Ownership
 from mantamq.actors.members.queue_replica import QueueReplica
 from mantamq.actors.members.sequencer import Sequencer
+from mantamq.actors.members.store_node import StoreNode
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
@@ -64,12 +65,12 @@ def test_each_kind_is_started_with_one_configuration_of_its_own() -> None:
     pytest.importorskip("pyarrow")
     from mantamq.actors.members.event_tap import EventTap
 
-    kinds = {Sequencer, Ownership, BrokerNode, QueueReplica, EventTap}
+    kinds = {Sequencer, Ownership, BrokerNode, QueueReplica, EventTap, StoreNode}
     assert {one for one in MemberActor.__subclasses__() if one.__module__.startswith("mantamq.actors.")} == kinds
     taken = {kind: list(inspect.signature(kind.start).parameters.values())[1:] for kind in kinds}
     assert {kind.__name__: first.annotation for kind, (first, *_) in taken.items()} == {
         "Sequencer": "SequencerConfig", "Ownership": "OwnershipConfig", "BrokerNode": "BrokerConfig",
-        "QueueReplica": "ReplicaConfig", "EventTap": "TapConfig",
+        "QueueReplica": "ReplicaConfig", "EventTap": "TapConfig", "StoreNode": "StoreNodeConfig",
     }  # fmt: skip
     further = {kind: [one.name for one in rest] for kind, (_, *rest) in taken.items() if rest}
     assert further == {BrokerNode: ["want_spare"]}, "a way to call somebody is no value"

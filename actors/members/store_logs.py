@@ -1,0 +1,208 @@
+"""The two logs of a broker's store on their disk: what the effects of its machine come to. Blocks; knows no loop.
+
+    look: lock -> store.json -> both logs recovered -> what this store says of itself (`StoreWord`)
+    begin: a life begins, the store is dirty, a new one gets its logs
+
+A new store is *joining* until its logs are there: one that has a life and no logs has lost them, and is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from ...protocol.errors import PeerError, StoreError
+from ...protocol.log.history import StreamHistory
+from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog
+from ...protocol.store.index import LogIndex
+from ...protocol.supervisor.stores import StoreWord, voter_sets
+from ...protocol.wire.events import CLUSTER
+from ...store.files import Files
+from ...store.identity import StoreDirectory, StoreState, open_store
+from ...store.log.containers import container_numbers
+from ...store.log.log import Log
+from ...store.log.recovery import open_log
+from ..config import StoreConfig
+
+LOGS = (TX, MESSAGES)
+
+
+@dataclass(frozen=True)
+class StorePlace:
+    """Whose store, where, and in what cluster; `cluster` "": in any."""
+
+    broker: str
+    node: str
+    cluster: str = ""
+
+
+class StoreLogs:
+    """A store's directory, locked, and its logs.
+
+    Attributes:
+        found: log -> how it was found; none in a new store before `begin`.
+        damage: what is wrong with the cluster stream's log, in words, "" for nothing.
+    """
+
+    def __init__(self, files: Files, chosen: StoreConfig, place: StorePlace) -> None:
+        """Lock it, and recover its logs.
+
+        Raises:
+            StoreError: see `open_store` and `open_log`. Nothing was changed.
+            OSError: of the disk.
+        """
+        self._files = files
+        self._chosen = chosen
+        self._place = place
+        self._logs: dict[str, Log] = {}
+        self._history = StreamHistory()
+        self.found: dict[str, FoundLog] = {}
+        self.damage = ""
+        self.directory: StoreDirectory = open_store(files, chosen.data, place.broker, cluster=place.cluster)
+        try:
+            status = self.directory.identity.status
+            if status is not StoreState.EMPTY and (status is not StoreState.JOINING or self._made()):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _folder(self, log: str) -> str:
+        return f"{self.directory.folder}/{log}"
+
+    def _made(self) -> bool:
+        """Whether both logs are there: a crash at the birth may have left less."""
+        return all(self._has_log(name) for name in LOGS)
+
+    def _has_log(self, name: str) -> bool:
+        folder = self._folder(name)
+        return self._files.exists(folder) and bool(container_numbers(self._files.list(folder)))
+
+    def _open(self) -> None:
+        for name in LOGS:
+            log, found = open_log(self._files, self._folder(name))
+            self._logs[name] = log
+            index, seen = LogIndex(), 0
+            for record in found:
+                for damage in found.damage[seen:]:
+                    index.damaged(damage.first, damage.end)
+                seen = len(found.damage)
+                index.note(record.lsn, record.kind, record.stream, record.payload, record.undo)
+                if record.stream == CLUSTER:
+                    self._read(record.kind, record.payload)
+            for damage in found.damage[seen:]:
+                index.damaged(damage.first, damage.end)
+            base = log.base // log.container_bytes * log.container_bytes
+            self.found[name] = FoundLog(index, base, log.end, log.container_bytes, log.ballot)
+            if name == TX and index.damage:
+                self.damage = f"damage at {', '.join(f'{first} to {behind}' for first, behind in index.damage)}"
+
+    def _read(self, kind: int, payload: bytes | memoryview) -> None:
+        try:
+            self._history.read(kind, payload)
+        except PeerError as error:
+            self.damage = self.damage or f"a record that is none: {error.text}"
+
+    # ---- what is said before anything serves
+
+    def word(self) -> StoreWord:
+        """What this store says of itself."""
+        own, known = self.directory.identity, self.found.get(TX)
+        place = known.index.streams.get(CLUSTER) if known is not None else None
+        status = own.status
+        if place is not None and status is not StoreState.CLEAN:  # the stream itself knows better when it has joined
+            status = StoreState.JOINING if place.blank else StoreState.DIRTY
+        hurt = self.damage or ("a part of it may be missing" if place is not None and place.hurt else "")
+        return StoreWord(
+            node=self._place.node, directory=self.directory.folder, broker=self._place.broker, store=own.store,
+            cluster=own.cluster, status=status.value, shutdown=own.shutdown, format=own.format, minor=own.minor,
+            life=own.life, voters=voter_sets(self._history), hurt=hurt, free_bytes=self.space().free_bytes,
+        )  # fmt: skip
+
+    # ---- a life
+
+    def begin(self, cluster: str, store: str, blank: bool) -> int:
+        """A life begins: returns its number.
+
+        Args:
+            cluster: the cluster's id.
+            store: id for a new store.
+            blank: the broker comes in blank.
+
+        Raises:
+            StoreError: `not-our-store`.
+            OSError: of the disk.
+        """
+        born = self.directory.identity.status is StoreState.EMPTY
+        clock_ms, new = time.time_ns() // 1_000_000, not self._logs
+        life = self.directory.begin(clock_ms, cluster=cluster, store=store, node=self._place.node, joining=blank or new)
+        if new:
+            for name in LOGS:
+                if not self._has_log(name):
+                    self._create(name)
+            self._open()
+            if born and not blank:  # after a birth that came to nothing it cannot be told: blank
+                self.directory.joined()
+        return life
+
+    def _create(self, name: str) -> None:
+        chosen = self._chosen
+        Log.create(
+            self._files, self._folder(name), container_bytes=chosen.container_bytes, containers=chosen.containers,
+            log_id=os.urandom(16),
+        ).close()  # fmt: skip
+
+    # ---- effects
+
+    def commit(self, effect: Commit) -> Committed:
+        """Write and flush a group.
+
+        Raises:
+            OSError: the disk failed, and the process must end.
+        """
+        lsns: dict[str, list[int]] = {}
+        for name, batch in effect.batches.items():
+            log = self._logs[name]
+            log.note_ballot(effect.promised)
+            lsns[name] = log.write([(kind, stream, [payload]) for kind, stream, payload in batch], effect.time_us)
+            if not batch:
+                log.prove()
+        for name in lsns:
+            self._logs[name].sync()
+        return Committed(effect.number, lsns, {name: self._logs[name].end for name in lsns})
+
+    def advance(self, effect: Advance) -> None:
+        """Give the containers below the base back."""
+        self._logs[effect.log].free_below(effect.lsn)
+
+    # ---- idle time
+
+    def make_spare(self) -> bool:
+        """Make one container ahead, of a log that has too few: in any thread. Returns whether one was made."""
+        return any(log.make_spare() for log in list(self._logs.values()))
+
+    def space(self) -> DiskSpace:
+        """What may still be written, spares included."""
+        spares = sum(log.spares * log.container_bytes for log in list(self._logs.values()))
+        return DiskSpace(self._files.free_bytes(self.directory.folder) + spares)
+
+    # ---- the end
+
+    def close_clean(self, shutdown: str) -> None:
+        """All streams are closed; nothing comes behind it."""
+        self.directory.close_clean(shutdown)
+
+    def close(self) -> None:
+        """Give the files and the lock back. The store stays as it is."""
+        for log in list(self._logs.values()):
+            log.close()
+        self._logs.clear()
+        self.directory.release()
+
+
+def refused_word(place: StorePlace, directory: str, error: StoreError) -> StoreWord:
+    """What is said of a store that cannot be used."""
+    return StoreWord(
+        node=place.node, directory=directory, broker=place.broker, status="dirty", code=error.code, text=error.text
+    )

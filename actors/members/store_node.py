@@ -1,0 +1,135 @@
+"""A broker's store: the one process of its group that touches the disk. Its broker and their replicas dial it.
+
+Write and flush are done in this process's own loop: while a flush blocks, the next group gathers in the sockets (group
+commit). A failed one ends the process at once, with nothing answered, and with it the whole group (`durable.md` 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import msgspec
+
+from ...protocol.errors import LocalError, StoreError
+from ...protocol.store.host import Advance, Commit, Committed, Recovered
+from ...protocol.store.machine import StoreMachine
+from ...store.files import Files
+from ...store.identity import unusable
+from ...store.shadow_files import system_files
+from ..config import StoreNodeConfig
+from .member import MemberActor
+from .shell import DiskFailed
+from .store_logs import StoreLogs, StorePlace, refused_word
+
+IDLE_S = 0.25
+"""How often it is looked whether a container is to be made ahead, and how much room there is."""
+
+
+class StoreNode(MemberActor):
+    _logs: StoreLogs | None = None
+    _idle: asyncio.Task[None] | None = None
+
+    def __init__(self, name: str, fenced: bool = False, files: Files | None = None) -> None:
+        super().__init__(name, fenced)
+        self._files = files if files is not None else system_files()
+
+    async def look(self, config: StoreNodeConfig) -> dict[str, Any]:
+        """Lock the store, recover its logs, and say what is there (`StoreWord`), also where it is refused."""
+        try:
+            logs = await self._opened(config)
+        except (StoreError, OSError) as found:
+            error = unusable(found, config.store.data) if isinstance(found, OSError) else found
+            place = StorePlace(config.broker, config.node)
+            return msgspec.to_builtins(refused_word(place, f"{config.store.data}/{config.broker}", error))
+        return msgspec.to_builtins(logs.word())
+
+    async def _opened(self, config: StoreNodeConfig) -> StoreLogs:
+        if self._logs is None:
+            place = StorePlace(config.broker, config.node, config.member.credentials.cluster)
+            self._logs = await asyncio.to_thread(StoreLogs, self._files, config.store, place)
+        return self._logs
+
+    async def start(self, config: StoreNodeConfig) -> dict[str, str]:
+        """A life of the store begins: listen.
+
+        Returns:
+            ``{"peers": "host:port", "life": number}``: the life of its broker, which is above all earlier ones.
+
+        Raises:
+            LocalError: the store is refused, and why.
+        """
+        member, chosen = config.member, config.store
+        try:
+            logs = await self._opened(config)
+            cluster = member.credentials.cluster
+            life = await asyncio.to_thread(logs.begin, cluster, str(uuid.uuid4()), config.blank)
+        except StoreError as error:
+            raise LocalError(error.text) from None
+        except OSError as error:
+            raise LocalError(unusable(error, chosen.data).text) from None
+        machine = StoreMachine(self.name, member.timing, chosen.gather_bytes, chosen.reserve_bytes)
+        deeds = {Commit: self._commit, Advance: self._advance}
+        shell = self._run(machine, member, deeds=deeds, alone_frames=0, admits=self._admits)  # type: ignore[arg-type]
+        shell.give(Recovered(logs.found))  # type: ignore[arg-type]
+        self._idle = asyncio.get_running_loop().create_task(self._work(logs), name="store's idle time")
+        return await self._open(member) | {"life": str(life)}
+
+    def _admits(self, peer: str) -> bool:
+        """Its own group's processes."""
+        broker = self.name.partition(".")[0]
+        return peer == broker or peer.startswith(f"{broker}.")
+
+    # ---- effects
+
+    def _commit(self, effect: Commit) -> Committed:
+        try:
+            return self._running_logs().commit(effect)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _advance(self, effect: Advance) -> None:
+        try:
+            self._running_logs().advance(effect)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _running_logs(self) -> StoreLogs:
+        if self._logs is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        return self._logs
+
+    def _failed(self, error: OSError) -> DiskFailed:
+        return DiskFailed(
+            f"{self._running_logs().directory.folder}: {error}: look after the disk (errno {error.errno})"
+        )
+
+    async def _work(self, logs: StoreLogs) -> None:
+        """Containers are made ahead, and the room that is left is told."""
+        while True:
+            try:
+                made = await asyncio.to_thread(logs.make_spare)
+                space = await asyncio.to_thread(logs.space)
+            except OSError as error:
+                self._running().fail(self._failed(error))
+                return
+            self._running().give(space)  # type: ignore[arg-type]
+            if not made:
+                await asyncio.sleep(IDLE_S)
+
+    # ---- the end
+
+    async def close(self, shutdown: str) -> None:
+        """The whole cluster stops, and all that was in memory is in the logs: the store is clean."""
+        await asyncio.to_thread(self._running_logs().close_clean, shutdown)
+
+    async def stop(self) -> None:
+        """Close all, and give the lock back. The store stays as it is: dirty, if it was not closed."""
+        await super().stop()
+        if self._idle is not None:
+            self._idle.cancel()
+            await asyncio.wait([self._idle])
+        if self._logs is not None:
+            logs, self._logs = self._logs, None
+            await asyncio.to_thread(logs.close)

@@ -1,0 +1,234 @@
+"""The process of a store, over real sockets and on real files, without Ray: what it has answered is there afterwards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from live_cluster import own, until
+from mantamq.actors.config import MemberConfig, StoreConfig, StoreNodeConfig
+from mantamq.actors.members.ending import DISK_FAILED, leave
+from mantamq.actors.members.shell import DiskFailed, Shell
+from mantamq.actors.members.store_logs import StoreLogs, StorePlace
+from mantamq.actors.members.store_node import StoreNode
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.machine import PeerUp, Received, Send
+from mantamq.protocol.store.host import MESSAGES, TX
+from mantamq.protocol.supervisor.stores import StoreWord, VoterSet
+from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
+from mantamq.protocol.wire.records import ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
+from mantamq.protocol.wire.store_frames import Room, Take, Taken, Write, Written
+from mantamq.store.files import RealFile, RealFiles
+from mantamq.store.log.chain import read_chain
+from mantamq.store.log.reader import LogReader
+
+HERE = "127.0.0.1"
+VOTERS = ["b1", "b2", "b3"]
+
+
+class ToyKeeper:
+    """The far end of the store's link."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.heard: list[Any] = []
+
+    def step(self, input: Any) -> list[Any]:
+        if isinstance(input, PeerUp):
+            self.up = True
+        elif isinstance(input, Received):
+            self.heard.append(input.frame)
+        elif isinstance(input, Send):
+            return [input]
+        return []
+
+
+class FailingFiles(RealFiles):
+    """Its flushes fail on demand."""
+
+    def __init__(self) -> None:
+        self.fails = False
+
+    def open(self, path: str, *, create_bytes: int = 0, read_only: bool = False) -> RealFile:
+        file, files = super().open(path, create_bytes=create_bytes, read_only=read_only), self
+        flush = file.fdatasync
+
+        def fdatasync() -> None:
+            if files.fails:
+                raise OSError(5, "Input/output error", path)
+            flush()
+
+        file.fdatasync = fdatasync  # type: ignore[method-assign]
+        return file
+
+
+def config(data: Path, **more: Any) -> StoreNodeConfig:
+    chosen = StoreConfig(data=str(data), container_bytes=512 * 1024, reserve_bytes=more.pop("reserve_bytes", 4096))
+    cluster = more.pop("cluster", "toy")
+    member = MemberConfig(credentials=own("b1.store", cluster), bind=HERE)
+    return StoreNodeConfig(**({"member": member, "broker": "b1", "store": chosen, "node": "n1"} | more))
+
+
+class Keeping:
+    """A store that runs, and one keeper."""
+
+    def __init__(self, node: StoreNode, keeper: ToyKeeper, shell: Shell, life: int) -> None:
+        self.node, self.keeper, self.shell, self.life = node, keeper, shell, life
+
+    def say(self, frame: Any) -> None:
+        self.shell.give(Send("b1.store", frame))  # type: ignore[arg-type]
+
+    async def hear(self, kind: type[Any]) -> Any:
+        await until(lambda: any(isinstance(one, kind) for one in self.keeper.heard))
+        found = next(one for one in self.keeper.heard if isinstance(one, kind))
+        self.keeper.heard.remove(found)
+        return found
+
+
+@asynccontextmanager
+async def running(made: StoreNodeConfig, files: RealFiles | None = None) -> AsyncIterator[Keeping]:
+    node, keeper = StoreNode("b1.store", files=files), ToyKeeper()
+    addresses = await node.start(made)
+    shell = Shell(keeper, own("b1", made.member.credentials.cluster))
+    shell.dial("b1.store", addresses["peers"])
+    try:
+        await until(lambda: keeper.up)
+        yield Keeping(node, keeper, shell, int(addresses["life"]))
+    finally:
+        await shell.stop()
+        await node.stop()
+
+
+def opened(life: int, voters: list[str]) -> tuple[int, str, bytes]:
+    return OPENED, CLUSTER, encode_record(OpenedRecord(life, life, False, voters))
+
+
+def entries(first: int, commit: int, *events: Any) -> tuple[int, str, bytes]:
+    made = [Entry((1, 1), 0, "", 0, 0, encode_event(event)) for event in events]
+    return ENTRIES, CLUSTER, encode_record(EntriesRecord(first, commit, made))
+
+
+async def word(made: StoreNodeConfig) -> StoreWord:
+    node = StoreNode("b1.store")
+    try:
+        return msgspec.convert(await node.look(made), StoreWord)
+    finally:
+        await node.stop()
+
+
+async def test_what_is_answered_is_there_in_the_next_life(tmp_path: Path) -> None:
+    made, join = config(tmp_path), Member("b4", 1, True)
+    async with running(made) as one:
+        one.say(Take(CLUSTER, one.life))
+        assert (await one.hear(Taken)).opened == 0
+        one.say(Write(1, [opened(one.life, VOTERS), entries(1, 0, join)]))
+        written = await one.hear(Written)
+        assert written.number == 1 and all(written.lsns)
+        one.say(Write(2, [(ENTRIES, "q#1", b"x" * 700_000)]))
+        assert (await one.hear(Written)).lsns == [0], "nobody has taken that stream"
+        status = await one.node.status()
+        assert status["machine"]["logs"][TX]["streams"] == 1 and status["role"] == "StoreNode"
+    async with running(made) as two:
+        assert two.life > one.life
+        two.say(Take(CLUSTER, two.life))
+        taken = await two.hear(Taken)
+        assert (taken.opened, taken.last, taken.hurt) == (one.life, taken.last, False)
+        folder = f"{tmp_path}/b1/{TX}"
+        chain = read_chain(LogReader(RealFiles(), folder), CLUSTER, taken.checkpoint, taken.last)
+        assert [kind for _, kind, _ in chain] == [OPENED, ENTRIES]
+    said = await word(made)
+    assert (said.status, said.cluster, said.broker, said.node, said.life) == ("dirty", "toy", "b1", "n1", two.life)
+    assert said.voters == (VoterSet(0, tuple(VOTERS)), VoterSet(1, (*VOTERS, "b4"))) and said.votes
+
+
+async def test_a_look_changes_nothing_in_an_empty_directory(tmp_path: Path) -> None:
+    said = await word(config(tmp_path))
+    assert said.status == "empty" and said.voters == () and said.free_bytes > 0
+    assert not (tmp_path / "b1" / "store.json").exists()
+
+
+async def test_a_store_that_is_in_use_or_anothers_is_refused_in_words(tmp_path: Path) -> None:
+    made = config(tmp_path)
+    async with running(made):
+        said = await word(made)
+        assert said.code == "store-locked" and "process" in said.text
+        with pytest.raises(LocalError, match="is held by"):
+            await StoreNode("b1.store").start(made)
+    said = await word(config(tmp_path, cluster="another"))
+    assert said.code == "not-our-store" and "cluster toy" in said.text
+
+
+async def test_a_store_that_is_closed_is_clean(tmp_path: Path) -> None:
+    made = config(tmp_path)
+    async with running(made) as one:
+        await one.node.close("stop-1")
+    said = await word(made)
+    assert (said.status, said.shutdown) == ("clean", "stop-1")
+    async with running(made):
+        pass
+    assert (await word(made)).status == "dirty"
+
+
+async def test_a_failed_flush_answers_nothing_and_ends_the_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FailingFiles()
+    async with running(config(tmp_path), files) as one:
+        one.say(Take(CLUSTER, one.life))
+        await one.hear(Taken)
+        files.fails = True
+        with caplog.at_level(logging.CRITICAL):
+            one.say(Write(1, [opened(one.life, VOTERS)]))
+            shell = one.node._running()
+            await until(lambda: shell.failure is not None)
+        assert isinstance(shell.failure, DiskFailed) and "errno 5" in str(shell.failure)
+        assert "the disk failed" in caplog.text
+        await until(lambda: "b1.store" not in one.shell.links)
+        assert not [frame for frame in one.keeper.heard if isinstance(frame, Written)]
+        ended: list[int] = []
+        monkeypatch.setattr("os._exit", ended.append)
+        monkeypatch.setattr("logging.shutdown", lambda: None)
+        leave(shell.failure)
+        assert ended == [DISK_FAILED] == [71]
+        files.fails = False
+
+
+async def test_a_disk_without_room_is_told_to_its_keepers(tmp_path: Path) -> None:
+    async with running(config(tmp_path, reserve_bytes=1 << 60)) as one:
+        room = await one.hear(Room)
+        assert room.pressed and room.full and room.left_bytes < 0
+
+
+async def test_containers_are_made_ahead(tmp_path: Path) -> None:
+    async with running(config(tmp_path)) as one:
+        logs = one.node._running_logs()
+        await until(lambda: all(log.spares == 2 for log in logs._logs.values()))
+
+
+async def test_strangers_are_not_let_in(tmp_path: Path) -> None:
+    async with running(config(tmp_path)) as one:
+        shell = one.node._running()
+        assert shell._admits("b1") and shell._admits("b1.r7")
+        assert not any(shell._admits(name) for name in ("b2", "b11", "b11.r0", "sequencer", "b2.r0"))
+
+
+def test_a_birth_that_came_to_nothing_comes_back_blank_and_a_lost_log_is_refused(tmp_path: Path) -> None:
+    chosen, place = StoreConfig(data=str(tmp_path), container_bytes=512 * 1024), StorePlace("b1", "n1")
+    logs = StoreLogs(RealFiles(), chosen, place)
+    logs.directory.begin(1, cluster="toy", store="s", node="n1", joining=True)  # then the process dies
+    logs.close()
+    logs = StoreLogs(RealFiles(), chosen, place)
+    assert logs.word().status == "joining"
+    logs.begin("toy", "s", blank=False)
+    assert logs.word().status == "joining", "whether it ever voted is not known"
+    logs.directory.joined()
+    logs.close()
+    for file in (tmp_path / "b1" / MESSAGES).iterdir():
+        file.unlink()
+    with pytest.raises(Exception, match="no log"):
+        StoreLogs(RealFiles(), chosen, place)
