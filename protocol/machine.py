@@ -117,7 +117,18 @@ class Kept(msgspec.Struct, frozen=True):
     written: dict[str, int]
 
 
-Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept
+class Loaded(msgspec.Struct, frozen=True):
+    """The records of a stream that `Load` asked for, each with its LSN, its kind and its payload: the checkpoint, then
+    those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here."""
+
+    stream: str
+    records: list[tuple[int, int, bytes]]
+    hurt: bool = False
+
+
+Input = (
+    Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept | Loaded
+)
 
 
 # ---- effects
@@ -188,4 +199,15 @@ class KeepAlive(msgspec.Struct, frozen=True):
     patience_ms: int
 
 
-Effect = Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire
+class Load(msgspec.Struct, frozen=True):
+    """Read a stream's records from the store's log, then step `Loaded`: from the one at LSN `last` by their undo
+    pointers back to that at `checkpoint`, or to the first (0), and those that the checkpoint names."""
+
+    stream: str
+    checkpoint: int
+    last: int
+
+
+Effect = (
+    Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire | Load
+)
