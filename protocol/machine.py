@@ -126,9 +126,7 @@ class Loaded(msgspec.Struct, frozen=True):
     hurt: bool = False
 
 
-Input = (
-    Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept | Loaded
-)
+Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept | Loaded
 
 
 # ---- effects

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..log.history import StreamHistory
 from ..log.keeper import Keeper
 from ..log.log_copy import LogCopy, recover_log
 from ..log.quorum import change
-from ..wire.events import CLUSTER, AnyEvent, Entry, Member
+from ..wire.events import CLUSTER, AnyEvent, Entry, Member, decode_event
 from ..wire.log_frames import Append, Gap, Nack, UpdateStart
+from ..wiring.snapshot import ClusterOutline
 from ..wiring.wiring import Outcome, Wiring
 
 
@@ -33,6 +35,7 @@ class ClusterState:
         keeper: its log of the stream.
         wiring: what the applied entries have made; another object after an update.
         recovered: up to where the log goes that an earlier life has kept; 0 for none.
+        queue_voters: queue id -> the voters when it was declared, of the queues that an earlier life knew.
         version: rises with each change of the wiring, for what was looked up in it.
     """
 
@@ -47,6 +50,7 @@ class ClusterState:
             recover_log(self.keeper, kept.log)
             self.wiring = Wiring.restore(kept.wiring)
         self.recovered = self.keeper.end
+        self.queue_voters: dict[str, list[str]] = {}
         self.version = 0
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
 
@@ -74,9 +78,33 @@ class ClusterState:
             self.version += 1
         return outcome
 
+    def wrote(self) -> list[Entry]:
+        """More of the log is on disk: the entries committed by that, as in `append`."""
+        voters = list(self.keeper.voters)
+        committed = self.keeper.wrote()
+        if committed:
+            self._voters = voters
+        return committed
+
     def applied(self) -> None:
         """The batch has been applied."""
         self._voters = None
+
+    def resume(
+        self, keeper: Keeper, outline: ClusterOutline | None, history: StreamHistory, committed: Sequence[Entry]
+    ) -> None:
+        """Go on with the log of an earlier life, which `keeper` has taken up: the wiring of its last checkpoint, and
+        the entries behind that which were known committed."""
+        self.keeper, self.recovered = keeper, keeper.end
+        self.wiring = Wiring.restore(outline.wiring) if outline is not None else Wiring()
+        self.queue_voters = dict(outline.queue_voters) if outline is not None else {}
+        self._voters = list(history.voters)
+        for index, entry in enumerate(committed, history.base + 1):
+            event = decode_event(entry.event)
+            if event is not None and (queue := self.apply(event, index).queue) is not None:
+                self.queue_voters.setdefault(queue.id, list(self._voters))
+        self.applied()
+        self.version += 1
 
     def restore(self, frame: UpdateStart) -> None:
         """Begin at the sync point of an update: the wiring is another broker's."""

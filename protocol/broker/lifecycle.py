@@ -81,10 +81,6 @@ class Lifecycle:
         replicas: Collection[str],
         limits: Limits = DEFAULT,
     ) -> None:
-        self.returned = not cluster.keeper.blank and not cluster.keeper.returning
-        if cluster.keeper.returning:
-            outbox.view.promised = cluster.keeper.promised
-            outbox.view.suspect()  # perhaps all were away
         self.leaving = False
         self.left: set[str] = set()
         self._outbox = outbox
@@ -96,6 +92,15 @@ class Lifecycle:
         self._pieces = Pieces(limits.depth)
         self._updates = 0  # given from here
         self._given_up: set[str] = set()  # replicas that hold nothing any more
+        self.resume()
+
+    def resume(self) -> None:
+        """Begin as the log says: its voter, or a life that has come back with it."""
+        keeper, view = self._cluster.keeper, self._outbox.view
+        self.returned = not keeper.blank and not keeper.returning
+        if keeper.returning:
+            view.promised = keeper.promised
+            view.suspect()  # perhaps all were away
 
     @property
     def state(self) -> State:

@@ -31,7 +31,7 @@ from ..machine import (
     Supervises,
     Tick,
 )
-from ..status.machines import BrokerStatus, WaitingStatus
+from ..status.machines import BrokerStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
@@ -67,6 +67,7 @@ from .questions import Questions
 from .queue_changes import QueueChanges
 from .queue_placement import QueuePlacement
 from .receivers import Receivers
+from .report import status_of
 from .requests import Requests
 from .resets import Resets
 from .senders import Senders
@@ -289,6 +290,12 @@ class BrokerMachine(Acceptor):
         if refusal is not None:
             self.send(peer, refusal)
             return
+        if frame.entries:
+            self.needs_ack = True
+        self.commit(committed)
+
+    def commit(self, committed: Sequence[Entry]) -> None:
+        """Apply what is committed now, and follow up on it."""
         index = self.keeper.commit - len(committed)
         for entry in committed:
             index += 1
@@ -304,9 +311,8 @@ class BrokerMachine(Acceptor):
                 observer.applied(index, entry, event, outcome)
             self._applied(entry, event, outcome)
         self.cluster.applied()
-        if frame.entries or committed:
-            self.needs_ack = True
         if committed:
+            self.needs_ack = True
             self.lifecycle.ask()
 
     def _applied(self, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
@@ -328,7 +334,10 @@ class BrokerMachine(Acceptor):
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True
-            self.send(self.view.leader, self.keeper.log_report())
+            self._updated()
+
+    def _updated(self) -> None:
+        self.send(self.view.leader, self.keeper.log_report())
 
     # ---- saying it
 
@@ -341,22 +350,7 @@ class BrokerMachine(Acceptor):
                 self.lead(self.keeper.ack(applied))
 
     def report(self) -> BrokerStatus:
-        now_ms, flow, view = self.now_ms, self.wiring.flow, self.view
-        waits = self.waits_heard.report(now_ms)
-        status = BrokerStatus(
-            broker=self.broker, members=dict(self.connections.addresses), connections=len(self.sessions),
-            queues=len(self.wiring.queues()), inc=self.inc, blank=self.keeper.blank, voters=list(self.cluster.voters),
-            leaving=self.lifecycle.leaving, left=sorted(self.lifecycle.left), cut_off=self.lease.expired(now_ms),
-            wiring_index=self.keeper.commit, uncommitted_bytes=self.transfers.uncommitted_bytes,
-            withheld_bytes=self.transfers.withheld_bytes, unconfirmed_ms=self.lease.over_ms(now_ms),
-            waiting=[WaitingStatus.of(waiting) for waiting in waits.streams], waiting_more=waits.more,
-            waiting_by=waits.by, waiting_role=waits.role, waiting_heard_ms=waits.heard_ms,
-            leader_silent_ms=view.silent_ms(now_ms), sequencers=sorted(view.linked), supervisor=self.office.report(),
-            flow_stopped=flow.stopped, flow_stopped_count=flow.count, flow=dict(flow.members),
-            condemned=self.deletions.report(), ballot=list(view.promised), leader=view.leader, attached=view.attached,
-            replicas={name: sorted(queues) for name, queues in self.placement.replicas.items()},
-            homeless=sorted(self.placement.homeless),
-        )  # fmt: skip
+        status = status_of(self)
         for observer in self._observers:
             observer.report(status)
         return status

@@ -38,15 +38,21 @@ class QueuePlacement:
         self.replicas: dict[str, set[str]] = {}
         self.of: dict[str, str] = {}
         self.starting: dict[str, int] = {}
-        # An earlier life has kept them: the durable ones on disk, the others are gone with it.
-        known = cluster.wiring.queues() if cluster.recovered else []
-        self.homeless: dict[str, bool] = {queue.id: not queue.durable for queue in known}
+        self.homeless: dict[str, bool] = {}
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
         self._outbox = outbox
         self._cluster = cluster
         self._most = most
         self._losses = 0
+        self.resume()
+
+    def resume(self) -> None:
+        """Begin with the queues of an earlier life: the durable ones are on disk, the others gone with it."""
+        known = self._cluster.wiring.queues() if self._cluster.recovered else []
+        self.homeless = {queue.id: not queue.durable for queue in known}
+        born = self._cluster.queue_voters
+        self.voters = {queue.id: born[queue.id] for queue in known if queue.id in born}
 
     # ---- replicas come and go
 

@@ -95,7 +95,7 @@ class Durability:
         whole: what was taken in an update is on disk, by a checkpoint; nothing is acknowledged before.
     """
 
-    __slots__ = ("_asked", "_pending", "_stream", "_told", "_writer", "flushed", "known", "whole")
+    __slots__ = ("_asked", "_checkpoints", "_pending", "_stream", "_told", "_writer", "flushed", "known", "whole")
 
     def __init__(self, stream: str, writer: RecordWriter, told: Callable[[], object]) -> None:
         self.flushed = 0
@@ -105,6 +105,7 @@ class Durability:
         self._writer = writer
         self._told = told
         self._asked = 0  # up to here the log is written, or handed out to be
+        self._checkpoints = 0  # on their way
         self._pending: deque[list[int]] = deque()  # for each record on its way: up to where the log is on disk with it
 
     # ---- the log
@@ -154,12 +155,15 @@ class Durability:
         self.flushed, self.known, self.whole = index, index, not index
 
     def checkpoint(self, record: CheckpointRecord) -> None:
-        """Write a checkpoint: what was taken in an update counts once it is on disk."""
+        """Write a checkpoint: what was taken in an update counts once it is on disk, and nothing older than that."""
+        self._checkpoints += 1
         self._writer.put(CHECKPOINT, self._stream, encode_record(record), self._checkpointed)
 
     def _checkpointed(self, lsn: int) -> None:
-        self.whole = True
-        self._told()
+        self._checkpoints -= 1
+        if not self._checkpoints:
+            self.whole = True
+            self._told()
 
 
 class Promises:

@@ -124,7 +124,7 @@ class Keeper(KeptLog):
         """Index, ballot and seq of the last entry that others are told of: that on disk, if the stream is durable."""
         if self.durability is None or self.durability.flushed >= self.end:
             return self.end, self.end_ballot, self.end_seq
-        return (self.durability.flushed, *self._place(self.durability.flushed))
+        return (self.durability.flushed, *self.place(self.durability.flushed))
 
     def fetch(self, frame: Fetch) -> Fetched | None:
         """The entries a sequencer adopts from this log, or the first of them; None if they are not there."""
@@ -277,7 +277,7 @@ class Keeper(KeptLog):
         self.base = self.commit = history.base
         self._base_ballot, self._base_seq = history.base_ballot, history.base_seq
         self._log, self.end, self.blank = dict(history.entries), history.end, history.blank
-        self.end_ballot, self.end_seq = self._place(self.end)
+        self.end_ballot, self.end_seq = self.place(self.end)
         self.voters = list(history.voters)
         if found is not None:
             self.numbers, self.over = dict(found.numbers), dict(found.over)
@@ -297,13 +297,13 @@ class Keeper(KeptLog):
             updater,
             updatee,
             self.commit,
-            *self._place(self.commit),
+            *self.place(self.commit),
             dict(self.numbers),
             dict(self.incs),
             state,
             list(self.voters),
             [self._log[index] for index in range(first + 1, self.commit + 1)],
-            *self._place(first),
+            *self.place(first),
             dict(self.over),
             dict(self.lives),
             number,

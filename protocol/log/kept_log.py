@@ -27,22 +27,26 @@ class KeptLog:
     def _ballot_at(self, index: int) -> Ballot:
         return self._log[index].ballot if index > self.base else self._base_ballot
 
-    def _place(self, index: int) -> tuple[Ballot, int]:
+    def place(self, index: int) -> tuple[Ballot, int]:
         """Ballot and seq of the entry at `index`, or of the last one forgotten."""
         entry = self._log.get(index)
         return (entry.ballot, entry.seq) if entry is not None else (self._base_ballot, self._base_seq)
+
+    def entries(self, first: int, last: int) -> list[Entry]:
+        """Those from `first` to `last`, which are held."""
+        return [self._log[index] for index in range(first, last + 1)]
 
     def _cut(self, index: int) -> None:
         """Drop the suffix from `index` on."""
         for i in range(index, self.end + 1):
             del self._log[i]
         self.end = index - 1
-        self.end_ballot, self.end_seq = self._place(self.end)
+        self.end_ballot, self.end_seq = self.place(self.end)
 
     def _trim(self, index: int) -> None:
         if index <= self.base:
             return
-        self._base_ballot, self._base_seq = self._place(index)
+        self._base_ballot, self._base_seq = self.place(index)
         for i in range(self.base + 1, index + 1):
             del self._log[i]
         self.base = index

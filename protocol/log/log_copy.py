@@ -47,7 +47,7 @@ def recover_log(keeper: Keeper, kept: LogCopy) -> None:
     keeper.end = kept.base + len(kept.log)
     keeper._base_ballot, keeper._base_seq = kept.base_ballot, kept.base_seq
     keeper._log = dict(enumerate(kept.log, kept.base + 1))
-    keeper.end_ballot, keeper.end_seq = keeper._place(keeper.end)
+    keeper.end_ballot, keeper.end_seq = keeper.place(keeper.end)
     keeper.numbers, keeper.over = dict(kept.numbers), dict(kept.over)
     keeper.incs, keeper.lives, keeper.voters = dict(kept.incs), dict(kept.lives), list(kept.voters)
     for index in range(keeper.commit + 1, keeper.end + 1):

@@ -107,9 +107,7 @@ class MemoryCluster:
         self._inbox: deque[tuple[str, Any]] = deque()
         self._holding: tuple[tuple[type[Frame], ...], list[tuple[str, Any]]] = (), []
         for broker in self.members:
-            self.machines[broker] = BrokerMachine(
-                broker, 1, self.members, timing=timing, limits=limits, observers=watching.get(broker, ()), **options
-            )
+            self.machines[broker] = self.broker(broker, 1, observers=watching.get(broker, ()), **options)
             self._inbox.append((broker, Members({b: f"127.0.0.1:{5000 + i}" for i, b in enumerate(self.members)})))
             for i in range(replicas):
                 name = f"{broker}.r{i}"
@@ -125,6 +123,10 @@ class MemoryCluster:
             if a.split(".")[0] != b.split(".")[0]:
                 self._up(a, b)
         self.settle()
+
+    def broker(self, name: str, inc: int, **options: Any) -> BrokerMachine:
+        """A new process of that broker."""
+        return BrokerMachine(name, inc, self.members, timing=self.timing, limits=self.limits, **options)
 
     def _up(self, a: str, b: str) -> None:
         self._inbox += ((a, PeerUp(b)), (b, PeerUp(a)))

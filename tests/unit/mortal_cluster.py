@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from cluster_in_memory import MemoryCluster
-from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.machine import OWNERSHIP, Members, PeerDown, is_sequencer
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer.machine import SequencerMachine
@@ -61,9 +60,7 @@ class MortalCluster(MemoryCluster):
     def add_broker(self, broker: str, replicas: int = 1) -> None:
         """Come back, blank."""
         self._lives[broker] = self._lives.get(broker, 0) + LIFE
-        self.machines[broker] = BrokerMachine(
-            broker, 1 + self._lives[broker], self.members, timing=self.timing, limits=self.limits, blank=True
-        )
+        self.machines[broker] = self.broker(broker, 1 + self._lives[broker], blank=True)
         self._inbox.append((broker, Members(dict.fromkeys(self.members, "127.0.0.1:1"))))
         for sequencer in self.sequencers():
             self._up(sequencer, broker)

@@ -1,0 +1,31 @@
+"""A broker's report of itself: its parts, each asked for what it knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..status.machines import BrokerStatus, WaitingStatus
+
+if TYPE_CHECKING:
+    from .machine import BrokerMachine
+
+
+def status_of(machine: BrokerMachine) -> BrokerStatus:
+    """The broker as it is now."""
+    now_ms, flow, view, lease = machine.now_ms, machine.wiring.flow, machine.view, machine.lease
+    cluster, placement, lifecycle = machine.cluster, machine.placement, machine.lifecycle
+    waits = machine.waits_heard.report(now_ms)
+    return BrokerStatus(
+        broker=machine.broker, members=dict(machine.connections.addresses), connections=len(machine.sessions),
+        queues=len(machine.wiring.queues()), inc=machine.inc, blank=machine.keeper.blank, voters=list(cluster.voters),
+        leaving=lifecycle.leaving, left=sorted(lifecycle.left), cut_off=lease.expired(now_ms),
+        wiring_index=machine.keeper.commit, uncommitted_bytes=machine.transfers.uncommitted_bytes,
+        withheld_bytes=machine.transfers.withheld_bytes, unconfirmed_ms=lease.over_ms(now_ms),
+        waiting=[WaitingStatus.of(waiting) for waiting in waits.streams], waiting_more=waits.more,
+        waiting_by=waits.by, waiting_role=waits.role, waiting_heard_ms=waits.heard_ms,
+        leader_silent_ms=view.silent_ms(now_ms), sequencers=sorted(view.linked), supervisor=machine.office.report(),
+        flow_stopped=flow.stopped, flow_stopped_count=flow.count, flow=dict(flow.members),
+        condemned=machine.deletions.report(), ballot=list(view.promised), leader=view.leader, attached=view.attached,
+        replicas={name: sorted(queues) for name, queues in placement.replicas.items()},
+        homeless=sorted(placement.homeless),
+    )  # fmt: skip

@@ -1,0 +1,103 @@
+"""A broker whose cluster stream is durable: the broker's door with its store in front of it.
+
+Until the stream is opened for this life, on disk, whatever comes from anybody else is kept, in order: a voter that
+spoke before could forget what it said. From then on it is the broker as it is; what is committed is applied when it is
+on disk, too (K5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..log.durability import Promises
+from ..machine import Effect, Flush, Input, Loaded, Received, Tick
+from ..wire.events import Entry
+from ..wire.log_frames import Evicted, Heartbeat
+from .machine import BrokerMachine
+from .store_link import CHECKPOINT_BYTES, StoreLink
+
+
+class StoredBrokerMachine(BrokerMachine):
+    """One broker with a store.
+
+    Args:
+        as `BrokerMachine`'s, but for `kept`. `blank` counts where the store has no log of the cluster stream.
+        checkpoint_bytes: a checkpoint of the wiring is due when so much was written since the last.
+    """
+
+    def __init__(self, *args: Any, checkpoint_bytes: int = CHECKPOINT_BYTES, **options: Any) -> None:
+        super().__init__(*args, **options)
+        placement = self.placement
+        self.store = StoreLink(
+            self, self.cluster, self._took, self._begin, self._wrote, lambda: placement.voters, checkpoint_bytes
+        )
+        self._early: list[Input] = []
+        self._cluster_rules[Evicted] = self._evicted
+        self._blank = False  # on disk it does not vote
+        self._unreported = False  # an update was taken, and is not on disk
+
+    def step(self, input: Input) -> list[Effect]:
+        store = self.store
+        if type(input) is Loaded:
+            store.loaded(input)
+        elif getattr(input, "peer", "") == store.peer:
+            store.hear(input)  # type: ignore[arg-type]
+        elif store.opened or type(input) in (Tick, Flush):
+            return super().step(input)
+        elif type(input) is not Received or type(input.frame) is not Heartbeat:  # a late one would lengthen the lease
+            self._early.append(input)
+        return self.take()
+
+    # ---- beginning
+
+    def _took(self, promises: Promises) -> None:
+        self.promises = promises
+        self.keeper = self.cluster.keeper
+        self._blank = self.keeper.blank
+        self.view.promised = self.keeper.promised
+        self.lifecycle.resume()
+        self.placement.resume()
+        self.deletions.restored()
+        self.investiture.ordered()
+
+    def _begin(self) -> None:
+        """The stream is opened on disk: now the others are heard."""
+        early, self._early = self._early, []
+        effects = self.take()
+        for input in early:
+            effects += super().step(input)
+        self.effects = effects
+
+    # ---- the cluster stream
+
+    def commit(self, committed: Sequence[Entry]) -> None:
+        super().commit(committed)
+        if self._blank and not self.keeper.blank:  # else it would come back without the vote that it has used
+            self._blank = False
+            self.store.checkpoint()
+
+    def _wrote(self) -> None:
+        """More of the log is on disk, or what an update has brought."""
+        self.needs_ack = True
+        durability = self.keeper.durability
+        if self._unreported and durability is not None and durability.whole:
+            self._unreported = False
+            super()._updated()
+        self.commit(self.cluster.wrote())
+
+    def _updated(self) -> None:
+        """The sequencer hears of it when it is on disk."""
+        self._unreported = True
+        self.store.checkpoint()
+
+    def _evicted(self, peer: str, frame: Evicted) -> None:
+        """Out; where the log is of no use any more, the next life is to begin without it."""
+        if frame.forget and peer == self.view.leader:
+            self.store.forget(lambda: self.lifecycle.evicted(peer, frame))
+        else:
+            self.lifecycle.evicted(peer, frame)
+
+    def _flush(self) -> None:
+        super()._flush()
+        self.store.flush()

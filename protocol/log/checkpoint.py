@@ -1,0 +1,28 @@
+"""A stream's checkpoint, as its keeper stands: what recovery begins with, instead of all that was written before.
+
+It speaks of a committed index that its owner has applied (`durable.md` 2). What the keeper holds behind that is written
+again right behind the checkpoint, in the same write, so that a checkpoint of a small stream names no earlier record.
+"""
+
+from __future__ import annotations
+
+from ..wire.records import CheckpointRecord, EntriesRecord
+from .keeper import Keeper
+
+
+def checkpoint_of(keeper: Keeper, outline: bytes) -> CheckpointRecord:
+    """The checkpoint at the commit index; `outline` is what the entries up to there have made. No earlier record is
+    named in it: `tail_of` must be written behind it."""
+    index, durability = keeper.commit, keeper.durability
+    ballot, seq = keeper.place(index)
+    known = durability.known if durability is not None else index
+    return CheckpointRecord(
+        0, 0, keeper.life, keeper.log_inc, keeper.blank, index, ballot, seq, keeper.numbers, keeper.incs,
+        keeper.voters, keeper.lives, max(known, index), outline, over=keeper.over,
+    )  # fmt: skip
+
+
+def tail_of(keeper: Keeper) -> EntriesRecord | None:
+    """The entries held behind the commit index; None for none."""
+    entries = keeper.entries(keeper.commit + 1, keeper.end)
+    return EntriesRecord(keeper.commit + 1, keeper.commit, entries) if entries else None

@@ -1,0 +1,92 @@
+"""The cluster of `mortal_cluster.py`, whose brokers have stores, on disks of lists: power goes out, and comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mantamq.protocol.broker.stored import StoredBrokerMachine
+from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire
+from mantamq.protocol.store.host import Commit, log_of
+from mantamq.protocol.store.machine import StoreMachine
+from mortal_cluster import MortalCluster
+from toy_disk import ToyDisk
+
+CONTAINER_BYTES = 1 << 20
+
+
+class StoredCluster(MortalCluster):
+    """`stalled`: brokers whose disks write nothing; `retired`: broker -> why it asked for its end."""
+
+    def __init__(self, brokers: int = 3, kind: type[StoredBrokerMachine] = StoredBrokerMachine, **options: Any) -> None:
+        self.kind = kind
+        self.disks: dict[str, ToyDisk] = {}
+        self.stalled: set[str] = set()
+        self.unwritten: dict[str, Commit] = {}
+        self.retired: dict[str, str] = {}
+        self.blank: set[str] = set()  # brokers that had a disk, and come back without
+        self.loads: list[Load] = []
+        super().__init__(brokers, 1, **options)
+        self.pass_time(500)  # what a heartbeat said before the logs were open was not heard
+
+    def broker(self, name: str, inc: int, blank: bool = False, **options: Any) -> StoredBrokerMachine:
+        """With its store; it is as blank as its disk says."""
+        disk = self.disks.setdefault(name, ToyDisk(CONTAINER_BYTES))
+        store = f"{name}.store"
+        self.machines[store] = StoreMachine(store)
+        self._inbox += [(store, disk.recovered()), (store, PeerUp(name)), (name, PeerUp(store))]
+        blank = name in self.blank
+        return self.kind(name, inc, self.members, timing=self.timing, limits=self.limits, blank=blank, **options)
+
+    def _up(self, a: str, b: str) -> None:
+        if not a.endswith(".store") and not b.endswith(".store"):  # those two know each other only
+            super()._up(a, b)
+
+    def _carry_out(self, name: str, effects: list[Any]) -> None:
+        super()._carry_out(name, effects)
+        owner = name.partition(".")[0]
+        for effect in effects:
+            if isinstance(effect, Commit):
+                self.unwritten[owner] = effect
+                if owner not in self.stalled:
+                    self.write(owner)
+            elif isinstance(effect, Load):
+                self.loads.append(effect)
+                chain = self.disks[owner].chain(log_of(effect.stream), effect.last, effect.checkpoint)
+                records = [(record.lsn, record.kind, record.payload) for record in chain]
+                self._inbox.append((name, Loaded(effect.stream, records)))
+            elif isinstance(effect, Retire):
+                self.retired[name] = effect.reason
+
+    def write(self, broker: str) -> None:
+        """The disk writes what it was given."""
+        commit = self.unwritten.pop(broker)
+        self._inbox.append((f"{broker}.store", self.disks[broker].carry_out(commit)))
+
+    def resume(self, *brokers: str) -> None:
+        """The disks stall no more."""
+        for broker in brokers:
+            self.stalled.discard(broker)
+            if broker in self.unwritten:
+                self.write(broker)
+        self.settle()
+
+    def cut_power(self, *brokers: str) -> None:
+        """Their processes end, with all that was not flushed."""
+        self.kill(*brokers)
+        for broker in brokers:
+            self.unwritten.pop(broker, None)
+            self.stalled.discard(broker)
+            self.disks[broker].cut_power()
+
+    def come_back(self, *brokers: str) -> None:
+        for broker in brokers:
+            self.add_broker(broker)
+
+    def blackout(self, *back: str) -> None:
+        """All lose power, the sequencer too, and these come back."""
+        self.cut_power(*self.members)
+        self.kill(*self.sequencers())
+        self.add_sequencer(f"sequencer{len(self.retired) + 2 + self._born}")
+        self.come_back(*back)
+        for _ in range(30):
+            self.pass_time(200)
