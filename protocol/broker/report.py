@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..status.machines import BrokerStatus, WaitingStatus
 
-if TYPE_CHECKING:
-    from .machine import BrokerMachine
 
-
-def status_of(machine: BrokerMachine) -> BrokerStatus:
-    """The broker as it is now."""
+def status_of(machine: Any) -> BrokerStatus:
+    """The broker whose door `machine` is, as it is now."""
     now_ms, flow, view, lease = machine.now_ms, machine.wiring.flow, machine.view, machine.lease
     cluster, placement, lifecycle = machine.cluster, machine.placement, machine.lifecycle
     waits = machine.waits_heard.report(now_ms)

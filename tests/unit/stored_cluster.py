@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.broker.stored import StoredBrokerMachine
 from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire
 from mantamq.protocol.store.host import Commit, log_of
 from mantamq.protocol.store.machine import StoreMachine
+from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mortal_cluster import MortalCluster
 from toy_disk import ToyDisk
 

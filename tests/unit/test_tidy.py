@@ -93,6 +93,7 @@ ROOMS: dict[str, set[str]] = {
         "wire",
         OFFICE,
     },
+    "stored": {"broker", "log", "machine.py", "wire"},
     "replica": {
         "companions.py",
         "errors.py",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from mantamq.protocol.broker import cluster_state
 from mantamq.protocol.broker.lifecycle import State
-from mantamq.protocol.broker.stored import StoredBrokerMachine
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.machine import Load, Loaded, PeerDown, PeerUp, Received, Retire, Send, is_sequencer
 from mantamq.protocol.store.host import TX
+from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.wire.client_frames import Command, Reply
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import UpdateStart

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..broker.machine import BrokerMachine
+from ..broker.store_link import CHECKPOINT_BYTES, StoreLink
 from ..log.durability import Promises
 from ..machine import Effect, Flush, Input, Loaded, Received, Tick
 from ..wire.events import Entry
 from ..wire.log_frames import Evicted, Heartbeat
-from .machine import BrokerMachine
-from .store_link import CHECKPOINT_BYTES, StoreLink
 
 
 class StoredBrokerMachine(BrokerMachine):

@@ -1,0 +1,1 @@
+"""Processes that keep logs, with their broker's store in front of them."""
