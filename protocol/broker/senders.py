@@ -57,6 +57,6 @@ class Senders:
                 if sender.exchange == exchange and (key is None or sender.key == key):
                     session.remove_sender(handle)
                     session.end(handle)
-                    self._transfers.told(session)
+                    self._transfers.told(session, handle)
                     self._outbox.send(session.peer, Detached(handle, code, text))
                     sender.ended = True

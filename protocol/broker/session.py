@@ -208,6 +208,11 @@ class Session:
         """Those numbers, which are complete, went to no queue."""
         self.unroutable.setdefault(handle, []).extend(ranges)
 
+    def withdraw(self, handle: int) -> None:
+        """What is complete of a sender is not told: it is over."""
+        self.completed.pop(handle, None)
+        self.unroutable.pop(handle, None)
+
     # ---- receiving
 
     def flow(self, frame: Flow) -> ReceiverLink | None:

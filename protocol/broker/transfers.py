@@ -248,9 +248,11 @@ class Transfers:
                 session.went_nowhere(link.handle, nowhere)
             self._telling[session.peer] = session
 
-    def told(self, session: Session) -> None:
-        """The broker ends a sender: its completions are told before."""
-        if not self.stopped:
+    def told(self, session: Session, handle: int) -> None:
+        """The broker ends a sender: its completions are told before, or never while flow control withholds them."""
+        if self.stopped:
+            session.withdraw(handle)
+        else:
             self._tell(session)
 
     def detached(self, session: Session, handle: int) -> None:

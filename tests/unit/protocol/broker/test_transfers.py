@@ -69,6 +69,19 @@ def test_while_flow_control_is_on_completions_and_detaches_wait_behind_each_othe
     assert alone.transfers.withheld_bytes == 0
 
 
+def test_completions_that_flow_control_withholds_are_not_told_of_a_sender_that_the_broker_has_ended():
+    alone = Alone()
+    other = alone.session.add_sender(2, "", "r")
+    alone.bench.apply(FlowControl("b2", True))
+    alone.bench.answer(alone.send(1, b"m"))
+    alone.transfers.transfer(alone.session, Transfer(2, other.next, [b"r"]))
+    alone.bench.answer(2)
+    alone.session.remove_sender(1)
+    alone.transfers.told(alone.session, 1)
+    alone.bench.apply(FlowControl("b2", False))
+    assert alone.told() == [("c1", Completed(2, [1, 1]))]
+
+
 def test_a_client_whose_completions_take_too_much_is_not_read_while_others_are():
     alone = Alone()
     other = alone.attached("c2")
