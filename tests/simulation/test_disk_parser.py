@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from mantamq.protocol.errors import StoreError
 from mantamq.protocol.log.history import StreamHistory
 from mantamq.protocol.wire.events import Entry
 from mantamq.protocol.wire.records import (
@@ -148,7 +149,7 @@ def parser_keeps_unfinished_groups(patch) -> None:
 )  # fmt: skip
 def test_that_reader_and_writer_differ_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    with pytest.raises((AssertionError, ExceptionGroup)):
+    with pytest.raises((AssertionError, ExceptionGroup, StoreError)):  # StoreError: there is nothing left to open
         unshrunk(scripts(compare))()
 
 
