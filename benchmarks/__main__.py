@@ -9,29 +9,35 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 
-from . import capture, links_limit, manta, pipeline_limit, report
+from . import capture, disk, durable, links_limit, manta, pipeline_limit, report
 from .peers import nats, rabbitmq, ray_queue
 from .processes import Job, run, summary
 from .results import Collection, write
 
-WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture")
+WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable")
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
 
 @dataclass
 class Bench:
-    """One run: which workloads, how large, and where figures go."""
+    """One run: which workloads, how large, where figures go, and where durable queues are kept."""
 
     workloads: set[str]
     scale: float
     into: Collection
     say: Callable[[str], None]
+    data: str
+    beside: list[str] = field(default_factory=list[str])
+    """What else is to be known of the figures, a line each."""
 
     def count(self, full: int) -> int:
         return max(16, int(full * self.scale)) // 8 * 8
@@ -43,7 +49,7 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
-        if self.workloads == {"capture"}:
+        if self.workloads <= {"capture", "durable"}:
             return
         from ..actors.cluster import start_cluster
 
@@ -86,6 +92,24 @@ class Bench:
         if "capture" in self.workloads:
             capture.measure(self.count(100_000), self.into, self.say)
 
+    def look_at_disk(self) -> None:
+        """Which disk durable figures are of, and which peers.
+
+        Raises:
+            RuntimeError: they would be kept in memory.
+        """
+        if "durable" in self.workloads:
+            found = disk.look(self.data)
+            self.beside.append(found.text())
+            for metric, value in (("flush_p50_ms", found.p50_ms), ("flush_p99_ms", found.p99_ms)):
+                self.into.add("disk", "durable", metric, "ms", value)
+            for module in (nats, rabbitmq):
+                self.beside.append(f"{module.NAME.partition('-')[0]}: {module.about()}")
+
+    def durable(self) -> None:
+        if "durable" in self.workloads:
+            durable.measure(self.count, self.data, self.into, self.say)
+
     def pipeline(self) -> None:
         if "eight-queues" in self.workloads:
             self.say("bare pipeline: eight of them")
@@ -109,30 +133,44 @@ class Bench:
             self.say("bare links: latency")
             self.add(links_limit.NAME, "latency", links_limit.trial(self.count(2000), RATE), "p50_ms", "p99_ms")
 
-    def peer(self, module: object, full: int, fetch: tuple[int, int]) -> None:
-        name = module.NAME  # type: ignore[attr-defined]
+    def peer(
+        self, module: object, servers: AbstractContextManager[list[str]], full: int, fetch: tuple[int, int],
+        name: str = "", only: str = "",
+    ) -> None:  # fmt: skip
+        """Args:
+        only: its figures of both kinds count as this workload's.
+        """
+        name = name or module.NAME  # type: ignore[attr-defined]
+        if not self.workloads & ({only} if only else {"throughput", "latency"}):
+            return
         self.say(f"{name}: starting")
-        with module.servers() as addresses:  # type: ignore[attr-defined]
+        with servers as addresses:
             for workload, count, rate, prefetch in (
                 ("throughput", self.count(full), 0, fetch[0]),
                 ("latency", self.count(2000), RATE, fetch[1]),
             ):
-                if workload in self.workloads:
-                    self.say(f"{name}: {workload}")
-                    produced, consumed = run(
-                        [
-                            Job(module.__name__, "produce", (addresses[0], count, rate, 1000)),  # type: ignore[attr-defined]
-                            Job(module.__name__, "consume", (addresses[1], count, prefetch)),  # type: ignore[attr-defined]
-                        ]
-                    )
+                if only or workload in self.workloads:
+                    self.say(f"{name}: {only} {workload}".replace("  ", " "))
+                    jobs = [
+                        Job(module.__name__, "produce", (addresses[0], count, rate, 1000)),  # type: ignore[attr-defined]
+                        Job(module.__name__, "consume", (addresses[1], count, prefetch)),  # type: ignore[attr-defined]
+                    ]
+                    produced, consumed = run(jobs)
                     metrics = ("p50_ms", "p99_ms") if rate else ("messages_per_s",)
-                    self.add(name, workload, summary([produced], [consumed]), *metrics)
+                    self.add(name, only or workload, summary([produced], [consumed]), *metrics)
 
     def nats(self) -> None:
-        self.peer(nats, 40_000, (500, 1))
+        self.peer(nats, nats.servers(), 40_000, (500, 1))
+
+    def nats_durable(self) -> None:
+        self.peer(nats, nats.servers(True, self.data), 10_000, (500, 1), nats.DURABLE_NAME, "durable")
 
     def rabbitmq(self) -> None:
-        self.peer(rabbitmq, 6_000, (1000, 1000))
+        self.peer(rabbitmq, rabbitmq.servers(), 6_000, (1000, 1000))
+
+    def rabbitmq_durable(self) -> None:
+        """The same queues: they are durable anyway. Beside ours, and on the same disk."""
+        self.peer(rabbitmq, rabbitmq.servers(self.data), 6_000, (1000, 1000), only="durable")
 
     def ray_queue(self) -> None:
         if self.workloads & {"throughput", "latency"}:
@@ -144,7 +182,7 @@ class Bench:
                 self.add("ray-queue", "latency", found, "p50_ms", "p99_ms")
 
 
-def main() -> int:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Ours, the peers and the limit, in one run.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(WORKLOADS), help="workloads, with commas")
@@ -152,7 +190,12 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages; nothing is written")
     parser.add_argument("--json", action="store_true", help="figures as JSON instead of tables")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a bar is missed")
-    arguments = parser.parse_args()
+    parser.add_argument("--data", default=tempfile.gettempdir(), help="a folder on the disk for what is durable")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = _arguments()
     console = Console(stderr=arguments.json)
     collection = Collection()
     with console.status("benchmarks") as status:
@@ -163,18 +206,23 @@ def main() -> int:
             if not console.is_terminal:
                 console.print(prefix + text)
 
-        bench = Bench(set(arguments.only.split(",")), 0.1 if arguments.quick else 1.0, collection, say)
+        workloads = set(arguments.only.split(","))
+        bench = Bench(workloads, 0.1 if arguments.quick else 1.0, collection, say, str(Path(arguments.data).resolve()))
         systems: dict[str, tuple[Callable[[], None], str]] = {
             "manta": (bench.manta, ""),
             "manta-capture": (bench.capture, ""),
+            "manta-durable": (bench.durable, durable.missing() if "durable" in workloads else ""),
             "nats-r3-memory": (bench.nats, nats.missing()),
             "bare-pipeline": (bench.pipeline, ""),
             links_limit.NAME: (bench.links, ""),
             "rabbitmq-quorum": (bench.rabbitmq, rabbitmq.missing()),
             "ray-queue": (bench.ray_queue, ray_queue.missing()),
+            nats.DURABLE_NAME: (bench.nats_durable, nats.missing(durable=True)),
+            "rabbitmq-quorum-durable": (bench.rabbitmq_durable, rabbitmq.missing()),
         }
         wanted = arguments.systems.split(",") if arguments.systems else list(systems)
         missing = {name: why for name, (_, why) in systems.items() if name in wanted and why}
+        bench.look_at_disk()
         for number in range(1, arguments.rounds + 1):
             prefix = f"round {number} of {arguments.rounds}: "
             for name in wanted:
@@ -188,6 +236,8 @@ def main() -> int:
         print(json.dumps([asdict(figure) for figure in figures]))
     else:
         report.show(Console(width=120 if not console.is_terminal else None), figures, cleared, missing)
+        for line in bench.beside:
+            console.print(line, markup=False, highlight=False)
     return 1 if arguments.strict and not all(each.ok for each in cleared) else 0
 
 

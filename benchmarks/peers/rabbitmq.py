@@ -1,4 +1,4 @@
-"""RabbitMQ, three nodes on loopback, a quorum queue on all, by aio-pika."""
+"""RabbitMQ, three nodes on loopback, a quorum queue on all, by aio-pika. Such a queue flushes before it confirms."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def missing() -> str:
     if importlib.util.find_spec("aio_pika") is None:
         return "aio-pika is not installed"
     return ""
+
+
+def about() -> str:
+    """Which servers these are."""
+    found = sorted(path.name for path in Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
+    return ", ".join(found) or missing() or str(_program("rabbitmq-server"))
 
 
 class Servers:
@@ -153,9 +159,9 @@ class Servers:
 
 
 @contextlib.contextmanager
-def cluster() -> Generator[Servers]:
-    """Run the nodes, with an empty queue on all."""
-    with tempfile.TemporaryDirectory() as folder:
+def cluster(data: str | None = None) -> Generator[Servers]:
+    """Run the nodes, with an empty queue on all. `data`: where their directories are made, for as long as they run."""
+    with tempfile.TemporaryDirectory(dir=data) as folder:
         servers = Servers(folder)
         try:
             for index in range(len(PORTS)):
@@ -170,9 +176,9 @@ def cluster() -> Generator[Servers]:
 
 
 @contextlib.contextmanager
-def servers() -> Generator[list[str]]:
+def servers(data: str | None = None) -> Generator[list[str]]:
     """Run the cluster; yields the client addresses."""
-    with cluster() as running:
+    with cluster(data) as running:
         yield running.addresses
 
 

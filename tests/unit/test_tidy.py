@@ -34,6 +34,8 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "client/demo/analysis.py": {"actors", "jobs"},  # the demo's end
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
     "benchmarks/capture.py": {"actors"},
+    "benchmarks/disk.py": {"store"},  # which knows file systems
+    "benchmarks/durable.py": {"actors"},
     "benchmarks/killing.py": {"actors"},
     "benchmarks/joining.py": {"actors"},
     "benchmarks/links_limit.py": {"actors"},  # whose links it measures

@@ -1,0 +1,73 @@
+"""Durable queues: each completion after a flush at a majority; and what a store costs queues that do not use it.
+
+Two clusters are there all the time, in one Ray, one with a store and one without, and one of them works: runs whose
+ratio is told lie seconds apart, and who goes first changes (as in `capture.py`). The peers beside them are those that
+flush each message before they confirm it. All have their directories below one folder, on one disk.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from . import manta
+from .results import Collection
+
+WITH, WITHOUT = "manta", "manta-without-store"
+DURABLE, EIGHT, TRANSIENT = "durable", "durable-eight-queues", "transient-with-store"
+PAIRS = 3
+RATE = 200
+
+
+def missing() -> str:
+    """Why it cannot be measured here, or ""."""
+    from ..actors.cluster import start_cluster
+
+    if "data" not in inspect.signature(start_cluster).parameters:
+        return "clusters have no store yet: start_cluster takes no data="
+    return ""
+
+
+def measure(
+    count: Callable[[int], int], data: str, into: Collection, say: Callable[[str], None], pairs: int = PAIRS
+) -> None:
+    """Add the figures of one round.
+
+    Args:
+        count: how many messages, of so many in a full run.
+        data: the folder in which the stores' folder is made, for as long as they run.
+    """
+    from ..actors.cluster import start_cluster
+
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="mantamq-bench-", dir=data))
+        say("durable: starting two clusters")
+        without = stack.enter_context(start_cluster(brokers=3, address="local"))
+        cluster = stack.enter_context(
+            start_cluster(brokers=3, address="local", namespace="mantamq-store", data=directory)  # pyright: ignore[reportCallIssue]
+        )
+        ours = {WITHOUT: manta.Workloads(without), WITH: manta.Workloads(cluster)}
+        stored = manta.Workloads(cluster, durable=True)
+        for workloads in (*ours.values(), stored):
+            workloads.throughput(count(20_000))  # what is loaded once is loaded now
+        for pair in range(pairs):
+            for system in (WITH, WITHOUT) if pair % 2 else (WITHOUT, WITH):
+                say(f"durable: transient queues, {system}, {pair + 1} of {pairs}")
+                found = ours[system].throughput(count(100_000))
+                into.add(system, TRANSIENT, "messages_per_s", "messages/s", found["messages_per_s"])
+            say(f"durable: one queue, {pair + 1} of {pairs}")
+            pids = cluster.actor_pids().values()
+            before = sum(map(manta.cpu_s, pids))
+            found = stored.throughput(count(100_000))
+            used_us = 1e6 * (sum(map(manta.cpu_s, pids)) - before)
+            into.add(WITH, DURABLE, "messages_per_s", "messages/s", found["messages_per_s"])
+            into.add(WITH, DURABLE, "cluster_cpu_us_per_message", "us", used_us / count(100_000))
+            say(f"durable: eight queues, {pair + 1} of {pairs}")
+            found = stored.eight_queues(count(100_000))
+            into.add(WITH, EIGHT, "messages_per_s", "messages/s", found["messages_per_s"])
+        say("durable: latency")
+        found = stored.throughput(count(2000), RATE)
+        for metric in ("p50_ms", "p99_ms"):
+            into.add(WITH, DURABLE, metric, "ms", found[metric])
