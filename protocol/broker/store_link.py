@@ -15,7 +15,7 @@ import msgspec
 from ..errors import PeerError
 from ..log.checkpoint import checkpoint_of, tail_of
 from ..log.durability import Durability, Promises, RecordWriter
-from ..log.history import StreamHistory
+from ..log.history import StreamHistory, read_history
 from ..log.keeper import Keeper
 from ..log.outbox import FollowerOutbox
 from ..machine import Load, Loaded, PeerDown, PeerGone, PeerUp, Received
@@ -109,11 +109,10 @@ class StoreLink:
         """The stream's records are read: go on where they end."""
         if self._taken is None or input.stream != CLUSTER:
             return
-        history = StreamHistory()
+        for _, kind, payload in input.records:
+            self._count(kind, len(payload))
         try:
-            for _, kind, payload in input.records:
-                history.read(kind, payload)
-                self._count(kind, len(payload))
+            history = read_history(input.records)
         except PeerError:  # it passed its checksum, and is no record all the same
             self._open(None)
         else:

@@ -6,13 +6,15 @@ written. What was known committed may be applied; what lies behind that is held,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..wire.events import ZERO, Ballot, Entry
-from ..wire.records import CheckpointRecord, EntriesRecord, OpenedRecord, decode_record
+from ..wire.records import CHECKPOINT, CheckpointRecord, EntriesRecord, OpenedRecord, decode_record
 
 
 class StreamHistory:
     """One stream at one voter, by its records in the order of their LSNs: from its last checkpoint on, or from its
-    first record; the earlier ones that the checkpoint names come behind it.
+    first record; the earlier ones with entries that the checkpoint names come behind it (`read_history`).
 
     Attributes:
         life, log_inc, blank: as in `OpenedRecord`, of the last one.
@@ -80,3 +82,20 @@ class StreamHistory:
         self.base, self.base_ballot, self.base_seq = record.index, record.ballot, record.seq
         self.life, self.log_inc, self.blank, self.voters = record.life, record.log_inc, record.blank, record.voters
         self._known = max(self._known, record.commit)
+
+
+def read_history(records: Iterable[tuple[int, int, bytes]]) -> StreamHistory:
+    """The stream in records as `Loaded` has them: (LSN, kind, payload). Earlier ones that a checkpoint names for their
+    bodies only are passed over: they are older than what the checkpoint stands for, and may have been overruled since.
+
+    Raises:
+        PeerError: `bad-frame`, a payload is none of its kind.
+    """
+    history = StreamHistory()
+    checkpoint_lsn, named = 0, set[int]()
+    for lsn, kind, payload in records:
+        if lsn >= checkpoint_lsn or lsn in named:
+            history.read(kind, payload)
+            if kind == CHECKPOINT and history.checkpoint is not None:
+                checkpoint_lsn, named = lsn, set(history.checkpoint.behind)
+    return history

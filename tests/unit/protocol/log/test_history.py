@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
 from made_up_logs import ONE, TWO, entries, entry
-from mantamq.protocol.log.history import StreamHistory
+from mantamq.protocol.log.history import StreamHistory, read_history
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.wire.events import ZERO, Entry, Member, Rejoin, encode_event
 from mantamq.protocol.wire.records import (
@@ -53,6 +54,21 @@ def test_a_checkpoint_stands_for_what_is_before_it():
     assert (ahead.base, ahead.end, list(ahead.entries)) == (7, 8, [8])
     earlier = history(checkpoint(3), held(2, entries(2, 5)), held(5, [entry(5, TWO)]))
     assert list(earlier.entries.values()) == [entry(4), entry(5, TWO)], "a record that it names comes behind it"
+
+
+def test_a_record_that_is_named_for_its_bodies_does_not_bring_back_what_was_overruled():
+    """Entries 15 to 25 were in one record; 21 and 22 were overruled, and with them all behind, before the checkpoint."""
+    behind = msgspec.structs.replace(checkpoint(22, 22)[1], extents=[1, 1, 64, 0], behind=[72])
+    records = [
+        (96, CHECKPOINT, behind),
+        (64, ENTRIES, held(15, entries(15, 25), 20)[1]),
+        (72, ENTRIES, held(23, [entry(23, TWO)], 22)[1]),
+        (104, ENTRIES, held(24, [entry(24, TWO)], 23)[1]),
+    ]
+    read = read_history((lsn, kind, encode_record(record)) for lsn, kind, record in records)
+    assert (read.base, read.end, list(read.entries.values())) == (22, 24, [entry(23, TWO), entry(24, TWO)])
+    alone = read_history((lsn, kind, encode_record(record)) for lsn, kind, record in records[:2])
+    assert (alone.base, alone.end, alone.commit) == (22, 22, 22), "overruled, and back"
 
 
 def test_entries_behind_an_update_that_is_not_whole_do_not_count():
