@@ -77,6 +77,10 @@ class StoreConfig(Config, frozen=True, kw_only=True):
     reserve_bytes: int = 256 * 1024**2
     wait_s: float = 15.0
 
+    def folder(self, broker: str) -> str:
+        """The directory of a broker's store; "" where there are none."""
+        return f"{self.data}/{broker}" if self.data else ""
+
 
 class ClusterConfig(Config, frozen=True, kw_only=True):
     """The operator's choice. It stays as it is for the cluster's life, while members come and go (`Plan`).
@@ -210,9 +214,11 @@ class BrokerConfig(Config, frozen=True, kw_only=True):
     client_port: for clients; 0 for any.
     voters: the brokers of the cluster, as its supervisor knows them.
     token: what clients must present; "" admits everybody.
-    blank: an earlier incarnation of this broker was there before, or it joins a cluster that runs.
+    blank: an earlier incarnation of this broker was there before, or it joins a cluster that runs. With a store this
+        counts where that has no log.
     events: whether the cluster keeps events.
     replicas_max: most replicas that keep queues; 0: all that there are.
+    store: the directory of its store; "": it has none.
     """
 
     member: MemberConfig
@@ -222,17 +228,20 @@ class BrokerConfig(Config, frozen=True, kw_only=True):
     token: str = ""
     events: bool = False
     replicas_max: int = 0
+    store: str = ""
 
 
 class ReplicaConfig(Config, frozen=True, kw_only=True):
     """Attributes:
     broker: the broker that it belongs to.
     events: whether the cluster keeps events.
+    store: the directory of that broker's store; "": it has none.
     """
 
     member: MemberConfig
     broker: str
     events: bool = False
+    store: str = ""
 
 
 class TapConfig(Config, frozen=True, kw_only=True):
@@ -251,14 +260,14 @@ class StoreNodeConfig(Config, frozen=True, kw_only=True):
     broker: whose store it is.
     store: the operator's choice.
     node: where this is, for an operator who looks for it.
-    blank: the broker has lost its log, or joins a cluster that runs.
+    birth: the cluster begins with it. Anywhere else a store without a log has lost it, or is a newcomer's: it is blank.
     """
 
     member: MemberConfig
     broker: str
     store: StoreConfig
     node: str = ""
-    blank: bool = False
+    birth: bool = False
 
 
 # ---- its users

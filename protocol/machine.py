@@ -37,6 +37,15 @@ def broker_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+def store_of(broker: str) -> str:
+    """The name of a broker's store."""
+    return f"{broker}.store"
+
+
+def is_store(peer: str) -> bool:
+    return peer.endswith(".store")
+
+
 def is_broker(peer: str) -> bool:
     return "." not in peer and not is_ownership(peer) and not is_sequencer(peer)
 

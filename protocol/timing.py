@@ -82,6 +82,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
     store_quiet_ms: int = 1000
     """A log that got nothing for this time gets an empty batch, which proves that the last one was flushed."""
+    store_patience_ms: int = 30_000
+    """A store silent for longer is taken for dead by its broker and their replicas: a disk may stall, and a member that
+    is slow is not dead."""
 
     # ---- streams without a majority
 

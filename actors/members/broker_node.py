@@ -10,12 +10,14 @@ from typing import Any
 from ...protocol.broker.machine import BrokerMachine
 from ...protocol.capture.capture import BrokerCapture
 from ...protocol.errors import LocalError
-from ...protocol.machine import Dismiss, Drain, Supervises
+from ...protocol.machine import Dismiss, Drain, Load, Supervises
 from ...protocol.status.members import AnyMember, BrokerMember
+from ...protocol.stored.broker import StoredBrokerMachine
 from ..config import BrokerConfig
 from ..supervisor.supervisor_watch import SupervisorWatch, WatchConfig
 from .member import MemberActor
 from .moves import Moves
+from .stream_reader import StreamReader
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +39,8 @@ class BrokerNode(MemberActor):
             The addresses: "peers" and "clients".
         """
         member, mine = config.member, self.name + "."
-        machine = BrokerMachine(
+        reader = StreamReader(config.store, self._running)
+        machine = (StoredBrokerMachine if config.store else BrokerMachine)(
             self.name, member.inc, list(config.voters), config.token, member.limits, blank=config.blank,
             replicas_max=config.replicas_max, timing=member.timing,
             observers=(BrokerCapture(self.name, member.inc, member.timing, member.limits),) if config.events else (),
@@ -47,6 +50,7 @@ class BrokerNode(MemberActor):
             member,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),
+            deeds={Load: reader.load},
         )
         try:
             clients = await shell.listen_clients(member.bind, config.client_port)

@@ -16,6 +16,8 @@ from .shell import DiskFailed, Retired
 FENCE_PERIOD_S = 1.0
 DISK_FAILED = 71
 """The exit code of a store whose disk has failed (`durable.md` 6)."""
+DISK_FAILED_S = 0.3
+"""The supervisor is told why within this time; links are closed by then, and nothing is written."""
 QUIT_S = 3.0
 """Ray lets calls under way return before it ends an actor; they are waited for at most this long."""
 
@@ -37,8 +39,11 @@ def leave(error: BaseException) -> None:
         _at_the_latest(70)
         ray.get_runtime_context().current_actor.quit.remote()
         return
+    if isinstance(error, DiskFailed):
+        _at_the_latest(DISK_FAILED, DISK_FAILED_S)
+        return
     logging.shutdown()
-    os._exit(DISK_FAILED if isinstance(error, DiskFailed) else 70)
+    os._exit(70)
 
 
 def fence(parent: int) -> None:
@@ -56,9 +61,9 @@ def fence(parent: int) -> None:
     threading.Thread(target=watch, name="fence", daemon=True).start()
 
 
-def _at_the_latest(code: int) -> None:
+def _at_the_latest(code: int, within_s: float = QUIT_S) -> None:
     def wait() -> None:
-        time.sleep(QUIT_S)
+        time.sleep(within_s)
         os._exit(code)
 
     threading.Thread(target=wait, name="quit", daemon=True).start()

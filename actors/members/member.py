@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ...protocol.errors import LocalError
@@ -17,11 +17,11 @@ from ...protocol.status.members import KIND_OF_ROLE, AnyMember, MemberStatus
 from ...protocol.supervisor.office import Commission, Office
 from ..config import MemberConfig
 from . import ending
-from .shell import Machine, Retired, Shell
+from .shell import DiskFailed, Machine, Retired, Shell
 
 LAST_S = 0.05
 """The answer of a process that ends itself has this long to leave."""
-ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "stop"})
+ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "close", "stop"})
 """The orders that a supervisor may give a member, by its number only: see `MemberActor.obey`."""
 
 
@@ -45,6 +45,7 @@ class MemberActor:
         self.office = Office()
         self._fenced = fenced
         self._ending = asyncio.Event()
+        self._disk_failure = ""
         if fenced:
             ending.fence(os.getppid())
 
@@ -58,13 +59,20 @@ class MemberActor:
         # What importing Ray left behind never dies: the collector need not walk it while messages wait.
         gc.collect()
         gc.freeze()
-        on_failure: Callable[[BaseException], None] = ending.leave if self._fenced else lambda error: None
         self.office.timing = config.timing
         machine.office = self.office  # type: ignore[attr-defined]
         self.shell = Shell(
-            machine, config.credentials, timing=config.timing, limits=config.limits, on_failure=on_failure, **options
+            machine, config.credentials, timing=config.timing, limits=config.limits, on_failure=self._broke, **options
         )
         return self.shell
+
+    def _broke(self, error: BaseException) -> None:
+        """The shell has stopped for good. Of a disk the supervisor is to know why."""
+        if isinstance(error, DiskFailed):
+            self._disk_failure = str(error)
+            self._ending.set()
+        if self._fenced:
+            ending.leave(error)
 
     async def _open(self, config: MemberConfig, **listening: str) -> dict[str, str]:
         """Listen for peers, and dial those that are there; returns the addresses, with those that listen already."""
@@ -86,9 +94,14 @@ class MemberActor:
 
         return current_place() | {"loop": type(asyncio.get_running_loop()).__module__}
 
-    async def linger(self) -> None:
-        """Returns when this actor is about to end: a caller hears of that, and of its death, at once."""
+    async def linger(self) -> str:
+        """Returns when this actor is about to end: a caller hears of that, and of its death, at once.
+
+        Returns:
+            Why its disk has failed, if that is the reason; "" else.
+        """
         await self._ending.wait()
+        return self._disk_failure
 
     async def quit(self) -> None:
         """End this process in a way that Ray does not take for a death. The caller hears that this actor is gone."""

@@ -42,6 +42,7 @@ from ...protocol.machine import (
     SetTimer,
     Tick,
     WantSpare,
+    is_store,
 )
 from ...protocol.status.members import LinkStatus, ShellStatus
 from ...protocol.timing import DEFAULT_TIMING, Timing
@@ -254,7 +255,8 @@ class Shell:
         self.refusals.up(link)
         if not link.is_client:
             # A `KeepAlive` may ask for another.
-            link.heartbeat(self._timing.keepalive_ms, self._timing.keepalive_patience_ms)
+            timing, store = self._timing, is_store(link.peer) or is_store(self.own.name)
+            link.heartbeat(timing.keepalive_ms, timing.store_patience_ms if store else timing.keepalive_patience_ms)
         try:
             self._tick()
             self._tell_lost()

@@ -9,6 +9,7 @@ A new store is *joining* until its logs are there: one that has a life and no lo
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass
 
@@ -57,6 +58,7 @@ class StoreLogs:
         self._place = place
         self._logs: dict[str, Log] = {}
         self._history = StreamHistory()
+        self._saying = threading.Lock()  # of what `store.json` says
         self.found: dict[str, FoundLog] = {}
         self.damage = ""
         self.directory: StoreDirectory = open_store(files, chosen.data, place.broker, cluster=place.cluster)
@@ -122,29 +124,39 @@ class StoreLogs:
 
     # ---- a life
 
-    def begin(self, cluster: str, store: str, blank: bool) -> int:
+    def begin(self, cluster: str, store: str, birth: bool) -> int:
         """A life begins: returns its number.
 
         Args:
             cluster: the cluster's id.
             store: id for a new store.
-            blank: the broker comes in blank.
+            birth: the cluster begins with it: an empty store has a vote.
 
         Raises:
             StoreError: `not-our-store`.
             OSError: of the disk.
         """
-        born = self.directory.identity.status is StoreState.EMPTY
+        birth = birth and self.directory.identity.status is StoreState.EMPTY
         clock_ms, new = time.time_ns() // 1_000_000, not self._logs
-        life = self.directory.begin(clock_ms, cluster=cluster, store=store, node=self._place.node, joining=blank or new)
+        life = self.directory.begin(clock_ms, cluster=cluster, store=store, node=self._place.node, joining=new)
         if new:
             for name in LOGS:
                 if not self._has_log(name):
                     self._create(name)
             self._open()
-            if born and not blank:  # after a birth that came to nothing it cannot be told: blank
+            if birth:  # after one that came to nothing it cannot be told: blank
                 self.directory.joined()
         return life
+
+    def joined(self) -> bool:
+        """Whether the store is blank no more, by the cluster stream's log; `store.json` says so, too, from then on."""
+        with self._saying:
+            if self.directory.identity.status is StoreState.JOINING:
+                place = self.found[TX].index.streams.get(CLUSTER)
+                if place is None or place.blank:
+                    return False
+                self.directory.joined()
+        return True
 
     def _create(self, name: str) -> None:
         chosen = self._chosen
@@ -190,8 +202,9 @@ class StoreLogs:
     # ---- the end
 
     def close_clean(self, shutdown: str) -> None:
-        """All streams are closed; nothing comes behind it."""
-        self.directory.close_clean(shutdown)
+        """All streams are closed; nothing comes behind it. A blank store stays blank."""
+        if self.joined():
+            self.directory.close_clean(shutdown)
 
     def close(self) -> None:
         """Give the files and the lock back. The store stays as it is."""

@@ -64,7 +64,7 @@ class StoreNode(MemberActor):
         try:
             logs = await self._opened(config)
             cluster = member.credentials.cluster
-            life = await asyncio.to_thread(logs.begin, cluster, str(uuid.uuid4()), config.blank)
+            life = await asyncio.to_thread(logs.begin, cluster, str(uuid.uuid4()), config.birth)
         except StoreError as error:
             raise LocalError(error.text) from None
         except OSError as error:
@@ -109,6 +109,7 @@ class StoreNode(MemberActor):
         """Containers are made ahead, and the room that is left is told."""
         while True:
             try:
+                await asyncio.to_thread(logs.joined)
                 made = await asyncio.to_thread(logs.make_spare)
                 space = await asyncio.to_thread(logs.space)
             except OSError as error:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...protocol.machine import EVENTS, broker_of, is_sequencer
+from ...protocol.machine import EVENTS, broker_of, is_sequencer, store_of
 from ..ray_control.ray_handles import Handle
 
 
@@ -54,14 +54,20 @@ class AddressBook(dict[str, BookEntry]):
         tap = {EVENTS: self[EVENTS].peers} if EVENTS in self and self[EVENTS].peers else {}
         return self.sequencers() | tap
 
+    def store(self, broker: str) -> dict[str, str]:
+        """The peer address of a broker's store, if it has one that listens."""
+        name = store_of(broker)
+        return {name: self[name].peers} if name in self and self[name].peers else {}
+
     def group(self, broker: str) -> list[str]:
-        """A broker and its replicas: they live and end together."""
+        """A broker, its store and its replicas: they live and end together."""
         return [name for name in self if broker_of(name) == broker]
 
     def peers_of_replica(self, name: str) -> dict[str, str]:
-        """The peers a new replica dials: sequencers, both Ownerships, tap, its broker, replicas of other brokers."""
+        """The peers a new replica dials: sequencers, both Ownerships, tap, its broker and that one's store, replicas of
+        other brokers."""
         broker = broker_of(name)
-        found = self.sequencers()
+        found = self.sequencers() | self.store(broker)
         for other in (*self.of("Ownership"), EVENTS, broker):
             if other in self and self[other].peers:
                 found[other] = self[other].peers

@@ -10,17 +10,32 @@ the place of another, the brokers confirm the supervisor: a second process of a 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from typing import Any, Protocol
 
-from ...protocol.machine import EVENTS, SEQUENCER
+import msgspec
+from msgspec.structs import replace
+
+from ...protocol.machine import EVENTS, SEQUENCER, store_of
 from ...protocol.supervisor.layout import Node
+from ...protocol.supervisor.stores import StoreWord
 from ...protocol.supervisor.turns import Turns
-from ..config import BrokerConfig, Config, MemberConfig, OwnershipConfig, ReplicaConfig, SequencerConfig, TapConfig
+from ..config import (
+    BrokerConfig,
+    Config,
+    MemberConfig,
+    OwnershipConfig,
+    ReplicaConfig,
+    SequencerConfig,
+    StoreNodeConfig,
+    TapConfig,
+)
 from ..links.handshake import Credentials
 from ..members.broker_node import BrokerNode
 from ..members.ownership import Ownership
 from ..members.queue_replica import QueueReplica
+from ..members.store_node import StoreNode
 from ..ray_control.placement import Placement
 from ..ray_control.ray_handles import Teller
 from .address_book import BookEntry, broker_of, fresh
@@ -32,6 +47,8 @@ log = logging.getLogger(__name__)
 
 ASK_S = 2.0
 VERIFY_S = 30.0
+RECOVER_S = 600.0
+"""A store reads its logs from end to end before it says anything."""
 SPARE_S = 30.0
 """Nothing is replaced while a warm queue replica starts, so it is not waited for longer when its host falls silent."""
 BROKER = "broker"
@@ -110,6 +127,11 @@ class Launcher:
 
             self.new(EventTap, EVENTS, node)
 
+    def new_store(self, broker: str, node: Node) -> None:
+        """Begin the process of a broker's store, if the cluster has stores."""
+        if self._record.config.store.data:
+            self.new(StoreNode, store_of(broker), node)
+
     async def verify(self, name: str, timeout_s: float) -> None:
         record = self._record
         entry = record.book[name]
@@ -144,6 +166,32 @@ class Launcher:
             bind=chosen.bind or record.book[name].host, peers=peers or {}, limits=chosen.limits, timing=chosen.timing,
         )  # fmt: skip
 
+    async def look(self, broker: str, cluster: str = "") -> StoreWord:
+        """What a broker's store says of itself, before it is started. `cluster`: its id; "": any."""
+        config = self._store_node(broker, False)
+        credentials = dataclasses.replace(config.member.credentials, cluster=cluster)
+        config = replace(config, member=replace(config.member, credentials=credentials))
+        handle = self._record.book[store_of(broker)].handle
+        return msgspec.convert(await handle.call("look", config, timeout_s=RECOVER_S), StoreWord)
+
+    async def start_store(self, broker: str, birth: bool = False) -> None:
+        """Let a broker's store begin: from then on the book has the life of it.
+
+        Args:
+            birth: the cluster begins with it. Else a store without a log is blank.
+        """
+        name = store_of(broker)
+        config = self._store_node(broker, birth)
+        begun = await self._orders.give(name, "start", config, timeout_s=RECOVER_S)
+        self._record.book.change(name, inc=int(begun["life"]), peers=begun["peers"])
+
+    def _store_node(self, broker: str, birth: bool) -> StoreNodeConfig:
+        name, record = store_of(broker), self._record
+        return StoreNodeConfig(
+            member=self._member(name, fresh()), broker=broker, store=record.config.store,
+            node=record.book[name].host, birth=birth,
+        )  # fmt: skip
+
     async def _start(self, name: str, inc: int, config: Config, *further: Any) -> None:
         """Let a process begin."""
         record = self._record
@@ -171,10 +219,14 @@ class Launcher:
             await self._start(EVENTS, fresh(), TapConfig(member=self._member(EVENTS, 0), events=events, folder=folder))
 
     async def start_broker(self, broker: str, port: int, blank: bool, peers: dict[str, str]) -> None:
-        voters, chosen, inc = self._record.plan.members, self._record.config, fresh()
+        """With a store its incarnation is the life of that, and it dials it, too."""
+        voters, chosen, book = self._record.plan.members, self._record.config, self._record.book
+        store = store_of(broker)
+        inc = book[store].inc if store in book else fresh()
         config = BrokerConfig(
-            member=self._member(broker, inc, peers), client_port=port, voters=voters, blank=blank, token=chosen.token,
-            events=bool(chosen.events.directory), replicas_max=chosen.queue_actors_max,
+            member=self._member(broker, inc, peers | book.store(broker)), client_port=port, voters=voters, blank=blank,
+            token=chosen.token, events=bool(chosen.events.directory), replicas_max=chosen.queue_actors_max,
+            store=chosen.store.folder(broker),
         )  # fmt: skip
         await self._start(broker, inc, config, Teller(self._placement, "want_spare"))
 
@@ -184,8 +236,11 @@ class Launcher:
             # Clocks may be set back, and requests below its broker's incarnation would be an older one's.
             inc = max([fresh(), *(book[other].inc + 1 for other in book.group(broker_of(name)))])
             member = self._member(name, inc, record.book.peers_of_replica(name))
-            events = bool(record.config.events.directory)
-            await self._start(name, inc, ReplicaConfig(member=member, broker=broker_of(name), events=events))
+            broker, chosen = broker_of(name), record.config
+            config = ReplicaConfig(
+                member=member, broker=broker, events=bool(chosen.events.directory), store=chosen.store.folder(broker)
+            )
+            await self._start(name, inc, config)
 
     # ---- what begins and ends together
 
@@ -221,46 +276,54 @@ class Launcher:
         self._overseer.mind(EVENTS)
 
     async def launch_broker(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
-        """The processes of a broker that is to come in blank; returns the names of its replicas.
+        """The processes of a broker that is started again or joins; returns the names of its replicas.
 
         Args:
             replicas: how many there are to be.
             gently: one after the other. Each takes a core while it starts, and those that serve need it as well.
 
         Raises:
-            LocalError: one did not start. The replicas are gone then.
+            LocalError: one did not start. The replicas and the store are gone then.
         """
         await self._overseer.confirmed()  # a second process of a broker that lives would put it out
         names = [f"{broker}.r{self.number(broker)}" for _ in range(replicas)]
         try:
+            self.new_store(broker, node)
             for name in [broker, *names]:
                 self.new(QueueReplica if name in names else BrokerNode, name, node)
                 self._overseer.launched(name)
                 if gently:
                     await self.verify(name, VERIFY_S)
-            if not gently:
-                await asyncio.gather(*(self.verify(name, VERIFY_S) for name in [broker, *names]))
+            rest = self._stored(broker, [] if gently else [broker, *names])
+            await asyncio.gather(*(self.verify(name, VERIFY_S) for name in rest))
         except BaseException:
-            for name in names:
+            for name in self._stored(broker, names):
                 if name in self._record.book:
                     self.drop(name)
             raise
         return names
 
+    def _stored(self, broker: str, names: list[str]) -> list[str]:
+        """These, and the broker's store if it has one."""
+        store = store_of(broker)
+        return [store, *names] if store in self._record.book else names
+
     async def introduce(self, broker: str, names: list[str], port: int) -> None:
-        """Let a broker and its replicas begin, blank: they dial the others.
+        """Let a broker and its replicas begin: they dial the others. They are blank, but for what their store has.
 
         The broker goes last: with the wiring it learns of all queues at once, and the first replica would get them all.
         """
         handle = self._record.book[broker].handle
         await self._overseer.confirmed()
+        if store_of(broker) in self._record.book:
+            await self.start_store(broker)
         self._overseer.began(broker)
         await self.start_broker(broker, port, blank=True, peers={})
         for name in names:
             await self.start_replica(name)
         await handle.call("until_linked", names, ASK_S)
         await self._orders.give(broker, "meet", self._record.book.peers_of_broker())
-        for name in [broker, *names]:
+        for name in self._stored(broker, [broker, *names]):
             self._overseer.mind(name)
 
     async def forget(self, broker: str) -> None:

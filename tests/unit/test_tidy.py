@@ -176,13 +176,10 @@ MAY_BE_DEAD = {
     ),
     "decide": "the supervisor of a cluster with stores comes next",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
-    **dict.fromkeys(("StoreNode", "StoreNodeConfig"), "the launcher of a cluster with stores comes next"),
-    "read_chain": "the shells of keepers with a store come next",
     **dict.fromkeys(
         ("Checkpoints", "ahead", "checkpointed", "move"),
         "replicas that keep durable queues come next",
     ),
-    "StoredBrokerMachine": "the process of a broker with a store comes next",
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",

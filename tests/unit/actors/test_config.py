@@ -53,11 +53,11 @@ ALL: list[Config] = [
     OwnershipConfig(member=MEMBER, slice_ms=9),
     BrokerConfig(
         member=MEMBER, client_port=5000, voters=("b1", "b2"), blank=True, token="open sesame", events=True,
-        replicas_max=4,
+        replicas_max=4, store="/data/b1",
     ),
-    ReplicaConfig(member=MEMBER, broker="b1", events=True),
+    ReplicaConfig(member=MEMBER, broker="b1", events=True, store="/data/b1"),
     TapConfig(member=MEMBER, events=EVENTS, folder="/events/c"),
-    StoreNodeConfig(member=MEMBER, broker="b1", store=STORE, node="n1", blank=True),
+    StoreNodeConfig(member=MEMBER, broker="b1", store=STORE, node="n1", birth=True),
     WatchConfig(
         placement=Placement("here"), state=b"secret", rank=1, brokers=("b1", "b2"), successor=b"Supervisor"
     ),

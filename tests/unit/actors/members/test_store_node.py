@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -71,7 +72,7 @@ def config(data: Path, **more: Any) -> StoreNodeConfig:
     chosen = StoreConfig(data=str(data), container_bytes=512 * 1024, reserve_bytes=more.pop("reserve_bytes", 4096))
     cluster = more.pop("cluster", "toy")
     member = MemberConfig(credentials=own("b1.store", cluster), bind=HERE)
-    return StoreNodeConfig(**({"member": member, "broker": "b1", "store": chosen, "node": "n1"} | more))
+    return StoreNodeConfig(**({"member": member, "broker": "b1", "store": chosen, "node": "n1", "birth": True} | more))
 
 
 class Keeping:
@@ -181,19 +182,21 @@ async def test_a_failed_flush_answers_nothing_and_ends_the_process(
     async with running(config(tmp_path), files) as one:
         one.say(Take(CLUSTER, one.life))
         await one.hear(Taken)
-        files.fails = True
+        files.fails, lingers = True, asyncio.ensure_future(one.node.linger())
         with caplog.at_level(logging.CRITICAL):
             one.say(Write(1, [opened(one.life, VOTERS)]))
             shell = one.node._running()
             await until(lambda: shell.failure is not None)
         assert isinstance(shell.failure, DiskFailed) and "errno 5" in str(shell.failure)
         assert "the disk failed" in caplog.text
+        assert "errno 5" in await lingers, "the supervisor is told why"
         await until(lambda: "b1.store" not in one.shell.links)
         assert not [frame for frame in one.keeper.heard if isinstance(frame, Written)]
         ended: list[int] = []
         monkeypatch.setattr("os._exit", ended.append)
         monkeypatch.setattr("logging.shutdown", lambda: None)
         leave(shell.failure)
+        await until(lambda: ended)
         assert ended == [DISK_FAILED] == [71]
         files.fails = False
 
@@ -224,7 +227,7 @@ def test_a_birth_that_came_to_nothing_comes_back_blank_and_a_lost_log_is_refused
     logs.close()
     logs = StoreLogs(RealFiles(), chosen, place)
     assert logs.word().status == "joining"
-    logs.begin("toy", "s", blank=False)
+    logs.begin("toy", "s", birth=True)
     assert logs.word().status == "joining", "whether it ever voted is not known"
     logs.directory.joined()
     logs.close()

@@ -14,6 +14,7 @@ from mantamq.actors.config import (
     OwnershipConfig,
     ReplicaConfig,
     SequencerConfig,
+    StoreConfig,
     TapConfig,
     chosen_limits,
 )
@@ -27,6 +28,7 @@ from mantamq.actors.supervisor.record import ClusterRecord
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
+from mantamq.protocol.supervisor.stores import StoreWord
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.turns import Turns
 from mantamq.protocol.timing import Timing
@@ -43,12 +45,16 @@ class MadeUp:
     Attributes:
         fails: names of actors that do not start.
         confirms: whether the brokers confirm the supervisor.
+        life: of the next store that is started.
+        said: what a store that is looked at says.
     """
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.fails: set[str] = set()
         self.confirms = True
+        self.life = 7
+        self.said: dict[str, Any] = {}
         self.record = ClusterRecord("c", b"secret", Plan.of(2, CHOSEN))
         self.turns = Turns()
         placement: Any = self
@@ -103,9 +109,11 @@ class MadeUpHandle:
 
     async def call(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
         self.world.asked.append((self.name, method, *args))
-        return (
-            {"peers": f"at {self.name}", "clients": f"10.0.0.1:{len(self.name)}"} if args[1:2] == ("start",) else None
-        )
+        if method == "look":
+            return self.world.said
+        life = {"life": str(self.world.life)} if self.name.endswith(".store") else {}
+        addresses = {"peers": f"at {self.name}", "clients": f"10.0.0.1:{len(self.name)}"} | life
+        return addresses if args[1:2] == ("start",) else None
 
     def kill(self) -> None:
         self.world.asked.append(("kill", self.name))
@@ -272,3 +280,53 @@ async def test_a_cluster_without_events_has_no_tap() -> None:
     made.launcher.new_tap(NODE)
     await made.launcher.start_tap()
     assert made.since() == []
+
+
+async def test_a_broker_with_a_store_lives_the_life_of_that_and_dials_it() -> None:
+    made = MadeUp()
+    made.record.plan = Plan.of(2, replace(CHOSEN, store=StoreConfig(data="/data")))
+    made.runs("b1", "b1.r0")
+    made.life = 1 << 50
+    names = await made.launcher.launch_broker("b2", NODE, 1, gently=True)
+    started = [one[1:3] for one in made.since() if one[0] == "actor"]
+    assert started == [("StoreNode", "b2.store"), ("BrokerNode", "b2"), ("QueueReplica", "b2.r0")]
+    await made.launcher.introduce("b2", names, 7001)
+    asked = made.since()
+    told = {one[0]: one[4] for one in asked if one[1:2] == ("obey",) and one[3] == "start"}
+    assert list(told) == ["b2.store", "b2", "b2.r0"], "the store first: its life is the broker's"
+    assert not told["b2.store"].birth and told["b2.store"].store.data == "/data"
+    assert told["b2"].member.credentials.inc == 1 << 50 and told["b2"].store == told["b2.r0"].store == "/data/b2"
+    assert told["b2"].member.peers == {"b2.store": "at b2.store"}
+    assert told["b2.r0"].member.peers == {"b2.store": "at b2.store", "b2": "at b2", "b1.r0": "at b1.r0"}
+    assert told["b2.r0"].member.credentials.inc > 1 << 50
+    assert [one[1] for one in asked if one[0] == "mind"] == ["b2.store", "b2", "b2.r0"]
+
+
+async def test_a_store_says_what_it_has_before_its_cluster_is_known() -> None:
+    made = MadeUp()
+    made.record.plan = Plan.of(2, replace(CHOSEN, store=StoreConfig(data="/data")))
+    made.launcher.new_store("b2", NODE)
+    made.said = {"broker": "b2", "status": "dirty", "a field of a later version": 1}
+    assert await made.launcher.look("b2") == StoreWord(broker="b2", status="dirty")
+    name, look, config = made.since()[-1]
+    assert (name, look, config.node, config.member.credentials.cluster) == ("b2.store", "look", "10.0.0.1", "")
+    await made.launcher.look("b2", "mine")
+    assert made.since()[-1][2].member.credentials.cluster == "mine"
+    await made.launcher.start_store("b2", birth=True)
+    assert made.since()[-1][4].birth and made.since() == []
+
+
+async def test_where_a_process_of_a_broker_does_not_start_its_store_is_ended_too() -> None:
+    made = MadeUp()
+    made.record.plan = Plan.of(2, replace(CHOSEN, store=StoreConfig(data="/data")))
+    made.fails.add("b2.r0")
+    with pytest.raises(ActorGone):
+        await made.launcher.launch_broker("b2", NODE, 1)
+    assert [one for one in made.since() if one[0] == "kill"] == [("kill", "b2.store"), ("kill", "b2.r0")]
+    assert list(made.record.book) == ["b2"]
+
+
+async def test_a_cluster_without_stores_has_no_process_of_them() -> None:
+    made = MadeUp()
+    made.launcher.new_store("b2", NODE)
+    assert made.since() == [] and not made.record.book

@@ -1,0 +1,64 @@
+"""Reads a stream back for the machine that has taken it: its process reads the store's log by itself, in a thread.
+
+    Load(stream, checkpoint, last) -> the records, verified -> Loaded;  one that cannot be read: Loaded(hurt=True)
+
+One stream after the other: a thread that reads contends with the loop for the interpreter, and many would for long. A
+disk that fails ends the process, as it ends the store's (`durable.md` 3, 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import closing
+
+from ...protocol.errors import StoreError
+from ...protocol.machine import Load, Loaded
+from ...protocol.store.host import log_of
+from ...store.files import Files
+from ...store.log.chain import read_chain
+from ...store.log.reader import LogReader
+from ...store.shadow_files import system_files
+from .shell import DiskFailed, Shell
+
+log = logging.getLogger(__name__)
+
+
+class StreamReader:
+    """Args:
+    folder: the store's directory.
+    shell: of the machine that asks.
+    files: the file system; the operating system's if none is named.
+    """
+
+    def __init__(self, folder: str, shell: Callable[[], Shell], files: Files | None = None) -> None:
+        self._folder = folder
+        self._shell = shell
+        self._files = files if files is not None else system_files()
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def load(self, wanted: Load) -> None:
+        """Begin to read; the shell is given what is found."""
+        task = asyncio.get_running_loop().create_task(self._load(wanted), name=f"read {wanted.stream}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _load(self, wanted: Load) -> None:
+        shell = self._shell()
+        try:
+            async with self._turn:
+                loaded = await asyncio.to_thread(self._read, wanted)
+        except OSError as error:
+            shell.fail(DiskFailed(f"{self._folder}: {error}: look after the disk (errno {error.errno})"))
+        else:
+            shell.give(loaded)
+
+    def _read(self, wanted: Load) -> Loaded:
+        try:
+            with closing(LogReader(self._files, f"{self._folder}/{log_of(wanted.stream)}")) as reader:
+                return Loaded(wanted.stream, read_chain(reader, wanted.stream, wanted.checkpoint, wanted.last))
+        except StoreError as error:
+            log.critical("%s: the log of %s is of no use: %s", self._folder, wanted.stream, error.text)
+            return Loaded(wanted.stream, [], hurt=True)
