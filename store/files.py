@@ -102,6 +102,10 @@ class Files(Protocol):
         """
         ...
 
+    def holder(self, path: str) -> str:
+        """Who holds a lock, as its file says; "" for nobody. Writes nothing."""
+        ...
+
     def free_bytes(self, path: str) -> int:
         """The space that is left for files in a folder."""
         ...
@@ -292,6 +296,19 @@ class RealFiles:
             os.close(descriptor)
             raise
         return RealLock(descriptor)
+
+    def holder(self, path: str) -> str:
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return ""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.pread(descriptor, 4096, 0).decode(errors="replace") or "another process"
+        finally:
+            os.close(descriptor)  # and with it the lock
+        return ""
 
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)

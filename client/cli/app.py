@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from . import analyze, broker, check, cluster, doctor, messages, perftest, status, wiring
+from . import analyze, broker, check, cluster, doctor, messages, perftest, status, store, wiring
 from .console import run, say
 
 
@@ -48,6 +48,7 @@ wiring.register(app)
 messages.register(app)
 perftest.register(app)
 doctor.register(app)
+store.register(app)
 analyze.register(app)
 
 

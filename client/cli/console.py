@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from ...protocol.errors import LocalError
+from ...protocol.errors import LocalError, StoreError
 from ...protocol.status.cluster import ClusterStatus
 from ...protocol.status.machines import BrokerStatus
 from ..addresses import split_host
@@ -275,6 +275,8 @@ def _run(app: typer.Typer) -> NoReturn:
         _fail(_missing([name], EXTRA_OF[name]))
     except typer.Abort:
         _fail("nothing was changed")
+    except StoreError as error:
+        _fail(error.text)
     except (MantaError, LocalError, OSError, RuntimeError) as error:
         _fail(str(error) or type(error).__name__)
     except TyperException as error:

@@ -8,12 +8,13 @@ alone, and a payload that cannot be read is shown all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ...protocol.errors import PeerError
 from ...protocol.wire.events import Accept, Enqueue, Expire, Purge, decode_event
+from ...protocol.wire.message import FIELDS, decode
 from ...protocol.wire.records import (
     RECORDS,
     CheckpointRecord,
@@ -24,13 +25,16 @@ from ...protocol.wire.records import (
     OpenedRecord,
     PromiseRecord,
     StoreRecord,
+    decode_record,
 )
 from ..files import Files
-from .layout import require_fast_checksums
+from .layout import RECORD_HEAD, pack_name, require_fast_checksums
 from .scan import Damage, Found, Scan
 from .survey import Survey
 
 DAMAGED = "(damaged)"
+_BODY_AT = {0xC4: 3, 0xC5: 4, 0xC6: 6}
+"""How msgpack begins a message's body -> where its first byte is: behind the array's head, and its own."""
 _NAMES: dict[type[StoreRecord], str] = {
     OpenedRecord: "(stream begins)",
     EntriesRecord: "(entries)",
@@ -68,24 +72,95 @@ class DumpRow(NamedTuple):
     detail: str = ""
 
 
-def dump(files: Files, folder: str) -> Iterator[DumpRow]:
+class DumpMessage(NamedTuple):
+    """A message in a record, as `mantamq store dump --bodies` shows it.
+
+    Attributes:
+        id: its persistence id, which is the LSN of the byte where its body begins; 0 where its record goes over the end
+            of a container, or the bytes are no message.
+        position: its place among the enqueues of its queue; 0: only the state of the queue knows.
+        header: its fields that are not at their default, but the body.
+        body: its bytes.
+    """
+
+    id: int
+    position: int
+    header: dict[str, Any]
+    body: bytes
+
+
+def dump(files: Files, folder: str, stream: str = "", from_lsn: int = 0) -> Iterator[DumpRow]:
     """The records of a log from its base to its end, and then what is damaged. Writes nothing and needs no lock; of a
-    log that is being written, the last batch may be missing.
+    log that is being written, what comes meanwhile may be missing, and what its writer frees meanwhile.
 
     Args:
         files: the file system.
         folder: of the log.
+        stream: its records only, and damage that may have touched it; "": all streams'.
+        from_lsn: no record below it.
 
     Raises:
         StoreError: see `Survey`.
     """
+    for row, _ in dump_records(files, folder, stream, from_lsn):
+        yield row
+
+
+def dump_records(
+    files: Files, folder: str, stream: str = "", from_lsn: int = 0
+) -> Iterator[tuple[DumpRow, Found | None]]:
+    """As `dump`, each row with the record that it shows; None for damage."""
     require_fast_checksums()
-    scan = Scan(Survey(files, folder))
-    for found in scan:
-        kind, detail = _read(found)
-        yield DumpRow(found.lsn, kind, found.stream, found.undo, len(found.payload), found.time_us, detail)
+    last, survey = -1, Survey(files, folder)
+    while True:
+        scan = Scan(survey)
+        try:
+            for found in scan:
+                if found.lsn > last and found.lsn >= from_lsn and stream in ("", found.stream):
+                    kind, detail = _read(found)
+                    size = len(found.payload)
+                    yield DumpRow(found.lsn, kind, found.stream, found.undo, size, found.time_us, detail), found
+                last = max(last, found.lsn)
+            break
+        except FileNotFoundError:  # its writer has freed a container that was not read yet
+            survey.close()
+            survey = Survey(files, folder)
+    base = _base_now(files, folder) if scan.damage else 0  # what was freed meanwhile is no damage
     for damage in scan.damage:
-        yield _damage(damage)
+        if damage.end > max(base, from_lsn) and (not stream or stream in damage.streams):
+            yield _damage(damage), None
+
+
+def messages_in(found: Found, container_bytes: int) -> Iterator[DumpMessage]:
+    """The messages whose bodies are in a record.
+
+    Args:
+        found: the record.
+        container_bytes: size of the log's containers.
+    """
+    record = decode_record(found.kind, found.payload)
+    if isinstance(record, EntriesRecord):
+        events = [decode_event(entry.event) for entry in record.entries]
+        blobs = [(0, blob) for event in events if isinstance(event, Enqueue) for blob in event.blobs]
+    elif isinstance(record, MessageRecord):
+        places = [at for first, last in zip(*[iter(record.ranges)] * 2, strict=True) for at in range(first, last + 1)]
+        blobs = list(zip(places, record.blobs, strict=False))
+    else:
+        return
+    start = found.lsn + RECORD_HEAD + len(pack_name(found.stream))
+    whole = (found.lsn // container_bytes + 1) * container_bytes >= start + len(found.payload)
+    at = 0
+    for position, blob in blobs:
+        at = found.payload.find(blob, at)
+        try:
+            fields = decode(blob, lambda *fields: fields)
+        except PeerError:
+            yield DumpMessage(0, position, {}, blob)
+        else:
+            named = {name: one for name, one in zip(FIELDS[1:], fields[1:], strict=False) if one not in (None, False)}
+            id = start + at + _BODY_AT.get(blob[1], 0) if whole and at >= 0 else 0
+            yield DumpMessage(id, position, named, fields[0])
+        at += len(blob)
 
 
 def _read(found: Found) -> tuple[str, str]:
@@ -113,6 +188,12 @@ def _detail(record: StoreRecord) -> str:
     if isinstance(record, CheckpointRecord):
         return f"of index {record.index}, names {record.low} and later"
     return f"of {record.ballot}" if isinstance(record, PromiseRecord) else ""
+
+
+def _base_now(files: Files, folder: str) -> int:
+    survey = Survey(files, folder)
+    survey.close()
+    return survey.base
 
 
 def _damage(damage: Damage) -> DumpRow:

@@ -443,6 +443,13 @@ class SimulatedFiles:
         self.end(fault, path)
         return SimulatedLock(self, content)
 
+    def holder(self, path: str) -> str:
+        fault = self.call("holder", path)
+        folder, name = self._parent(path)
+        found = folder.shown.get(name)
+        self.end(fault, path)
+        return (found.holder or "") if isinstance(found, Content) else ""
+
     def free_bytes(self, path: str) -> int:
         fault = self.call("free_bytes", path)
         self._folder(path)
