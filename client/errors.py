@@ -65,6 +65,12 @@ class Unroutable(MantaError):
     code = codes.UNROUTABLE
 
 
+class NoStore(MantaError):
+    """A queue cannot be durable: the cluster was started without a store."""
+
+    code = codes.NO_STORE
+
+
 class NotAllowed(MantaError):
     """The broker refuses this on principle."""
 
@@ -148,7 +154,7 @@ class Full(MantaError, queue.Full):
 
 _CLASSES: tuple[type[MantaError], ...] = (
     NotFound, Exists, Invalid, Unauthorized, TooLarge, ProtocolError, NotAllowed, InUse, NotEmpty, Busy,
-    Unroutable,
+    Unroutable, NoStore,
 )  # fmt: skip
 BY_CODE: dict[str, type[MantaError]] = {
     **{cls.code: cls for cls in _CLASSES},

@@ -113,6 +113,8 @@ class Management:
         """Create a queue unless it is there. Returns whether it is new.
 
         Args:
+            durable: what is in it survives a stop of the whole cluster, and a power cut: nothing completes before it
+                is on the disks of a majority. The cluster must have been started with a store (`--data DIR`).
             alternate: exchange for rejected messages; not named, a queue that is there keeps the one it has.
             arguments: names of your own are kept as they are; those that begin with qpid., x- or manta. are the
                 brokers', and one that means nothing here is refused.
@@ -121,6 +123,7 @@ class Management:
         Raises:
             Exists: it is there with another definition.
             Invalid: an argument means nothing here.
+            NoStore: durable, and the cluster has no store.
             NotFound: passive and not there; or the alternate exchange is not there.
         """
         return self._ask(_declare_queue(name, durable, alternate, arguments, passive))

@@ -22,7 +22,7 @@ class Message:
         ttl: seconds until it expires, None for never.
         priority: carried for the application; does not change its place in the queue.
         correlation_id, reply_to, content_type, message_id: for the application, as in AMQP.
-        durable: whether it should survive a full stop of the cluster (queues are transient so far).
+        durable: carried to whoever receives it. Whether it survives a stop of the cluster is the queue's matter.
 
     Received messages also have `queue`, `position` (its place in the queue), `redelivered` and `delivery_count` (how
     often it was delivered before).

@@ -56,6 +56,7 @@ LOST = "lost"
 BUSY = "busy"
 UNAVAILABLE = "unavailable"
 UNROUTABLE = "unroutable"
+NO_STORE = "no-store"
 INTERNAL = "internal"
 
 STORE_LOCKED = "store-locked"

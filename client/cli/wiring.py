@@ -52,7 +52,9 @@ def pairs(words: list[str] | None) -> dict[str, Any]:
 
 
 def queue_add(
-    name: str, durable: bool = False, alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
+    name: str,
+    durable: Annotated[bool, typer.Option("--durable/--transient", help="survives stops and power cuts")] = False,
+    alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""

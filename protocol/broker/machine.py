@@ -91,6 +91,8 @@ class BrokerMachine(Acceptor):
         kept: what an earlier life of the broker has kept of the cluster stream: its log counts (`durable.md` 4).
     """
 
+    stored = False  # it has a store, so queues may be durable
+
     def __init__(
         self, broker: str, inc: int, members: list[str], token: str = "", limits: Limits = DEFAULT,
         blank: bool = False, replicas_max: int = 0, timing: Timing = DEFAULT_TIMING,
@@ -125,7 +127,7 @@ class BrokerMachine(Acceptor):
         self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
         self.resets = Resets(self, cluster)
         self.management = Management(
-            self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report
+            self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored
         )
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
@@ -28,6 +28,11 @@ from .resets import Resets
 from .session import Session
 
 Answer = Callable[..., None]
+
+NO_STORE_TEXT = (
+    "queue {!r} cannot be durable: this cluster has no store, and what is in it ends with it: start the cluster with "
+    "--data DIR, or declare the queue without durable"
+)
 
 
 class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,6 +89,7 @@ class Management:
 
     Args:
         report: this broker's status.
+        stored: the cluster has a store, so a queue may be durable.
     """
 
     def __init__(
@@ -96,6 +102,7 @@ class Management:
         resets: Resets,
         replica_of: Mapping[str, str],
         report: Callable[[], BrokerStatus],
+        stored: bool = False,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -105,6 +112,7 @@ class Management:
         self._resets = resets
         self._replica_of = replica_of
         self._report = report
+        self._stored = stored
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete."""
@@ -146,6 +154,8 @@ class Management:
             answer({"changed": False})
             return
         check("queue", a.arguments)
+        if a.durable and not self._stored:  # a completion that is not true must not be given
+            raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
         self._order(answer, DeclareQueue(a.name, a.arguments, a.durable, a.alternate))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:

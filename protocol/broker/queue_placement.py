@@ -102,7 +102,9 @@ class QueuePlacement:
         self.of[definition.id] = name
         inc = self.incs[definition.id] = self._cluster.inc + self._losses
         promised = self._outbox.view.promised
-        host = Host(definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters)
+        host = Host(
+            definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters, definition.durable
+        )  # fmt: skip
         self._outbox.send(name, host)
 
     def declared(self, definition: QueueDefinition, index: int, blank: bool) -> None:

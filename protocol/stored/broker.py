@@ -26,6 +26,8 @@ class StoredBrokerMachine(BrokerMachine):
         checkpoint_bytes: a checkpoint of the wiring is due when so much was written since the last.
     """
 
+    stored = True
+
     def __init__(self, *args: Any, checkpoint_bytes: int = CHECKPOINT_BYTES, **options: Any) -> None:
         super().__init__(*args, **options)
         placement = self.placement

@@ -70,6 +70,7 @@ class Host(Frame):
         voters: the voters of the cluster stream when the queue was declared: its stream begins with them.
         ballot: the ballot that the broker has promised; the replica promises the same.
         blank: this broker may have kept the queue before and lost it: come back through an update (K4).
+        durable: its stream is on disk, in the store of the broker (`durable.md` 3).
     """
 
     queue: str
@@ -79,6 +80,7 @@ class Host(Frame):
     blank: bool = False
     inc: int = 0
     voters: list[str] = []
+    durable: bool = False
 
 
 class GiveUp(Frame):

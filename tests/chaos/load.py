@@ -389,7 +389,7 @@ def declare(connection: Connection, queue: str) -> None:
     connection.declare_queue(queue + DEAD)
     connection.declare_exchange(queue + DEAD, "fanout", durable=True)
     connection.bind(queue + DEAD, queue + DEAD)
-    connection.declare_queue(queue, durable=True, alternate=queue + DEAD, arguments={"chaos": 1})
+    connection.declare_queue(queue, alternate=queue + DEAD, arguments={"chaos": 1})
     connection.declare_queue(queue, passive=True)
     connection.declare_exchange(queue + OTHERS, "headers")
     connection.bind(queue + OTHERS, queue, arguments={"x-match": "all"})

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from mantamq.protocol.broker.machine import BrokerMachine
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -60,9 +61,13 @@ SMALL_WORLDS = {
 }
 """Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
-FOCUS: dict[str, list[tuple[ModuleType, str, Any]]] = {
+FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{
-        name: [(faults, "KINDS", faults.KINDS + faults.OLD), (alternates, "DECLARED", alternates.DURABLE)]
+        name: [
+            (faults, "KINDS", faults.KINDS + faults.OLD),
+            (alternates, "DECLARED", alternates.DURABLE),
+            (BrokerMachine, "stored", True),
+        ]
         for name in mutants_returns.ALL
     },
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],

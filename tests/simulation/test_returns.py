@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.wire.events import Entry, Return, decode_event
 from mantamq.protocol.wire.log_frames import Evicted
 
@@ -21,6 +22,7 @@ SEEDS = 8
 def test_a_broker_that_comes_back_with_its_log_breaks_no_rule(seed, kinds, monkeypatch):
     monkeypatch.setattr(faults, "KINDS", faults.KINDS + kinds)
     monkeypatch.setattr(alternates, "DECLARED", alternates.DURABLE)
+    monkeypatch.setattr(BrokerMachine, "stored", True)
     played = play(seed, faulty=True)
     assert not played.wrong, "\n".join([*played.tail, played.wrong])
 
@@ -30,6 +32,7 @@ def test_such_stories_have_what_they_are_told_for(monkeypatch):
     monkeypatch.setattr(faults, "KINDS", faults.OLD)
     monkeypatch.setattr(faults, "RATE", 0.15)
     monkeypatch.setattr(alternates, "DECLARED", alternates.DURABLE)
+    monkeypatch.setattr(BrokerMachine, "stored", True)
     seen: Counter[str] = Counter()
     commit, init = Watcher._commit, Faults.__init__
 

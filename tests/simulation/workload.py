@@ -382,7 +382,8 @@ class Story:
         if what < 0.2:
             self._temporaries += 1
             name = f"t{self._temporaries}"
-            alternate, durable = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
+            alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
+            durable = lasting and bool(alternates.DECLARED)  # where there are no disks it would be refused
             if isinstance(client, User):
                 client.ask(_declare_queue(name, durable, alternate, rng.choice([None, {"mine": 1}]), False))
             else:

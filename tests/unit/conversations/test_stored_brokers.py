@@ -104,6 +104,21 @@ def test_nothing_is_shown_that_is_not_on_disk():
     nothing_is_shown_that_is_not_on_disk()
 
 
+def test_a_queue_is_as_durable_as_it_was_declared():
+    """With stores it may be; declared otherwise it is another, and both are shown as they are, after a stop as well."""
+    cluster = StoredCluster()
+    client = cluster.client("b1")
+    assert not client.command("declare_queue", name="lasting", durable=True).code
+    assert not client.command("declare_queue", name="passing").code
+    assert client.command("declare_queue", name="lasting", durable=True).value == {"changed": False}
+    for name, durable in (("lasting", False), ("passing", True)):
+        refused = cluster.client("b2").command("declare_queue", name=name, durable=durable)
+        assert refused.code == "exists" and f"durable={not durable}" in refused.text
+    cluster.blackout(*ALL)
+    shown = {one.name: one.durable for one in cluster.machines["b3"].wiring.queues()}
+    assert shown["lasting"] is True
+
+
 def test_a_broker_speaks_when_its_log_is_open():
     it_speaks_when_its_log_is_open()
 

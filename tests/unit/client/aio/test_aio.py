@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from fake_broker import FakeBroker
-from mantamq.client import ConnectionLost, Deleted, Empty, Full, Message, NotFound, Unauthorized, connect_async
+from mantamq.client import ConnectionLost, Deleted, Empty, Full, Message, NoStore, NotFound, Unauthorized, connect_async
 from mantamq.protocol.wire.client_frames import Completed, Failed, Transfer
 
 
@@ -33,6 +33,11 @@ async def test_awaited_or_as_a_context(broker):
     await connection.close()
     async with connect_async(broker.address) as connection:
         assert list(connection.members) == ["b1"]
+
+
+async def test_nothing_is_declared_durable_where_there_is_no_store(connection):
+    with pytest.raises(NoStore, match=r"--data DIR"):
+        await connection.declare_queue("lasting", durable=True)
 
 
 async def test_a_wrong_token_is_refused():

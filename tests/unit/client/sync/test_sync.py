@@ -14,6 +14,7 @@ from mantamq.client import (
     Full,
     Invalid,
     Message,
+    NoStore,
     NotAllowed,
     NotFound,
     Timeout,
@@ -91,9 +92,18 @@ def test_declaring_twice_alike_and_differently(connection):
     assert connection.declare_queue("other") is True
     assert connection.declare_queue("other") is False
     with pytest.raises(Exists):
-        connection.declare_queue("other", durable=True)
+        connection.declare_queue("other", arguments={"mine": 1})
     with pytest.raises(NotFound):
         connection.declare_queue("none", passive=True)
+
+
+def test_nothing_is_declared_durable_where_there_is_no_store(connection):
+    for name in ("lasting", "q"):  # a new one, and one that is there
+        with pytest.raises(NoStore, match=r"--data DIR") as caught:
+            connection.declare_queue(name, durable=True)
+        assert caught.value.code == "no-store"
+    with pytest.raises(NotFound):
+        connection.queue("lasting")
 
 
 def test_questions_about_queues_exchanges_and_bindings(connection):
