@@ -103,6 +103,19 @@ class Drain(msgspec.Struct, frozen=True):
     taken out of the voters; the end is `Retire(left=True)`. The last broker does not leave."""
 
 
+class Yield(msgspec.Struct, frozen=True):
+    """To a broker with a store: the whole cluster is to stop, and still runs. It sends its clients away, lets none in,
+    and gives its messages and locks back; `Yielded` follows."""
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """To a process that keeps logs on disk, when all brokers have yielded; and last to their store. It writes down what
+    it has, and takes nothing from anybody else any more; `Stopped` follows. `shutdown`: the id of this stop, the same
+    in all stores of the cluster."""
+
+    shutdown: str
+
+
 class Dismiss(msgspec.Struct, frozen=True):
     """To a broker: have `broker`, which is dead for good, taken out of the voters. It has no effect while the sequencer
     does not take `broker` for dead; the supervisor repeats it until a report names `broker` in its `left`."""
@@ -135,7 +148,10 @@ class Loaded(msgspec.Struct, frozen=True):
     hurt: bool = False
 
 
-Input = Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept | Loaded
+Input = (
+    Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept | Loaded
+    | Yield | Stop
+)  # fmt: skip
 
 
 # ---- effects
@@ -206,6 +222,14 @@ class KeepAlive(msgspec.Struct, frozen=True):
     patience_ms: int
 
 
+class Yielded(msgspec.Struct, frozen=True):
+    """After `Yield`: this broker holds no message and no lock any more, as far as its replicas that are here know."""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """After `Stop`: all that this process had to write is on disk, and it says nothing more. It may end."""
+
+
 class Load(msgspec.Struct, frozen=True):
     """Read a stream's records from the store's log, then step `Loaded`: from the one at LSN `last` by their undo
     pointers back to that at `checkpoint`, or to the first (0), and those that the checkpoint names."""
@@ -217,4 +241,5 @@ class Load(msgspec.Struct, frozen=True):
 
 Effect = (
     Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire | Load
-)
+    | Yielded | Stopped
+)  # fmt: skip

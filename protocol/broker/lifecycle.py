@@ -13,6 +13,7 @@ from ..errors import PeerError
 from ..limits import DEFAULT, Limits
 from ..log.outbox import FollowerOutbox
 from ..log.pieces import Pieces, cut
+from ..machine import Yielded
 from ..wire.events import CLUSTER, AnyEvent, Evict, Member, Rejoin, Return
 from ..wire.log_frames import Evicted, Leave, Left, Update, UpdatePiece, UpdateStart
 from ..wire.queue_frames import GiveUp
@@ -24,6 +25,7 @@ LEFT = "this broker has left the cluster"
 LEAVING = "this broker leaves the cluster: connect to another member"
 JOINING = "this broker is joining the cluster: connect to another member"
 RETURNING = "this broker has started and learns what it has missed: try again, or connect to another member"
+STOPPING = "this cluster stops: connect again when it has been started again"
 EVICTED = "this broker was evicted: it was silent for too long"
 CUT_OFF = "this broker has lost the majority of the cluster and completes nothing: connect to another member"
 
@@ -70,6 +72,7 @@ class Lifecycle:
     Attributes:
         returned: this incarnation votes, by what is applied; queues declared before may be kept by an earlier one.
         leaving: the broker was asked to leave, and serves no clients any more.
+        stopping: the whole cluster is to stop: no clients are served, and nothing is held for any.
         left: brokers that this one was asked to have taken out, and that are.
     """
 
@@ -82,6 +85,8 @@ class Lifecycle:
         limits: Limits = DEFAULT,
     ) -> None:
         self.leaving = False
+        self.stopping = False
+        self._yielded = False
         self.left: set[str] = set()
         self._outbox = outbox
         self._cluster = cluster
@@ -115,6 +120,8 @@ class Lifecycle:
 
     def refusal(self, rescue: bool) -> str:
         """Why no client is let in now; "" if it may be. `rescue`: it only looks, which takes no majority."""
+        if self.stopping:
+            return STOPPING
         if self.leaving:
             return LEAVING
         if self._cluster.keeper.blank:
@@ -206,6 +213,19 @@ class Lifecycle:
         else:
             self.left.add(frame.broker)
 
+    # ---- stopping
+
+    def yield_up(self, send_away: Callable[[str], None]) -> None:
+        """The whole cluster is to stop: send the clients away, and have the replicas give up what they hold, so that
+        whoever starts it again finds nothing in anybody's hands."""
+        self.stopping = True
+        self._yielded = False
+        self._given_up.clear()
+        send_away(STOPPING)
+        for replica in self._replicas:
+            self._outbox.send(replica, GiveUp())
+        self.ask()
+
     # ---- leaving
 
     def drain(self, send_away: Callable[[str], None]) -> None:
@@ -225,7 +245,8 @@ class Lifecycle:
         self.ask()
 
     def replica_up(self, replica: str) -> None:
-        if self.leaving:
+        if self.leaving or self.stopping:
+            self._given_up.discard(replica)
             self._outbox.send(replica, GiveUp())
 
     def given_up(self, replica: str) -> None:
@@ -233,8 +254,14 @@ class Lifecycle:
         self.ask()
 
     def ask(self) -> None:
-        """Ask to be taken out of all voters, once nothing is held here; again whenever the sequencer may not know."""
-        if self.leaving and self._given_up.issuperset(self._replicas):
+        """Once nothing is held here, ask to be taken out of all voters, again whenever the sequencer may not know; or
+        say that the cluster may stop."""
+        if not self._given_up.issuperset(self._replicas):
+            return
+        if self.stopping and not self._yielded:
+            self._yielded = True
+            self._outbox.effects.append(Yielded())
+        if self.leaving:
             self._outbox.lead(self._leave(self._cluster.broker, self._cluster.inc))
 
     def dismiss(self, broker: str) -> None:

@@ -18,7 +18,7 @@ from ..log.durability import Durability, Promises, RecordWriter
 from ..log.history import StreamHistory, read_history
 from ..log.keeper import Keeper
 from ..log.outbox import FollowerOutbox
-from ..machine import Load, Loaded, PeerDown, PeerGone, PeerUp, Received
+from ..machine import Load, Loaded, PeerDown, PeerGone, PeerUp, Received, Stopped
 from ..wire.events import CLUSTER
 from ..wire.frame import Frame
 from ..wire.records import CHECKPOINT, ENTRIES, OPENED, OpenedRecord, encode_record
@@ -45,6 +45,7 @@ class StoreLink:
         peer: name of the store.
         opened: the stream is opened for this life, on disk.
         pressed: the store's reserve is begun.
+        closing: this life of the stream ends: what is known is written down, and nothing comes behind it.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class StoreLink:
         self.peer = f"{cluster.broker}.store"
         self.opened = False
         self.pressed = False
+        self.closing = False
+        self._closed = False
         self._outbox = outbox
         self._cluster = cluster
         self._took = took
@@ -77,15 +80,16 @@ class StoreLink:
         elif isinstance(input, PeerUp):
             self._asked = True
             self._outbox.send(self.peer, Take(CLUSTER, self._cluster.inc))
-        elif self._asked:
+        elif self._asked and not self._closed:
             self._outbox.retire("its store is gone: what it wrote last may not be on disk")
 
     def _received(self, frame: Frame) -> None:
         if type(frame) is Written:
             before = self.opened
             self._writer.written(frame)
-            if self.opened and not before:
+            if self.opened and not before and not self.closing:
                 self._begun()
+            self._close()
         elif type(frame) is Taken:
             self._take(frame)
         elif type(frame) is Ousted:
@@ -177,6 +181,19 @@ class StoreLink:
         """Give the log up: the next life begins with none, and blank (K4). `done`: called when that is on disk."""
         record = OpenedRecord(self._cluster.inc, self._cluster.inc, True)
         self._writer.put(OPENED, CLUSTER, encode_record(record), lambda lsn: done())
+
+    def close(self) -> None:
+        """Write down what there is, and say when it is on disk."""
+        if not self.closing:
+            self.closing = True
+            if self.opened:
+                self.checkpoint()
+            self._close()
+
+    def _close(self) -> None:
+        if self.closing and not self._closed and self._writer.idle:
+            self._closed = True
+            self._outbox.effects.append(Stopped())
 
     def checkpoint(self) -> None:
         """Write the wiring as it is applied, and what the log holds behind that, in one write: all of it or nothing

@@ -52,6 +52,11 @@ class RecordWriter:
         self._gathered.append((kind, stream, payload))
         self._waiting.append(done)
 
+    @property
+    def idle(self) -> bool:
+        """All that was to be written is on disk."""
+        return not self._waiting and not self._held
+
     def gathered(self) -> Write | None:
         """The write of all that has gathered, to be sent now; None if nothing has."""
         if not self._gathered:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..wire.records import PROMISE
+from ..wire.records import CLOSED, PROMISE
 from ..wire.store_frames import Write, Written
 from .host import MESSAGES, TX, LogRecord, log_of
 
@@ -67,7 +67,7 @@ class Group:
         kind, stream, payload = record
         self._streams.add(stream)
         self.size += len(payload)
-        if kind == PROMISE:  # a promise counts for both logs, and is kept by either (`durable.md` 3, K1')
+        if kind in (PROMISE, CLOSED):  # these count for both logs; a promise is kept by either (`durable.md` 3, K1')
             self._put(MESSAGES, record)
             return self._put(TX, record)
         return self._put(log_of(stream), record)

@@ -8,16 +8,16 @@ there is room (`space.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import LocalError
-from ..machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Tick
+from ..machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Stop, Stopped, Tick
 from ..status.machines import StoreLogStatus, StoreStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO, Ballot
 from ..wire.frame import Frame
-from ..wire.records import PROMISE, PromiseRecord, decode_record
+from ..wire.records import CLOSED, PROMISE, ClosedRecord, PromiseRecord, decode_record, encode_record
 from ..wire.store_frames import Ahead, Ousted, Take, Taken, Write
 from .groups import Group, Groups, Writer, answers
 from .host import Advance, Commit, Committed, DiskSpace, Recovered, StoreEffect, StoreInput, log_of
@@ -59,13 +59,16 @@ class StoreMachine:
         self._unproven: dict[str, int] = {}  # log -> since when its last batch is the last, and proven by none
         self._timer_ms = 0  # when those are looked at, 0: they are not waited for
         self._writers: dict[str, Writer] = {}  # the linked processes
+        self._stop: Stop | None = None
+        self._stopped = False
+        self._closed = False  # the record that ends this life is on its way
         self._early: list[Received] = []  # came before the logs were open
         self._effects: list[StoreEffect] = []
         self._now_ms = 0
         self._now_us = 0
         self._rules: dict[type, Callable[[Any], None]] = {
             Received: self._received, Flush: self._flush, Tick: self._tick, Committed: self._committed,
-            PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
+            Stop: self._begin_stop, PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
         }  # fmt: skip
 
     # ---- the door
@@ -86,6 +89,8 @@ class StoreMachine:
 
     def _received(self, input: Received) -> None:
         frame = input.frame
+        if self._stop is not None:
+            return  # nothing comes behind the end
         if not self._tails:
             self._early.append(input)
         elif type(frame) is Write:
@@ -172,6 +177,8 @@ class StoreMachine:
         group = self._groups.next()
         if group is not None:
             self._commit(group)
+        elif self._groups.in_flight is None and self._stop is not None:
+            self._end(self._stop)
         elif self._groups.in_flight is None and self._unproven:
             self._prove()
 
@@ -187,10 +194,38 @@ class StoreMachine:
                 self._effects.append(SetTimer(due_ms))
             return
         self._timer_ms = 0
+        self._prove_batches(
+            [log for log, since_ms in self._unproven.items() if since_ms + self._quiet_ms <= self._now_ms]
+        )
+
+    def _prove_batches(self, logs: Iterable[str]) -> None:
         group = Group()
-        for log in [log for log, since_ms in self._unproven.items() if since_ms + self._quiet_ms <= self._now_ms]:
+        for log in logs:
             group.batches[log] = []
         self._commit(self._groups.begin(group))
+
+    # ---- the end
+
+    def _begin_stop(self, stop: Stop) -> None:
+        """Its keepers have stopped: what has come is written, and nothing more is taken."""
+        self._stop = self._stop or stop
+
+    def _end(self, stop: Stop) -> None:
+        """All is on disk: the record of a clean end, as the last one of each log, then proof of that."""
+        if not self._tails:
+            return  # the logs are not open yet
+        if not self._closed:
+            self._closed = True
+            group = Group()
+            group.put((CLOSED, "", encode_record(ClosedRecord(stop.shutdown))))
+            self._commit(self._groups.begin(group))
+        elif self._unproven:
+            self._prove_batches(list(self._unproven))
+        elif not self._stopped:
+            self._stopped = True
+            self._effects.append(Stopped())
+
+    # ---- what is on disk
 
     def _committed(self, input: Committed) -> None:
         """A group is on disk: note where its records are, answer its writers, and look at the logs' tails.

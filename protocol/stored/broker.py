@@ -13,7 +13,7 @@ from typing import Any
 from ..broker.machine import BrokerMachine
 from ..broker.store_link import CHECKPOINT_BYTES, StoreLink
 from ..log.durability import Promises
-from ..machine import Effect, Flush, Input, Loaded, Received, Tick
+from ..machine import Effect, Flush, Input, Loaded, Received, Send, Stop, Tick, Yield
 from ..wire.events import Entry
 from ..wire.log_frames import Evicted, Heartbeat
 
@@ -41,15 +41,34 @@ class StoredBrokerMachine(BrokerMachine):
 
     def step(self, input: Input) -> list[Effect]:
         store = self.store
-        if type(input) is Loaded:
-            store.loaded(input)
+        kind = type(input)
+        if kind is Stop:
+            store.close()
+        elif store.closing:
+            return self._end_of_life(input)
+        elif kind is Yield:
+            self.lifecycle.yield_up(self.connections.close_all)
+        elif kind is Loaded:
+            store.loaded(input)  # type: ignore[arg-type]
         elif getattr(input, "peer", "") == store.peer:
             store.hear(input)  # type: ignore[arg-type]
-        elif store.opened or type(input) in (Tick, Flush):
+        elif store.opened or kind in (Tick, Flush):
             return super().step(input)
-        elif type(input) is not Received or type(input.frame) is not Heartbeat:  # a late one would lengthen the lease
+        elif not isinstance(input, Received) or type(input.frame) is not Heartbeat:  # a late one lengthens the lease
             self._early.append(input)
         return self.take()
+
+    # ---- ending
+
+    def _end_of_life(self, input: Input) -> list[Effect]:
+        """The process stops: only its store is heard, and told."""
+        store = self.store
+        if type(input) is Flush:
+            store.flush()
+        elif getattr(input, "peer", "") == store.peer:
+            store.hear(input)  # type: ignore[arg-type]
+        effects = self.take()
+        return [effect for effect in effects if type(effect) is not Send or effect.peer == store.peer]
 
     # ---- beginning
 
@@ -81,6 +100,8 @@ class StoredBrokerMachine(BrokerMachine):
 
     def _wrote(self) -> None:
         """More of the log is on disk, or what an update has brought."""
+        if self.store.closing:
+            return  # the checkpoint is written: what comes behind it is applied in the next life
         self.needs_ack = True
         durability = self.keeper.durability
         if self._unreported and durability is not None and durability.whole:

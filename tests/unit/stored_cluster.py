@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire
+from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire, Stop, Stopped, Yield, Yielded
 from mantamq.protocol.store.host import Commit, log_of
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.broker import StoredBrokerMachine
@@ -15,7 +15,8 @@ CONTAINER_BYTES = 1 << 20
 
 
 class StoredCluster(MortalCluster):
-    """`stalled`: brokers whose disks write nothing; `retired`: broker -> why it asked for its end."""
+    """`stalled`: brokers whose disks write nothing; `retired`: broker -> why it asked for its end; `yielded`, `stopped`:
+    who has said so."""
 
     def __init__(self, brokers: int = 3, kind: type[StoredBrokerMachine] = StoredBrokerMachine, **options: Any) -> None:
         self.kind = kind
@@ -25,6 +26,8 @@ class StoredCluster(MortalCluster):
         self.retired: dict[str, str] = {}
         self.blank: set[str] = set()  # brokers that had a disk, and come back without
         self.loads: list[Load] = []
+        self.yielded: list[str] = []
+        self.stopped: list[str] = []
         super().__init__(brokers, 1, **options)
         self.pass_time(500)  # what a heartbeat said before the logs were open was not heard
 
@@ -56,6 +59,31 @@ class StoredCluster(MortalCluster):
                 self._inbox.append((name, Loaded(effect.stream, records)))
             elif isinstance(effect, Retire):
                 self.retired[name] = effect.reason
+            elif isinstance(effect, Yielded):
+                self.yielded.append(name)
+            elif isinstance(effect, Stopped):
+                self.stopped.append(name)
+
+    def give_back(self) -> None:
+        """The cluster is to stop: all brokers are told to give back what they hold."""
+        self.yielded.clear()
+        self._inbox += [(broker, Yield()) for broker in self.members]
+        self.settle()
+
+    def stop(self, *names: str, shutdown: str = "stop-1") -> None:
+        self._inbox += [(name, Stop(shutdown)) for name in names]
+        self.settle()
+
+    def stop_clean(self) -> None:
+        """As an operator stops a cluster: all give back what they hold, then write down what they have, then the
+        stores are closed; all processes end."""
+        self.give_back()
+        stores = [f"{broker}.store" for broker in self.members]
+        self.stop(*self.members)
+        self.stop(*stores)
+        assert (sorted(self.yielded), self.stopped) == (self.members, [*self.members, *stores])
+        self.cut_power(*self.members)
+        self.kill(*self.sequencers())
 
     def write(self, broker: str) -> None:
         """The disk writes what it was given."""
@@ -86,7 +114,11 @@ class StoredCluster(MortalCluster):
         """All lose power, the sequencer too, and these come back."""
         self.cut_power(*self.members)
         self.kill(*self.sequencers())
+        self.start_again(*back)
+
+    def start_again(self, *brokers: str) -> None:
+        """After a stop of all, with another sequencer."""
         self.add_sequencer(f"sequencer{len(self.retired) + 2 + self._born}")
-        self.come_back(*back)
+        self.come_back(*brokers)
         for _ in range(30):
             self.pass_time(200)
