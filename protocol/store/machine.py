@@ -68,7 +68,8 @@ class StoreMachine:
         self._now_us = 0
         self._rules: dict[type, Callable[[Any], None]] = {
             Received: self._received, Flush: self._flush, Tick: self._tick, Committed: self._committed,
-            Stop: self._begin_stop, PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
+            PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
+            Stop: self._begin_stop,
         }  # fmt: skip
 
     # ---- the door

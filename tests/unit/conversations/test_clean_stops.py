@@ -8,10 +8,9 @@ import pytest
 from mantamq.protocol.broker.lifecycle import STOPPING, Lifecycle, State
 from mantamq.protocol.broker.store_link import StoreLink
 from mantamq.protocol.log.durability import RecordWriter
-from mantamq.protocol.machine import PeerDown
 from mantamq.protocol.store.host import MESSAGES, TX
 from mantamq.protocol.stored.broker import StoredBrokerMachine
-from mantamq.protocol.wire.client_frames import AttachReceiver, AttachSender, Delivery, Flow, Open, Transfer
+from mantamq.protocol.wire.client_frames import AttachReceiver, AttachSender, Flow, Open, Transfer
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.records import CHECKPOINT, CLOSED
 from stored_cluster import StoredCluster
