@@ -67,6 +67,7 @@ class StoreConfig(Config, frozen=True, kw_only=True):
         gather_bytes: a group commit takes no further write once it has so much.
         reserve_bytes: kept on the disk for what frees space.
         wait_s: how long a start waits for stores that it could do without.
+        node_wait_s: a broker whose host is gone is waited for so long; then it begins elsewhere, blank.
     """
 
     data: str = ""
@@ -76,6 +77,7 @@ class StoreConfig(Config, frozen=True, kw_only=True):
     gather_bytes: int = 8 * 1024**2
     reserve_bytes: int = 256 * 1024**2
     wait_s: float = 15.0
+    node_wait_s: float = 60.0
 
     def folder(self, broker: str) -> str:
         """The directory of a broker's store; "" where there are none."""

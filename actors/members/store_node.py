@@ -7,12 +7,13 @@ commit). A failed one ends the process at once, with nothing answered, and with 
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from typing import Any
 
 import msgspec
 
-from ...protocol.errors import LocalError, StoreError
+from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
 from ...protocol.store.host import Advance, Commit, Committed, Recovered
 from ...protocol.store.machine import StoreMachine
 from ...store.files import Files
@@ -23,8 +24,17 @@ from .member import MemberActor
 from .shell import DiskFailed
 from .store_logs import StoreLogs, StorePlace, refused_word
 
+LOCK_S = 2.0
 IDLE_S = 0.25
 """How often it is looked whether a container is to be made ahead, and how much room there is."""
+
+
+class StoreInUse(LocalError):
+    """The process that had a store may not be gone yet."""
+
+
+class StoreRefused(LocalError):
+    """A store cannot be used as it is."""
 
 
 class StoreNode(MemberActor):
@@ -51,6 +61,17 @@ class StoreNode(MemberActor):
             self._logs = await asyncio.to_thread(StoreLogs, self._files, config.store, place)
         return self._logs
 
+    async def _unlocked(self, config: StoreNodeConfig) -> StoreLogs:
+        """Opened; a process that was killed may hold the lock for a moment."""
+        until_s = time.monotonic() + LOCK_S
+        while True:
+            try:
+                return await self._opened(config)
+            except StoreError as error:
+                if error.code != STORE_LOCKED or time.monotonic() > until_s:
+                    raise
+            await asyncio.sleep(0.05)
+
     async def start(self, config: StoreNodeConfig) -> dict[str, str]:
         """A life of the store begins: listen.
 
@@ -58,17 +79,18 @@ class StoreNode(MemberActor):
             ``{"peers": "host:port", "life": number}``: the life of its broker, which is above all earlier ones.
 
         Raises:
-            LocalError: the store is refused, and why.
+            StoreInUse: another process has its lock.
+            StoreRefused: it cannot be used, and why.
         """
         member, chosen = config.member, config.store
         try:
-            logs = await self._opened(config)
+            logs = await self._unlocked(config)
             cluster = member.credentials.cluster
             life = await asyncio.to_thread(logs.begin, cluster, str(uuid.uuid4()), config.birth)
         except StoreError as error:
-            raise LocalError(error.text) from None
+            raise (StoreInUse if error.code == STORE_LOCKED else StoreRefused)(error.text) from None
         except OSError as error:
-            raise LocalError(unusable(error, chosen.data).text) from None
+            raise StoreRefused(f"{unusable(error, chosen.data).text} (errno {error.errno})") from None
         machine = StoreMachine(self.name, member.timing, chosen.gather_bytes, chosen.reserve_bytes)
         deeds = {Commit: self._commit, Advance: self._advance}
         shell = self._run(machine, member, deeds=deeds, alone_frames=0, admits=self._admits)  # type: ignore[arg-type]

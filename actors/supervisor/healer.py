@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 
-from ...protocol.machine import EVENTS, is_ownership, is_sequencer
+from ...protocol.machine import EVENTS, broker_of, is_ownership, is_sequencer, is_store
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.turns import Turns
 from .announcer import Announcer
@@ -17,6 +17,7 @@ from .joiner import Joiner
 from .launcher import Launcher
 from .record import ClusterRecord
 from .replacer import Replacer
+from .store_homes import NotYet, StoreHomes
 from .supervision_shell import LeftAlone, SupervisionShell
 from .tasks import Tasks
 
@@ -28,6 +29,7 @@ class Healer:
     Args:
         turns: the actors that are to be replaced.
         joiner: knows whether an actor that dies while its broker leaves is to come back.
+        homes: whose store is waited for.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Healer:
         replacer: Replacer,
         joiner: Joiner,
         announcer: Announcer,
+        homes: StoreHomes,
     ) -> None:
         self._record = record
         self._supervision = supervision
@@ -49,6 +52,7 @@ class Healer:
         self._replacer = replacer
         self._joiner = joiner
         self._announcer = announcer
+        self._homes = homes
         self._tasks = Tasks()
 
     def begin(self) -> None:
@@ -67,7 +71,9 @@ class Healer:
     def under_way(self) -> list[str]:
         """The actors that are being replaced, and why none is."""
         names = [name for name in self._turns.names() if name != EVENTS and not self._record.leaves(name)]
-        found = [f"{name} has died and is being replaced" for name in names]
+        awaited = self._homes.awaited
+        found = [awaited.get(name) or f"{name} has died and is being replaced" for name in names]
+        found += self._record.store_failures.complaints()
         if self._record.stage == "running" and not self._supervision.in_office(int(time.monotonic() * 1000)):
             found.append("no majority of the brokers confirms the supervisor: nothing is replaced until one does")
         return found
@@ -88,22 +94,26 @@ class Healer:
                     _, under_way = await asyncio.wait(under_way, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
 
     async def _replace(self, name: str) -> None:
+        again = broker_of(name) if is_store(name) else name
         try:
             await self._shell.confirmed()
             await self._heal(name)
             self._shell.unready.discard(name)
+        except NotYet:
+            await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
+            self._turns.add(again)
         except LeftAlone as error:
             self._shell.unready.discard(name)
             log.warning("%s: it is looked at again", error)
             await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             if self._supervision.gone(name):
-                self._turns.add(name)
+                self._turns.add(again)
             elif name in self._record.book.of("BrokerNode"):
                 self._announcer.serve_when_joined(name)
         except Exception:
             log.exception("%s could not be replaced yet", name)
             await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
-            self._turns.add(name)
+            self._turns.add(again)
         finally:
             self._turns.done(name)
 
@@ -121,5 +131,7 @@ class Healer:
             return
         elif "." not in name:
             await replacer.broker(name)
+        elif is_store(name):
+            await replacer.broker(broker_of(name))
         else:
             await replacer.replica(name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 from typing import Any, Protocol
 
 import msgspec
@@ -35,7 +36,7 @@ from ..links.handshake import Credentials
 from ..members.broker_node import BrokerNode
 from ..members.ownership import Ownership
 from ..members.queue_replica import QueueReplica
-from ..members.store_node import StoreNode
+from ..members.store_node import StoreNode, StoreRefused
 from ..ray_control.placement import Placement
 from ..ray_control.ray_handles import Teller
 from .address_book import BookEntry, broker_of, fresh
@@ -182,8 +183,13 @@ class Launcher:
         """
         name = store_of(broker)
         config = self._store_node(broker, birth)
-        begun = await self._orders.give(name, "start", config, timeout_s=RECOVER_S)
-        self._record.book.change(name, inc=int(begun["life"]), peers=begun["peers"])
+        record = self._record
+        try:
+            begun = await self._orders.give(name, "start", config, timeout_s=RECOVER_S)
+        except StoreRefused as error:
+            record.store_failures.note(broker, record.book[name].handle.id, _now_ms(), str(error))
+            raise
+        record.book.change(name, inc=int(begun["life"]), peers=begun["peers"])
 
     def _store_node(self, broker: str, birth: bool) -> StoreNodeConfig:
         name, record = store_of(broker), self._record
@@ -335,4 +341,9 @@ class Launcher:
         for name in names:
             book.pop(name, None)
             self._turns.drop(name)
+        self._record.store_failures.forget(broker)
         await self._orders.give_all(book.replicas(), "part", replicas)
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ...protocol.machine import broker_of
 from ...protocol.supervisor.change_deeds import LEAVE, Change
 from ...protocol.supervisor.changes import Changes
+from ...protocol.supervisor.store_failures import StoreFailures
 from ..config import ClusterConfig
 from .address_book import AddressBook
 from .plan import Plan
@@ -25,6 +26,7 @@ class ClusterRecord:
     changes: the change of its members that is under way, and those that are over.
     inherited: the change that the last supervisor had begun, until `changes` has it.
     numbers: kind of actor -> the highest number that one of this kind was given.
+    store_failures: of its brokers' stores, in this supervisor's time.
     version: rises with each word to the brokers.
     began: when the cluster was started, Unix time.
     stage: what the supervisor is doing: "running" once the cluster is complete, "stopped" at the end.
@@ -37,6 +39,7 @@ class ClusterRecord:
     changes: Changes = field(default_factory=Changes)
     inherited: Change | None = None
     numbers: dict[str, int] = field(default_factory=dict)
+    store_failures: StoreFailures = field(default_factory=StoreFailures)
     version: int = 0
     began: float = field(default_factory=time.time)
     stage: str = "starting"

@@ -3,7 +3,9 @@
 sequencer   a new standby, on another host than the one that leads
 the tap     where it was, if that node answers
 Ownership   there too, but not on the host of the other one
-a broker    its replicas end with it; all begin again, blank, and clients are told when it has the wiring
+a broker    its store and its replicas end with it; all begin again, blank or with what the store has, and clients are
+            told when it has the wiring
+a store     its broker ends with it
 a replica   none, if the broker has enough of them
 """
 
@@ -23,6 +25,7 @@ from .launcher import VERIFY_S, Launcher
 from .nodes import Nodes
 from .orders import Orders
 from .record import ClusterRecord
+from .store_homes import StoreHomes
 
 
 class Replacer:
@@ -30,6 +33,7 @@ class Replacer:
     Args:
         turns: who is to be replaced.
         mind: called with an actor whose death is to be heard of from now on.
+        homes: where brokers with stores are started again.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class Replacer:
         launcher: Launcher,
         announcer: Announcer,
         mind: Callable[[str], None],
+        homes: StoreHomes,
     ) -> None:
         self._record = record
         self._orders = orders
@@ -49,6 +54,7 @@ class Replacer:
         self._launcher = launcher
         self._announcer = announcer
         self._mind = mind
+        self._homes = homes
 
     async def sequencer(self, dead: str) -> None:
         """A new standby, on another host than the sequencer that is left if there is one."""
@@ -106,19 +112,25 @@ class Replacer:
         await self._announcer.tell()
 
     async def broker(self, broker: str) -> None:
-        """The broker and its replicas begin again, blank."""
-        book = self._record.book
+        """The broker, its store and its replicas begin again: blank, or with what the store has."""
+        book, stored = self._record.book, bool(self._record.config.store.data)
         old = book[broker]
         replicas = book.replicas(broker)
         book.change(broker, serving=False)
         await self._announcer.tell()
-        await asyncio.gather(*(self._launcher.end(name) for name in [broker, *replicas]))
+        group = [name for name in book.group(broker) if name != broker]
+        await asyncio.gather(*(self._launcher.end(name) for name in [broker, *group]))
         book.change(broker, pid=0)
-        for name in replicas:
+        self._turns.drop(broker)  # its store's turn is its own
+        for name in group:
             book.pop(name, None)
             self._turns.drop(name)
         await self._orders.give_all(book.replicas(), "part", replicas)
-        node = await self._nodes.for_broker(old.node)
+        if self._record.store_failures.down(broker):
+            book.change(broker, peers="")  # so the next supervisor tries it again
+            await self._announcer.tell()
+            return
+        node = await (self._homes.of(broker) if stored else self._nodes.for_broker(old.node))
         stays = node.host == old.host
         port = int(old.clients.rsplit(":", 1)[1]) if old.clients and stays else self._record.plan.port(broker)
         # The next choice of a place counts the broker where it is about to be.
@@ -128,6 +140,6 @@ class Replacer:
             await self._launcher.introduce(broker, names, port)
             self._announcer.serve_when_joined(broker)
         except BaseException:
-            for name in names:
+            for name in [name for name in book.group(broker) if name != broker]:
                 book.pop(name).handle.kill()
             raise

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...protocol.errors import LocalError
-from ...protocol.machine import Tick
+from ...protocol.machine import Tick, store_of
 from ...protocol.sequencer.election import LEADING
 from ...protocol.status.machines import SequencerStatus
 from ...protocol.status.members import read_member
@@ -261,7 +261,9 @@ class SupervisionShell:
         handle = self._record.book[name].handle
         while True:
             try:
-                await handle.call("linger", timeout_s=float("inf"))
+                failed = await handle.call("linger", timeout_s=float("inf"))
+                if failed:
+                    self._disk_failed(broker_of(name), failed)
                 raise ActorDied(f"{name} has ended")
             except ActorDied as error:
                 log.warning("%s has died: %s", name, str(error).splitlines()[0])
@@ -272,6 +274,14 @@ class SupervisionShell:
             except Exception as error:
                 log.warning("cannot watch %s: %r", name, error)
                 return
+
+    def _disk_failed(self, broker: str, why: str) -> None:
+        """One of its processes has said so with its last word."""
+        record = self._record
+        log.critical("broker %s: %s", broker, why)
+        store = record.book.get(store_of(broker))
+        if store is not None:
+            record.store_failures.note(broker, store.handle.id, _now_ms(), why)
 
     async def _died(self, name: str, id: str) -> None:
         entry = self._record.book.get(name)

@@ -47,6 +47,7 @@ from .rebalancer import Rebalancer
 from .record import ClusterRecord
 from .replacer import Replacer
 from .reports import reports
+from .store_homes import StoreHomes
 from .supervision_shell import SupervisionShell
 from .takeover import Takeover
 
@@ -73,10 +74,11 @@ class Supervisor:
         shell = self._shell = SupervisionShell(record, supervision, placement, orders, turns, reach, self._resign)
         announcer = Announcer(record, placement, supervision, orders, turns, pickle.dumps(Supervisor))
         launcher = Launcher(record, placement, orders, shell, turns)
-        replacer = Replacer(record, orders, turns, nodes, launcher, announcer, shell.mind)
+        homes = StoreHomes(record, nodes)
+        replacer = Replacer(record, orders, turns, nodes, launcher, announcer, shell.mind, homes)
         joiner = Joiner(record, orders, nodes, launcher, announcer, shell.dead)
         self._announcer, self._launcher, self._replacer, self._joiner = announcer, launcher, replacer, joiner
-        self._healer = Healer(record, supervision, shell, turns, launcher, replacer, joiner, announcer)
+        self._healer = Healer(record, supervision, shell, turns, launcher, replacer, joiner, announcer, homes)
         self._rebalancer = Rebalancer(record, reach, joiner, announcer, self.report, shell.dead)
         if fenced:
             ending.fence(os.getppid())

@@ -34,7 +34,8 @@ from ray import cloudpickle
 TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
 STORE = StoreConfig(
-    data="/data", catalog="sqlite", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0
+    data="/data", catalog="sqlite", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
+    node_wait_s=7.0,
 )  # fmt: skip
 CHOSEN = ClusterConfig(
     token="open sesame", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="10.0.0.1", events=EVENTS,

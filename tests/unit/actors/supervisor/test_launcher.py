@@ -19,6 +19,7 @@ from mantamq.actors.config import (
     chosen_limits,
 )
 from mantamq.actors.links.handshake import Credentials
+from mantamq.actors.members.store_node import StoreInUse, StoreRefused
 from mantamq.actors.ray_control.ray_handles import ActorGone
 from mantamq.actors.supervisor.address_book import BookEntry
 from mantamq.actors.supervisor.launcher import Launcher
@@ -105,10 +106,13 @@ class MadeUp:
 
 class MadeUpHandle:
     def __init__(self, world: MadeUp, name: str) -> None:
-        self.world, self.name = world, name
+        self.world, self.name, self.id = world, name, f"{name} {len(world.asked)}"
+        self.refused: LocalError | None = None
 
     async def call(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
         self.world.asked.append((self.name, method, *args))
+        if self.refused is not None:
+            raise self.refused
         if method == "look":
             return self.world.said
         life = {"life": str(self.world.life)} if self.name.endswith(".store") else {}
@@ -324,6 +328,23 @@ async def test_where_a_process_of_a_broker_does_not_start_its_store_is_ended_too
         await made.launcher.launch_broker("b2", NODE, 1)
     assert [one for one in made.since() if one[0] == "kill"] == [("kill", "b2.store"), ("kill", "b2.r0")]
     assert list(made.record.book) == ["b2"]
+
+
+async def test_a_store_that_cannot_be_used_is_noted_and_one_that_is_in_use_is_not() -> None:
+    made = MadeUp()
+    made.record.plan = Plan.of(2, replace(CHOSEN, store=StoreConfig(data="/data")))
+    for life in range(6):
+        made.launcher.new_store("b2", NODE)
+        refused = (StoreInUse if life % 2 else StoreRefused)(f"errno {life}")
+        made.record.book["b2.store"].handle.refused = refused  # type: ignore[attr-defined]
+        assert not made.record.store_failures.down("b2")
+        with pytest.raises(type(refused)):
+            await made.launcher.start_store("b2")
+        if made.record.store_failures.down("b2"):
+            break
+    assert life == 4 and "errno 4" in made.record.store_failures.down("b2")
+    await made.launcher.forget("b2")
+    assert not made.record.store_failures.down("b2")
 
 
 async def test_a_cluster_without_stores_has_no_process_of_them() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from made_up_status import actors, broker, member, report
-from mantamq.actors.config import ClusterConfig
+from mantamq.actors.config import ClusterConfig, StoreConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import supervision_shell
 from mantamq.actors.supervisor.address_book import BookEntry
@@ -22,6 +22,7 @@ from mantamq.actors.supervisor.rebalancer import Rebalancer
 from mantamq.actors.supervisor.record import ClusterRecord
 from mantamq.actors.supervisor.replacer import Replacer
 from mantamq.actors.supervisor.reports import reports
+from mantamq.actors.supervisor.store_homes import NotYet, StoreHomes
 from mantamq.actors.supervisor.supervision_shell import LeftAlone, SupervisionShell
 from mantamq.actors.supervisor.supervisor_state import SupervisorState
 from mantamq.actors.supervisor.takeover import Takeover
@@ -101,7 +102,7 @@ class World:
 
     def enter(self, name: str, node: Node) -> None:
         handle: Any = Member(self.asked, name, self.answers)
-        role = "QueueReplica" if "." in name else ROLES[name[0]]
+        role = "StoreNode" if name.endswith(".store") else "QueueReplica" if "." in name else ROLES[name[0]]
         serving = role == "BrokerNode"
         clients = f"{node.host}:7000" if serving else ""
         self.record.book[name] = BookEntry(
@@ -243,6 +244,20 @@ async def test_a_death_that_is_heard_of_is_to_be_replaced(monkeypatch: pytest.Mo
     world.shell.close()
 
 
+async def test_the_last_word_of_a_store_whose_disk_has_failed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Shelled(monkeypatch, "b1", "b2", "b3", "b2.r0", confirm=confirmation(), linger="/data/b2: errno 5")
+    await world.shell.confirmed()
+    for life in ("one", "two", "three"):
+        assert not world.record.store_failures.down("b2")
+        world.enter("b2.store", NODES[1])
+        world.record.book["b2.store"].handle.id = life  # type: ignore[misc]
+        for name in ("b2.store", "b2.r0"):
+            world.shell.mind(name)
+        await asyncio.sleep(0.05)
+    assert "b2.store" in world.turns and "errno 5" in world.record.store_failures.down("b2")
+    world.shell.close()
+
+
 async def test_a_process_is_asked_to_end_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Shelled(monkeypatch, "b1", "b2", "b3", confirm=confirmation(), end="")
     await world.shell.confirmed()
@@ -288,8 +303,9 @@ def replacer(world: World, **answers: Any) -> Replacer:
     launcher = world.part(**{"new_sequencer": "sequencer3", "launch_broker": ["b2.r1"]} | answers)
     told = answers.pop("tell", True)
     return Replacer(
-        world.record, world.orders, world.turns, world.nodes, launcher, world.part(tell=told), world.part().mind
-    )
+        world.record, world.orders, world.turns, world.nodes, launcher, world.part(tell=told), world.part().mind,
+        StoreHomes(world.record, world.nodes),
+    )  # fmt: skip
 
 
 async def test_a_sequencer_is_dialled_when_a_majority_knows_it() -> None:
@@ -358,6 +374,87 @@ async def test_where_a_broker_cannot_be_introduced_its_replicas_are_ended() -> N
     assert world.since()[-1] == ("b2.r1", "killed") and list(world.record.book) == ["b1", "b2"]
 
 
+# ---- brokers with stores
+
+
+class Stored(World):
+    """`World`, whose brokers have stores; a broker whose host is gone is waited for `wait_s`."""
+
+    def __init__(self, *names: str, wait_s: float = 60.0, **answers: Any) -> None:
+        super().__init__(*names, **answers)
+        config = replace(self.record.config, store=StoreConfig(data="/data", node_wait_s=wait_s))
+        self.record.plan = replace(self.record.plan, config=config)
+
+
+@pytest.mark.parametrize("back", [NODES[1], Node("of another Ray", NODES[1].host, {})])
+async def test_a_broker_goes_back_to_its_store_which_ends_with_it(back: Node) -> None:
+    world = Stored("b1", "b2", "b3", "b1.r0", "b2.r0", "b2.store")
+    world.nodes = Nodes(world.record, world.reach, lambda: [NODES[0], NODES[2], back])
+    for name, node in (("b2", NODES[1]), ("b2.r0", NODES[1]), ("b2.store", NODES[1])):
+        world.enter(name, node)
+    world.turns.add("b2")
+    await replacer(world).broker("b2")
+    asked = [one for one in world.since() if one[0] in ("end", "launch_broker", "introduce", "serve_when_joined")]
+    assert sorted(asked[:3]) == [("end", "b2"), ("end", "b2.r0"), ("end", "b2.store")]
+    assert [one[0] for one in asked[3:]] == ["launch_broker", "introduce", "serve_when_joined"]
+    assert asked[3][2] == back and not world.turns
+    assert "b2.store" not in world.record.book and "b2.r0" not in world.record.book
+
+
+async def test_a_broker_without_its_store_waits_then_begins_elsewhere() -> None:
+    world = Stored("b1", "b2", "b3", wait_s=0.2)
+    homes = StoreHomes(world.record, world.nodes)
+    world.silent = {"n2"}
+    with pytest.raises(NotYet, match=r"host of broker b2's store .10.0.0.2. does not answer"):
+        await homes.of("b2")
+    assert "b2" in homes.awaited
+    await asyncio.sleep(0.21)
+    assert (await homes.of("b2")).id in ("n1", "n3") and not homes.awaited
+    world.silent = {"n2"}
+    with pytest.raises(NotYet):
+        await homes.of("b2")
+    world.silent = set()
+    assert await homes.of("b2") == NODES[1] and not homes.awaited
+    await asyncio.sleep(0.21)
+    world.silent = {"n2"}
+    with pytest.raises(NotYet):
+        await homes.of("b2")
+
+
+async def test_a_broker_whose_store_is_awaited_is_tried_again_and_said() -> None:
+    for name in ("b2", "b2.store"):
+        world = Stored("b1", "b2", "b2.store", "b3")
+        world.supervision.timing = Timing(replace_again_ms=10)
+        one = healer(world, broker=NotYet("awaited"))
+        world.turns.add(name)
+        world.turns.take()
+        await one._replace(name)
+        assert world.turns.waiting == {"b2": None}, "its store is forgotten by then"
+        one._homes.awaited["b2"] = "the host of b2 is away"
+        assert "the host of b2 is away" in one.under_way() and "b2 has died" not in str(one.under_way())
+
+
+async def test_the_end_of_a_store_is_that_of_its_broker() -> None:
+    world = Stored("b1", "b2", "b2.store")
+    await healer(world)._heal("b2.store")
+    assert world.since()[-1] == ("broker", "b2")
+
+
+async def test_a_broker_whose_disk_fails_again_and_again_is_left_down_and_status_says_why() -> None:
+    world = Stored("b1", "b2", "b2.store", "b2.r0")
+    for life in ("one", "two", "three"):
+        world.record.store_failures.note("b2", life, 0, "/data/b2: Input/output error (errno 5)")
+    await replacer(world).broker("b2")
+    asked = world.since()
+    assert not [one for one in asked if one[0] in ("launch_broker", "introduce")]
+    assert {one[1] for one in asked if one[0] == "end"} == {"b2", "b2.store", "b2.r0"}
+    entry = world.record.book["b2"]
+    assert (entry.serving, entry.pid) == (False, 0) and world.record.book.half_started() == ["b2"]
+    assert asked[-1] == ("tell",) and not world.turns
+    (said,) = [line for line in healer(world).under_way() if "left down" in line]
+    assert "broker b2" in said and "errno 5" in said
+
+
 # ---- the healer
 
 
@@ -367,7 +464,8 @@ def healer(world: World, **answers: Any) -> Healer:
     shell.unready = set[str]()
     launcher: Any = world.part()
     launcher.starting = asyncio.Lock()
-    return Healer(world.record, world.supervision, shell, world.turns, launcher, one, joiner, world.part())
+    homes = StoreHomes(world.record, world.nodes)
+    return Healer(world.record, world.supervision, shell, world.turns, launcher, one, joiner, world.part(), homes)
 
 
 async def test_each_kind_is_replaced_in_its_way_and_all_at_once_that_share_no_fate() -> None:

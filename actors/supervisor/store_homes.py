@@ -1,0 +1,59 @@
+"""Where a broker with a store is started again: where its directory is. A host that has gone may come back, with all
+that the broker has said to others on its disk, so it is waited for; then the broker begins elsewhere, blank.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from ...protocol.errors import LocalError
+from ...protocol.supervisor.layout import Node
+from .nodes import Nodes
+from .record import ClusterRecord
+
+log = logging.getLogger(__name__)
+
+
+class NotYet(LocalError):
+    """A broker is not started again yet: its disk may come back."""
+
+
+class StoreHomes:
+    """Attributes:
+    awaited: broker -> why it is not started yet, in words.
+    """
+
+    def __init__(self, record: ClusterRecord, nodes: Nodes) -> None:
+        self.awaited: dict[str, str] = {}
+        self._record = record
+        self._nodes = nodes
+        self._missed_s: dict[str, float] = {}
+
+    async def of(self, broker: str) -> Node:
+        """The node to start it on.
+
+        Raises:
+            NotYet: the node with its directory does not answer, and has been away for too short a time.
+        """
+        entry, wait_s = self._record.book[broker], self._record.config.store.node_wait_s
+        answering = await self._nodes.answering()
+        # Ray's node ids are new after a node was started again; a host's nodes have the same file system.
+        for same in ([n for n in answering if n.id == entry.node], [n for n in answering if n.host == entry.host]):
+            if same:
+                self._found(broker)
+                return same[0]
+        now_s = time.monotonic()
+        missed_s = self._missed_s.setdefault(broker, now_s)
+        where = f"the host of broker {broker}'s store ({entry.host or 'not known'}) does not answer"
+        if now_s - missed_s < wait_s:
+            self.awaited[broker] = f"{where}: it is waited for ({wait_s:g} s in all), then {broker} begins elsewhere"
+            raise NotYet(self.awaited[broker])
+        node = await self._nodes.for_broker("")
+        log.warning("%s for %g s: %s begins on %s, without what it had", where, wait_s, broker, node.host)
+        self._found(broker)
+        return node
+
+    def _found(self, broker: str) -> None:
+        self._missed_s.pop(broker, None)
+        self.awaited.pop(broker, None)
