@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from ...protocol.errors import LocalError
 from ...protocol.supervisor.layout import Node
@@ -20,14 +21,19 @@ class NotYet(LocalError):
 
 
 class StoreHomes:
-    """Attributes:
-    awaited: broker -> why it is not started yet, in words.
+    """
+    Args:
+        now: the time, in seconds.
+
+    Attributes:
+        awaited: broker -> why it is not started yet, in words.
     """
 
-    def __init__(self, record: ClusterRecord, nodes: Nodes) -> None:
+    def __init__(self, record: ClusterRecord, nodes: Nodes, now: Callable[[], float] = time.monotonic) -> None:
         self.awaited: dict[str, str] = {}
         self._record = record
         self._nodes = nodes
+        self._now = now
         self._missed_s: dict[str, float] = {}
 
     async def of(self, broker: str) -> Node:
@@ -43,7 +49,7 @@ class StoreHomes:
             if same:
                 self._found(broker)
                 return same[0]
-        now_s = time.monotonic()
+        now_s = self._now()
         missed_s = self._missed_s.setdefault(broker, now_s)
         where = f"the host of broker {broker}'s store ({entry.host or 'not known'}) does not answer"
         if now_s - missed_s < wait_s:

@@ -402,23 +402,28 @@ async def test_a_broker_goes_back_to_its_store_which_ends_with_it(back: Node) ->
 
 
 async def test_a_broker_without_its_store_waits_then_begins_elsewhere() -> None:
-    world = Stored("b1", "b2", "b3", wait_s=0.2)
-    homes = StoreHomes(world.record, world.nodes)
+    world, time_s = Stored("b1", "b2", "b3", wait_s=60.0), [0.0]
+    nodes = Nodes(world.record, Reach(lambda ids, timeout_s: set(ids) - world.silent, lambda: time_s[0]), lambda: NODES)
+    homes = StoreHomes(world.record, nodes, lambda: time_s[0])
+
+    async def waits_at(at_s: float) -> bool:
+        time_s[0] = at_s
+        try:
+            assert (await homes.of("b2")).id in ("n1", "n3")
+        except NotYet as error:
+            assert str(error).startswith("the host of broker b2's store (10.0.0.2) does not answer")
+            assert homes.awaited == {"b2": str(error)}
+            return True
+        assert not homes.awaited
+        return False
+
     world.silent = {"n2"}
-    with pytest.raises(NotYet, match=r"host of broker b2's store .10.0.0.2. does not answer"):
-        await homes.of("b2")
-    assert "b2" in homes.awaited
-    await asyncio.sleep(0.21)
-    assert (await homes.of("b2")).id in ("n1", "n3") and not homes.awaited
-    world.silent = {"n2"}
-    with pytest.raises(NotYet):
-        await homes.of("b2")
-    world.silent = set()
+    assert [await waits_at(at_s) for at_s in (10, 69, 70)] == [True, True, False]
+    assert [await waits_at(at_s) for at_s in (100, 159)] == [True, True], "the time begins anew"
+    world.silent, time_s[0] = set(), 159.5
     assert await homes.of("b2") == NODES[1] and not homes.awaited
-    await asyncio.sleep(0.21)
     world.silent = {"n2"}
-    with pytest.raises(NotYet):
-        await homes.of("b2")
+    assert [await waits_at(at_s) for at_s in (200, 259, 260)] == [True, True, False]
 
 
 async def test_a_broker_whose_store_is_awaited_is_tried_again_and_said() -> None:
