@@ -18,7 +18,9 @@ def main() -> int:
     """Exit codes: 0 no violation, 1 violations, 2 wrong arguments."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Nothing completed is ever lost.")
     parser.add_argument("--minutes", type=float, default=1.0, help="minutes of load")
-    parser.add_argument("--faults", default="none", help=f"with commas: none, all, {', '.join(faults.FAULTS)}, kill-*")
+    parser.add_argument(
+        "--faults", default="none", help=f"with commas: none, all, durable, {', '.join(faults.FAULTS)}, kill-*"
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--keep", default="", metavar="DIR", help="keep the journals here")
     parser.add_argument("--rate", type=float, default=400.0, help="messages a second, about")

@@ -10,6 +10,12 @@ kill-raylet  only its raylet: its actors must notice
 pause-node   everything on it stands still for 1 to 6 seconds
 cut-node     its network cable is out for 1 to 6 seconds (needs network namespaces)
 cut-link     the clients' links of one broker: broken, or silent for 1 to 6 seconds
+
+With a store, and queues that are durable:
+power        SIGKILL to everything, Ray too; what no flush had covered is put back, torn or kept; all starts again
+kill-store   as kill-X: with its store a broker and its replicas end, and come back with what is on the disk
+wipe-disk    a broker's disk is another one, and empty
+fill-disk    something else uses up a broker's disk, or all of them, for 2 to 6 seconds (needs root)
 """
 
 from __future__ import annotations
@@ -21,9 +27,15 @@ import signal
 import time
 from collections.abc import Callable
 
+from mantamq.actors.ray_control.local_ray import wait_gone
+
 from .world import World
 
 PAUSE_S = (1.0, 6.0)
+FULL_S = (2.0, 6.0)
+LEFT_BYTES = (64 * 1024**2, 200 * 1024**2)
+"""Of a disk that is full: the reserve is begun, and not all gone."""
+GONE_S = 10.0
 REPLACE_S = (1.0, 5.0)
 Fault = Callable[[World, random.Random], str]
 
@@ -144,6 +156,42 @@ def _cut_link(world: World, chance: random.Random) -> str:
     return f"links of {broker} silent for {seconds:.1f} s"
 
 
+def _power(world: World, chance: random.Random) -> str:
+    seed = chance.randrange(1 << 32)
+    lost = world.power_off(seed)
+    world.power_on()
+    return f"everything, with {len(lost)} pages and names lost by seed {seed}"
+
+
+def _wipe_disk(world: World, chance: random.Random) -> str:
+    assert world.disks is not None
+    store, pid = _choose(world, chance, "store")
+    broker = store.partition(".")[0]
+    world.disks.wipe(broker)
+    with contextlib.suppress(ProcessLookupError):  # it has noticed already
+        os.kill(pid, signal.SIGKILL)
+    wait_gone([pid], GONE_S)
+    world.disks.forget()
+    return f"{broker}'s disk"
+
+
+def _fill_disk(world: World, chance: random.Random) -> str:
+    assert world.disks is not None
+    if not world.disks.small:
+        raise NoVictim("no small disks can be mounted here")
+    every = sorted(store.partition(".")[0] for store in world.names("store"))
+    brokers = every if chance.random() < 0.5 else [chance.choice(every)]
+    left_bytes, seconds = chance.randrange(*LEFT_BYTES), chance.uniform(*FULL_S)
+    try:
+        for broker in brokers:
+            world.disks.fill(broker, left_bytes)
+        time.sleep(seconds)
+    finally:
+        for broker in brokers:
+            world.disks.empty(broker)
+    return f"disks of {', '.join(brokers)}, {left_bytes / 1e6:.0f} MB left, for {seconds:.1f} s"
+
+
 KINDS = ("broker", "owner", "replica", "sequencer", "ownership", "supervisor")
 FAULTS: dict[str, Fault] = {
     **{f"kill-{kind}": _kill(kind) for kind in KINDS},
@@ -154,23 +202,37 @@ FAULTS: dict[str, Fault] = {
     "pause-node": _pause_node,
     "cut-node": _cut_node,
     "cut-link": _cut_link,
+    "power": _power,
+    "kill-store": _kill("store"),
+    "wipe-disk": _wipe_disk,
+    "fill-disk": _fill_disk,
 }
 NODE_FAULTS = {"kill-node", "kill-raylet", "pause-node", "cut-node"}
 """These need several Ray nodes."""
+STORE_FAULTS = {"power", "kill-store", "wipe-disk", "fill-disk"}
+"""These need a store. Ray nodes on one machine share its directories, so there is none with `NODE_FAULTS`."""
+DURABLE = [name for name in FAULTS if name not in NODE_FAULTS]
 
 
 def parse(text: str) -> list[str]:
-    """Names of faults, with commas; "none"; "all"; or a beginning with a star, like "kill-*".
+    """Names of faults, with commas; "none"; "all": those that need no store; "durable": those that go with one; or a
+    beginning with a star, like "kill-*".
 
     Raises:
-        ValueError: there is no such fault.
+        ValueError: there is no such fault, or they do not go together.
     """
     names: list[str] = []
     for word in filter(None, (word.strip() for word in text.split(","))):
         if word == "none":
             continue
-        found = [name for name in FAULTS if word in ("all", name) or (word[-1] == "*" and name.startswith(word[:-1]))]
+        found = [name for name in FAULTS if name == word]
         if not found:
-            raise ValueError(f"there is no fault {word!r}: there are none, all, {', '.join(FAULTS)}")
+            among = DURABLE if word == "durable" else [name for name in FAULTS if name not in STORE_FAULTS]
+            whole = word in ("all", "durable")
+            found = [name for name in among if whole or (word[-1] == "*" and name.startswith(word[:-1]))]
+        if not found:
+            raise ValueError(f"there is no fault {word!r}: there are none, all, durable, {', '.join(FAULTS)}")
         names += [name for name in found if name not in names]
+    if (stores := STORE_FAULTS & set(names)) and (nodes := NODE_FAULTS & set(names)):
+        raise ValueError(f"{', '.join(sorted(stores))} and {', '.join(sorted(nodes))} do not go together: run two")
     return names

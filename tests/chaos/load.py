@@ -384,12 +384,12 @@ BY_KEY, OTHERS, KEY = ".by-key", ".others", "this"
 """Ends of the names of a queue's exchanges; the key by which the first finds it."""
 
 
-def declare(connection: Connection, queue: str) -> None:
+def declare(connection: Connection, queue: str, durable: bool = False) -> None:
     """A queue with one for its dead letters, and with an exchange that finds it by a key, or by its alternate."""
-    connection.declare_queue(queue + DEAD)
+    connection.declare_queue(queue + DEAD, durable=durable)
     connection.declare_exchange(queue + DEAD, "fanout", durable=True)
     connection.bind(queue + DEAD, queue + DEAD)
-    connection.declare_queue(queue, alternate=queue + DEAD, arguments={"chaos": 1})
+    connection.declare_queue(queue, durable=durable, alternate=queue + DEAD, arguments={"chaos": 1})
     connection.declare_queue(queue, passive=True)
     connection.declare_exchange(queue + OTHERS, "headers")
     connection.bind(queue + OTHERS, queue, arguments={"x-match": "all"})

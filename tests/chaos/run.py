@@ -20,6 +20,7 @@ from mantamq.client import MantaError
 
 from . import faults, history, plants
 from .crowd import Crowd
+from .disks import Disks, can_fill
 from .history import Verdict, Violation
 from .journal import DRAINER, Journal, read_lines
 from .load import PATIENCE_S, GivenUp, Task, declare, delete, drain
@@ -97,11 +98,14 @@ def run(settings: Settings, say: Callable[[str], None] = lambda text: None) -> O
     (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=1) + "\n")
     say("starting the cluster")
     nodes = Nodes(settings.brokers, can_cut()) if faults.NODE_FAULTS & set(settings.faults) else None
+    disks = _disks(settings)
     try:
-        world = World.start(settings.brokers, nodes, "cut-link" in settings.faults)
+        world = World.start(settings.brokers, nodes, "cut-link" in settings.faults, disks)
     except BaseException:
         if nodes:
             nodes.stop()
+        if disks:
+            disks.remove()
         raise
     try:
         left_s, number = settings.minutes * 60, 0
@@ -121,6 +125,14 @@ def run(settings: Settings, say: Callable[[str], None] = lambda text: None) -> O
     else:
         shutil.rmtree(folder)
     return outcome
+
+
+def _disks(settings: Settings) -> Disks | None:
+    """Disks for the stores that some faults need."""
+    if not faults.STORE_FAULTS & set(settings.faults):
+        return None
+    brokers = [f"b{number}" for number in range(1, settings.brokers + 1)]
+    return Disks(brokers, "fill-disk" in settings.faults and can_fill())
 
 
 class Round:
@@ -172,7 +184,7 @@ class Round:
     def _declare(self) -> None:
         with self._world.connect(self._chance) as connection:
             for queue in self._every:
-                declare(connection, queue)
+                declare(connection, queue, self._world.disks is not None)
 
     def _delete(self) -> None:
         with self._world.connect(self._chance) as connection:

@@ -9,10 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import ray
 from mantamq.actors.cluster import Cluster, find_cluster, start_cluster
-from mantamq.actors.ray_control.local_ray import wait_gone
+from mantamq.actors.ray_control.local_ray import kill_ray, wait_gone
 from mantamq.actors.ray_control.placement import Placement
 from mantamq.actors.ray_control.ray_handles import Handle
 from mantamq.benchmarks.health import crew, unwell
@@ -21,6 +22,7 @@ from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.cluster import ClusterStatus
 from mantamq.protocol.status.members import OwnershipMember, ReplicaMember
 
+from .disks import Disks
 from .nodes import Nodes
 from .proxy import Proxies
 
@@ -29,6 +31,7 @@ GONE_S = 10.0
 _NAMES = {
     "broker": re.compile(r"b\d+"),
     "replica": re.compile(r"b\d+\.r\d+"),
+    "store": re.compile(r"b\d+\.store"),
     "sequencer": re.compile(r"sequencer.*"),
     "ownership": re.compile(r"ownership.*"),
     "supervisor": re.compile(r"supervisor.*"),
@@ -43,24 +46,27 @@ class World:
         wanted: how many actors of each role a healthy cluster has at least.
         nodes: the Ray nodes, when there are several.
         proxies: before the brokers, when links are to be cut.
+        disks: of the brokers' stores, when the cluster has such.
     """
 
     cluster: Cluster
     nodes: Nodes | None = None
     proxies: Proxies | None = None
+    disks: Disks | None = None
     wanted: Mapping[str, int] = field(default_factory=dict[str, int])
     _addresses: dict[str, str] = field(default_factory=dict[str, str])
 
     @staticmethod
-    def start(brokers: int, nodes: Nodes | None, proxied: bool) -> World:
+    def start(brokers: int, nodes: Nodes | None, proxied: bool, disks: Disks | None = None) -> World:
         """Start a cluster and wait until it is healthy.
 
         Raises:
             LocalError: it did not start.
         """
         # Detached: else Ray itself would end all actors with the supervisor that started them.
-        cluster = start_cluster(brokers=brokers, address="auto" if nodes else "local", detached=True)
-        world = World(cluster, nodes, _addresses=dict(cluster.addresses))
+        stored: dict[str, Any] = {"data": str(disks.data)} if disks else {}
+        cluster = start_cluster(brokers=brokers, address="auto" if nodes else "local", detached=True, **stored)
+        world = World(cluster, nodes, disks=disks, _addresses=dict(cluster.addresses))
         if proxied:
             world.proxies = Proxies(sorted(cluster.addresses), lambda broker: world._addresses.get(broker, ""))
         counted = crew(cluster.report())
@@ -142,6 +148,25 @@ class World:
                     raise
                 time.sleep(LOOK_S)
 
+    # ---- the power
+
+    def power_off(self, seed: int) -> list[str]:
+        """Everything stops at once, and the disks have what a power cut might have left; returns what was lost."""
+        assert self.disks is not None
+        kill_ray()
+        return self.disks.cut(seed)
+
+    def power_on(self) -> None:
+        """Start the cluster again on the same disks.
+
+        Raises:
+            LocalError: it did not start.
+        """
+        assert self.disks is not None
+        stored: dict[str, Any] = {"data": str(self.disks.data)}
+        self.cluster = start_cluster(brokers=self.disks.brokers, address="local", detached=True, **stored)
+        self._addresses = dict(self.cluster.addresses)
+
     # ---- ending
 
     def stop(self) -> list[int]:
@@ -157,4 +182,7 @@ class World:
             self.nodes.stop()
         with contextlib.suppress(Exception):
             ray.shutdown()  # a cluster found again does not know that its Ray is ours
+        if self.disks:
+            wait_gone(pids, GONE_S)
+            self.disks.remove()
         return wait_gone(pids, GONE_S)

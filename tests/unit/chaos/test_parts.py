@@ -364,9 +364,17 @@ def test_a_cluster_that_says_that_it_is_not_healthy(change):
 def test_faults_by_name():
     assert faults.parse("none") == faults.parse("") == []
     assert faults.parse("kill-broker, pause-broker") == ["kill-broker", "pause-broker"]
-    assert faults.parse("all") == list(faults.FAULTS)
-    assert set(faults.parse("kill-*,kill-node")) == {name for name in faults.FAULTS if name.startswith("kill-")}
-    assert set(faults.FAULTS) >= faults.NODE_FAULTS
+    without = [name for name in faults.FAULTS if name not in faults.STORE_FAULTS]
+    assert faults.parse("all") == without
+    assert set(faults.parse("kill-*,kill-node")) == {name for name in without if name.startswith("kill-")}
+    assert set(faults.FAULTS) >= faults.NODE_FAULTS | faults.STORE_FAULTS
+    assert set(faults.parse("durable")) == set(faults.FAULTS) - faults.NODE_FAULTS
+    assert faults.parse("power, kill-store") == ["power", "kill-store"]
+
+
+def test_faults_that_do_not_go_together():
+    with pytest.raises(ValueError, match="kill-store and pause-node do not go together"):
+        faults.parse("kill-store,pause-node")
 
 
 def test_an_unknown_fault():
