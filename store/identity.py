@@ -21,6 +21,7 @@ from ..protocol.errors import (
     NOT_OUR_STORE,
     STORE_DAMAGED,
     STORE_FORMAT,
+    STORE_RECOVERING,
     STORE_UNUSABLE,
     LocalError,
     StoreError,
@@ -55,6 +56,8 @@ class StoreState(Enum):
     """In use, or its process has died."""
     CLEAN = "clean"
     """Closed, with the whole cluster's stop."""
+    RECOVERING = "recovering"
+    """`mantamq store recover` is making a cluster of its own of it, and has not come to its end."""
 
 
 class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +209,14 @@ class StoreDirectory:
             raise LocalError(f"a store that is {self.identity.status.value} is not closed as clean")
         self._write(msgspec.structs.replace(self.identity, status=StoreState.CLEAN, shutdown=shutdown))
 
+    def recovering(self, cluster: str) -> None:
+        """It is being made a cluster of its own, under a new id. Nobody else uses it until `recovered`."""
+        self._write(msgspec.structs.replace(self.identity, status=StoreState.RECOVERING, cluster=cluster, shutdown=""))
+
+    def recovered(self) -> None:
+        """It is one now."""
+        self._write(msgspec.structs.replace(self.identity, status=StoreState.DIRTY))
+
     def release(self) -> None:
         """Let another process have it. It stays as it is: dirty, if it was not closed."""
         self._lock.release()
@@ -217,7 +228,9 @@ class StoreDirectory:
         self.identity = identity
 
 
-def open_store(files: Files, directory: str, broker: str, *, cluster: str = "") -> StoreDirectory:
+def open_store(
+    files: Files, directory: str, broker: str, *, cluster: str = "", recover: bool = False
+) -> StoreDirectory:
     """Lock the store of a broker, for this process.
 
     Args:
@@ -225,6 +238,7 @@ def open_store(files: Files, directory: str, broker: str, *, cluster: str = "") 
         directory: of all brokers' stores on this node; made if it is not there.
         broker: whose store; it has a folder of its own.
         cluster: the id that the store must have if it is not empty; "": any.
+        recover: also a store whose recovery has not come to its end.
 
     Raises:
         StoreError: `store-locked`: another process has it. `store-unusable`: it is on a network, read-only, no
@@ -232,21 +246,28 @@ def open_store(files: Files, directory: str, broker: str, *, cluster: str = "") 
             `read_identity`. Nothing in it was changed.
     """
     folder = f"{directory}/{broker}"
-    kind = files.file_system(directory)
-    if kind in NETWORK:
-        text = f"{directory} is on a network file system ({kind}), whose locks and flushes do not hold"
-        raise StoreError(STORE_UNUSABLE, f"{text}: name a directory on a local disk")
-    _check(files, folder, broker, cluster)
+    check_local(files, directory)
+    _check(files, folder, broker, cluster, recover)
     try:
         files.make_folder(folder)
         lock = files.lock(f"{folder}/{LOCK}", f"{broker}.store, process {os.getpid()} on {socket.gethostname()}")
     except OSError as error:
         raise unusable(error, folder) from error
     try:
-        return StoreDirectory(files, folder, lock, _check(files, folder, broker, cluster))
+        return StoreDirectory(files, folder, lock, _check(files, folder, broker, cluster, recover))
     except BaseException:
         lock.release()
         raise
+
+
+def check_local(files: Files, directory: str) -> None:
+    """Raises:
+    StoreError: `store-unusable`: the directory is on a network.
+    """
+    kind = files.file_system(directory)
+    if kind in NETWORK:
+        text = f"{directory} is on a network file system ({kind}), whose locks and flushes do not hold"
+        raise StoreError(STORE_UNUSABLE, f"{text}: name a directory on a local disk")
 
 
 def unusable(error: OSError, folder: str) -> StoreError:
@@ -275,7 +296,7 @@ def _names(files: Files, folder: str) -> list[str]:
     return files.list(folder) if files.exists(folder) else []
 
 
-def _check(files: Files, folder: str, broker: str, cluster: str) -> StoreIdentity:
+def _check(files: Files, folder: str, broker: str, cluster: str, recover: bool) -> StoreIdentity:
     """Whose store it is: this broker's and this cluster's, or nobody's."""
     found = read_identity(files, folder)
     if found.status is StoreState.EMPTY:
@@ -283,6 +304,9 @@ def _check(files: Files, folder: str, broker: str, cluster: str) -> StoreIdentit
     if found.broker != broker:
         text = f"{folder} is the store of {found.broker}: {broker} does not use it; put each store back under its name"
         raise StoreError(NOT_OUR_STORE, text)
+    if found.status is StoreState.RECOVERING and not recover:
+        text = f"{folder} was being recovered as a cluster of its own, and that has not come to its end"
+        raise StoreError(STORE_RECOVERING, f"{text}: run `mantamq store recover --from {broker}` again")
     if cluster:
         _check_cluster(folder, found, cluster)
     return found

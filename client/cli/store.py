@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -15,10 +18,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.text import Text
 
 from ...protocol.errors import STORE_FORMAT, LocalError, StoreError
-from .console import Json, err, out, say, table_of
+from .console import Json, agree, err, out, say, table_of
 from .status import BAD, GOOD, SOON
 
 BAR_AFTER_S = 2.0
+NAMED = 3
+"""Queues that one line names; the rest are counted."""
 SHOWN_BYTES = 200
 """Of a body, on a terminal."""
 Data = Annotated[
@@ -31,6 +36,7 @@ def register(app: typer.Typer) -> None:
     store.command("list")(store_list)
     store.command("dump")(store_dump)
     store.command("verify")(store_verify)
+    store.command("recover")(store_recover)
     app.add_typer(store, name="store")
 
 
@@ -223,6 +229,65 @@ def _print_verified(store: str, one: Any) -> None:
     what = one.note or f"{one.records:,} records of {one.streams:,} streams"
     torn = ", and a torn end that nobody was told of (any crash leaves one)" if one.torn else ""
     out.print(Text(f"{store} {one.part}: {what}{torn}", GOOD), soft_wrap=True)
+
+
+# ---- recover
+
+
+def store_recover(
+    source: Annotated[str, typer.Option("--from", help="the broker whose store is kept, as b2")],
+    data: Data = "",
+    yes: Annotated[bool, typer.Option("--yes", help="ask nothing")] = False,
+    as_json: Json = False,
+) -> None:
+    """When the disks of a majority are lost: make a new cluster of one of what one broker has left.
+
+    The other stores of this directory are moved aside. Messages and declarations that were complete may be missing:
+    those that this broker had not heard of. Run again after a crash, it finishes.
+    """
+    from ...store.offline.recover import StoreRecovery
+
+    where = data_folder(data)
+    with closing(StoreRecovery(_files(), where, source, secrets.token_hex(6))) as recovery:
+        found = recovery.survivor
+        if not (as_json and yes):
+            for line in _what_is_kept(recovery, where):
+                err.print(line, highlight=False, markup=False, soft_wrap=True)
+        agree(f"{source} becomes a cluster of its own, and what it lacks is gone for good", yes)
+        if not yes:
+            err.print(f"Type {source} to do it: ", end="", highlight=False, markup=False)
+            if sys.stdin.readline().strip() != source:
+                raise LocalError("nothing was changed")
+        recovery.run()
+        aside = [recovery.aside(broker) for broker in recovery.others]
+    value = {**found._asdict(), "was": found.cluster, "cluster": recovery.cluster, "aside": aside}
+    del value["records"]
+    text = f"{source} is the cluster {recovery.cluster} now: `mantamq up --data {where}`, then `mantamq broker add`"
+    say(text, value, as_json)
+
+
+def _what_is_kept(recovery: Any, where: str) -> Iterator[str]:
+    """What the operator is told before anything is done."""
+    one = recovery.survivor
+    yield (
+        f"{'To be finished: what' if recovery.begun else 'What'} {one.broker} has in {where}: of the cluster "
+        f"{'that was' if recovery.begun else one.cluster} with {', '.join(one.voters)}, the wiring up to entry "
+        f"{one.known_to:,} and {len(one.durable):,} durable queues"
+    )
+    yield "Completed messages, accepts and declarations may be missing: those that it had not heard of."
+    for names, text in (
+        (one.transient, "transient queues go, as at any stop of all"),
+        (one.partial, "queues that it was being brought up to date in: they have what had come"),
+        (one.hurt, "queues that are damaged: they stop, until `mantamq queue reset --even-durable`"),
+        (one.unknown, "queues that it has records of and no declaration: they are dropped"),
+    ):
+        if names:
+            yield f"{len(names):,} {text}: {', '.join(names[:NAMED])}{', ...' if len(names) > NAMED else ''}"
+    if recovery.others:
+        yield f"Moved aside, into {os.path.dirname(recovery.aside(one.broker))}: {', '.join(recovery.others)}"
+    absent = [broker for broker in one.voters if broker not in (*recovery.others, one.broker)]
+    if absent:
+        yield f"Not here: {', '.join(absent)}. Move their directories away where they are, or they are refused"
 
 
 class Bar:

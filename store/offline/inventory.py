@@ -17,6 +17,8 @@ from ..identity import FILE, LOCK, StoreState, read_identity, stores_in, unusabl
 from ..log.survey import Survey
 
 LOGS = (TX, MESSAGES)
+ASIDE = "aside"
+"""A folder for what is kept until an operator removes it."""
 _STORE = re.compile(r"b[1-9]\d*")
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mantamq.protocol.wire.events import CLUSTER, Accept, DeclareQueue, Enqueue, Entry, Event, encode_event
+from mantamq.protocol.wire.events import (
+    CLUSTER,
+    Accept,
+    DeclareQueue,
+    Enqueue,
+    Entry,
+    Event,
+    Member,
+    Return,
+    encode_event,
+)
 from mantamq.protocol.wire.message import FIELDS, encode
 from mantamq.protocol.wire.records import (
     CHECKPOINT,
@@ -30,7 +40,7 @@ CLUSTER_ID = "5d1e6a0c9f3b"
 CONTAINER_BYTES = 32 * 1024
 TIME_US = 1_764_000_000_000_000
 MEMBERS = ("b1", "b2", "b3")
-QUEUE = "orders#2"
+QUEUE = "orders#1"
 STORE_ID = "0b8bdf18-903a-4a54-a5c1-b6e3a279913a"
 
 
@@ -52,8 +62,13 @@ def blob(body: bytes, subject: str | None = None) -> bytes:
 
 
 def entries(first: int, *events: Event, commit: int = -1, seq: int = 0) -> EntriesRecord:
-    """A record of entries of the first term; by default all of them are known committed."""
-    made = [Entry((1, 7), seq + at, "b1", 1, at, encode_event(event)) for at, event in enumerate(events, first)]
+    """A record of entries of the first term, the voters' changes the sequencer's own; by default all of them are known committed."""
+    made = [
+        Entry((1, 7), seq + at, "", 0, 0, encode_event(event))
+        if isinstance(event, Member | Return)
+        else Entry((1, 7), seq + at, "b1", 1, at, encode_event(event))
+        for at, event in enumerate(events, first)
+    ]
     return EntriesRecord(first, commit if commit >= 0 else first + len(made) - 1, made)
 
 

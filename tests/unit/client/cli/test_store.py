@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mantamq.client.cli import app
+from mantamq.client.cli import app, console
 from mantamq.client.cli.store import Bar, byte_count, span
 from mantamq.store.files import RealFiles
 from mantamq.store.identity import FILE
@@ -150,3 +152,64 @@ def test_sizes_and_times_for_people():
 def test_the_command_line_imports_no_store_before_it_is_asked():
     code = "import sys, mantamq.client.cli.app; assert not [m for m in sys.modules if m.startswith('mantamq.store')]"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- recover
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> str:
+    """Three stores that nobody uses."""
+    for broker in ("b1", "b2", "b3"):
+        make_store(RealFiles(), broker, str(tmp_path))
+    return str(tmp_path)
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    stdin = io.StringIO("\n".join(lines) + "\n")
+    monkeypatch.setattr(stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setattr(type(console.err), "is_terminal", property(lambda self: True))
+
+
+def test_recover_says_what_is_kept_and_what_may_be_missing(run, lost):
+    code, shown, said = run("recover", lost, "--from", "b2", "--yes")
+    assert code == 0
+    assert "Completed messages, accepts and declarations may be missing" in said
+    assert "1 durable queues" in said and "Moved aside" in said and "b1, b3" in said
+    assert "mantamq up" in shown and "broker add" in shown
+    assert sorted(os.listdir(lost)) == ["aside", "b2"]
+
+
+def test_recover_for_scripts(run, lost):
+    code, shown, said = run("recover", lost, "--from", "b2", "--yes", "--json")
+    found = json.loads(shown)
+    assert code == 0 and not said
+    assert found["broker"] == "b2" and found["durable"] == ["orders"] and len(found["aside"]) == 2
+    assert json.loads(run("list", lost, "--json")[1])[0]["cluster"] == found["cluster"] != CLUSTER_ID
+
+
+@pytest.mark.parametrize("answers", [["n"], ["y", "b1"], ["y", ""], []])
+def test_recover_asks_twice_and_any_other_answer_changes_nothing(run, lost, monkeypatch, answers):
+    on_terminal(monkeypatch, *answers)
+    code, _, said = run("recover", lost, "--from", "b2")
+    assert code == 1 and "nothing was changed" in said
+    assert sorted(os.listdir(lost)) == ["b1", "b2", "b3"]
+    assert [one["state"] for one in json.loads(run("list", lost, "--json")[1])] == ["dirty"] * 3
+
+
+def test_recover_asks_for_the_name(run, lost, monkeypatch):
+    on_terminal(monkeypatch, "y", "b2")
+    assert run("recover", lost, "--from", "b2")[0] == 0
+    assert sorted(os.listdir(lost)) == ["aside", "b2"]
+
+
+def test_recover_in_a_script_wants_yes(run, lost):
+    code, _, said = run("recover", lost, "--from", "b2")
+    assert code == 1 and "--yes" in said and len(os.listdir(lost)) == 3
+
+
+def test_recover_while_a_broker_runs_is_refused(run, data):
+    code, _, said = run("recover", data, "--from", "b2", "--yes")
+    assert code == 1 and "b3.store" in said and "mantamq down" in said
+    assert sorted(os.listdir(data)) == ["b1", "b2", "b3"]
