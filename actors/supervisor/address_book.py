@@ -49,10 +49,10 @@ class AddressBook(dict[str, BookEntry]):
         """Peer addresses of those that listen."""
         return {name: entry.peers for name, entry in self.items() if is_sequencer(name) and entry.peers}
 
-    def peers_of_broker(self) -> dict[str, str]:
-        """The peers that a broker dials: the sequencers and the tap."""
+    def peers_of_broker(self, broker: str) -> dict[str, str]:
+        """The peers that a broker dials: the sequencers, the tap, and its store."""
         tap = {EVENTS: self[EVENTS].peers} if EVENTS in self and self[EVENTS].peers else {}
-        return self.sequencers() | tap
+        return self.sequencers() | tap | self.store(broker)
 
     def store(self, broker: str) -> dict[str, str]:
         """The peer address of a broker's store, if it has one that listens."""

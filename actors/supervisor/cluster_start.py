@@ -62,7 +62,7 @@ class ClusterStart:
         await launcher.start_sequencer(STANDBY, False)
         await launcher.start_tap()
         brokers = (
-            launcher.start_broker(broker, plan.port(broker), False, book.peers_of_broker()) for broker in members
+            launcher.start_broker(broker, plan.port(broker), False, book.peers_of_broker(broker)) for broker in members
         )
         await asyncio.gather(launcher.start_ownership(OWNERSHIP), launcher.start_ownership(OWNERSHIP2), *brokers)
         for broker in members:

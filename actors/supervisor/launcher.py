@@ -328,7 +328,7 @@ class Launcher:
         for name in names:
             await self.start_replica(name)
         await handle.call("until_linked", names, ASK_S)
-        await self._orders.give(broker, "meet", self._record.book.peers_of_broker())
+        await self._orders.give(broker, "meet", self._record.book.peers_of_broker(broker))
         for name in self._stored(broker, [broker, *names]):
             self._overseer.mind(name)
 
