@@ -191,9 +191,11 @@ class Supervisor:
 
     async def report(self, timeout_s: float = 3.0) -> ClusterStatus:
         """The whole cluster; an actor that does not answer is reported as not alive."""
+        # Brokers that clients are told of from now on are those of the next report: none of these actors knew of them.
+        serving = self._record.book.serving()
         actors = await reports(self._record.book, timeout_s)
         wrong = complaints(self._record.plan, actors) + self._joiner.under_way() + self._healer.under_way()
-        wrong += closed(self._record.plan, actors, self._record.book.serving())
+        wrong += closed(self._record.plan, actors, serving)
         supervisor = self._supervision.report()
         supervisor.pid, supervisor.host = os.getpid(), self._host
         return ClusterStatus(
@@ -202,9 +204,9 @@ class Supervisor:
             stage=self._record.stage,
             uptime_s=round(time.time() - self._record.began, 1),
             brokers=list(self._record.plan.members),
-            members=self._record.book.serving(),
+            members=serving,
             brokers_in_cluster=len(self._record.plan.members),
-            brokers_taking_clients=len(self._record.book.serving()),
+            brokers_taking_clients=len(serving),
             change=str(self._record.changes.change) if self._record.changes.change is not None else "",
             authenticated=bool(self._record.config.token),
             supervisor=supervisor,

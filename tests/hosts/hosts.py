@@ -213,6 +213,7 @@ class Hosts:
                 return status
             if time.monotonic() > until:
                 told = {k: status.get(k) for k in ("problem", "stage", "unhealthy", "warnings", "members")}
+                told["errors"] = {a["name"]: a["error"] for a in status["actors"] if a.get("error")}
                 raise AssertionError(f"not {what} within {limit_s:g} s: {json.dumps(told, indent=1)}")
             time.sleep(LOOK_S)
 

@@ -171,6 +171,23 @@ async def test_a_broker_starts_the_next_supervisor_which_knows_what_the_last_one
     await story.whole("b3.r3")
 
 
+async def test_a_status_is_of_one_moment(story: Story) -> None:
+    """A broker that clients are told of while actors answer takes none yet: what the others report is from before."""
+    ray, asks = story.ray, ("b3.r1", "status", ())
+    book = ray.named["supervisor"].actor._record.book
+    book.change("b2", serving=False)
+    before = ray.calls.count(asks)
+    status = asyncio.create_task(story.supervisor("status"))
+    async with asyncio.timeout(LIMIT_S):
+        while ray.calls.count(asks) == before:
+            await asyncio.sleep(0)
+    book.change("b2", serving=True)
+    told = await status
+    assert told["unhealthy"] == ["broker b2 takes no clients yet"]
+    assert sorted(told["members"]) == ["b1", "b3"] and told["brokers_taking_clients"] == 2
+    assert "b2" in (await story.supervisor("status"))["members"]
+
+
 async def test_at_the_end_nothing_is_left(story: Story) -> None:
     pids = await story.supervisor("stop")
     assert set(pids) == {handle.name for handle in story.ray.all} - {"supervisor"}
