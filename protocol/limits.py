@@ -64,6 +64,11 @@ class Limits(msgspec.Struct, frozen=True):
     """Flow control goes off below this share of both: Qpid's."""
     flow_give_up: float = 4
     """A member behind by more than this many times either is waited for no longer: flow control did not hold it."""
+    retained_bytes: int = 64 * 1024 * 1024
+    """Most bytes of events, over all streams, that a sequencer keeps for durable voters that are away; no flow control
+    for them (`durable.md` 4)."""
+    retained_entries: int = 100_000
+    """Most entries that it keeps for them, as `backlog_entries`."""
 
     # ---- queues
 

@@ -23,6 +23,8 @@ from ..wire.events import CLUSTER, FlowControl, encode_event
 from ..wire.log_frames import Evicted
 from .evictions import Evictions
 from .order import Order
+from .progress import Progress
+from .retention import Retention
 from .stream import Stream
 
 
@@ -65,6 +67,7 @@ class Backlog:
         self._order = order
         self._outbox = outbox
         self._evictions = evictions
+        self.retention = Retention(order, evictions, limits)
         self.on: dict[str, int] = {}
         self.passed: set[tuple[str, str]] = set()
         self.count = 0
@@ -75,7 +78,7 @@ class Backlog:
 
     def lag_in(self, stream: Stream, member: str) -> Lag:
         keeper = stream.keepers.get(member)
-        match = max(keeper.match, stream.base) if keeper is not None else stream.base
+        match = max(keeper.match, stream.held) if keeper is not None else stream.held
         if match >= stream.commit or not stream.ready or member in stream.gone or member in self._evictions.absent:
             return Lag()
         if keeper is None and ((stream.name, member) in self.passed or member not in stream.voters + stream.changed):
@@ -87,9 +90,9 @@ class Backlog:
         return Lag(sum(lag.bytes for lag in lags), sum(lag.entries for lag in lags))
 
     def _kept(self) -> Lag:
-        """All that the logs hold: no member is behind by more."""
+        """All that the logs hold for members that are waited for: none is behind by more."""
         streams = self._order.streams.values()
-        return Lag(sum(s.total - s.size[s.base] for s in streams), sum(s.end - s.base for s in streams))
+        return Lag(sum(s.total - s.size[s.held] for s in streams), sum(s.end - s.held for s in streams))
 
     # ---- on and off
 
@@ -136,7 +139,7 @@ class Backlog:
     # ---- what is kept
 
     def trim(self, stream: Stream) -> None:
-        """Forget what every member holds that is waited for."""
+        """Forget what every member holds that is waited for, but for what is retained."""
         keepers, absent, passed, gone = stream.keepers, self._evictions.absent, self.passed, stream.gone
         if stream.commit <= stream.base or not stream.ready:
             return
@@ -145,7 +148,11 @@ class Backlog:
             v in keepers or v in absent or v in gone or (stream.name, v) in passed
             for v in stream.voters + stream.changed
         ):  # fmt: skip
-            stream.forget(upto)
+            stream.held = upto
+            if stream.stored:
+                upto = self.retention.upto(stream)
+            if upto > stream.base:
+                stream.forget(upto)
 
     def _give_up(self, member: str, lag: Lag) -> None:
         """It has had its window: the streams it is furthest behind in go, until the rest is not much. The wiring's, and
@@ -170,6 +177,7 @@ class Backlog:
 
     def _pass_over(self, stream: Stream, member: str) -> None:
         keeper = stream.keepers.pop(member, None)
+        stream.left[member] = -1
         stream.away.add(member)
         self.passed.add((stream.name, member))
         if keeper is not None:
@@ -178,12 +186,16 @@ class Backlog:
             self._order.part_with(keeper.peer)
         self.trim(stream)
 
-    def enrolled(self, stream: Stream, voter: str) -> None:
+    def enrolled(self, stream: Stream, voter: str, keeper: Progress) -> None:
         self.passed.discard((stream.name, voter))
+        stream.left.pop(voter, None)
+        if not keeper.updating:
+            stream.held = max(stream.base, min(stream.held, keeper.match))
 
     def dropped(self, stream: Stream) -> None:
         """The stream is gone."""
         self.passed = {item for item in self.passed if item[0] != stream.name}
+        self.retention.dropped(stream)
 
     def report(self) -> dict[str, BehindStatus]:
         """Each member that flow control is on for."""

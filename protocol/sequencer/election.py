@@ -182,6 +182,8 @@ class Election:
         if best is None:
             return "", None, 1
         needed = min([best.commit, *(log.have if log.ballot == best.ballot else log.commit for log in logs.values())])
+        if best.stored and not stream.reports.keys() >= set(asked):
+            needed = 0  # one is away that comes back with its log: all that there is, for it (`retention.py`)
         return stream.reports[best_voter][0], best, max(best.base, needed - MARGIN) + 1
 
     def standing(
@@ -269,6 +271,8 @@ def adopt(stream: Stream, best: LogReport | None, fetched: Fetched | None) -> No
     for entry in fetched.entries if fetched is not None else []:
         stream.put(entry, noted=stream.end < best.commit)
     stream.commit = max(best.commit, committed(stream))
+    stream.stored = best.stored
+    stream.held = max(min(stream.commit, stream.end), stream.base) if best.stored else stream.base
     sure = committed_incs(stream)
     for table in (best.incs, best.uncommitted_incs, sure):
         for voter, inc in table.items():

@@ -76,6 +76,7 @@ class Keepers:
             self._order.part_with(peer)
             return
         stream.gone.discard(voter)
+        stream.stored = stream.stored or frame.stored
         if self._mistaken(stream, frame):
             return
         keeper = self._progress(stream, peer, frame)
@@ -113,12 +114,13 @@ class Keepers:
             stream.reports[frame.voter] = peer, frame  # until another voter is here
             return
         reason = f"{frame.voter} is too far behind in {stream.name}: come back through an update"
+        stream.left[frame.voter] = -1
         self._outbox.send(peer, Evicted(reason, forget=True))
         self._order.part_with(peer)
 
     def _count(self, stream: Stream, voter: str, keeper: Progress) -> None:
         stream.keepers[voter] = keeper
-        self._backlog.enrolled(stream, voter)
+        self._backlog.enrolled(stream, voter, keeper)
         if stream.name == CLUSTER:
             self._evictions.absent.discard(voter)
             self._membership.back(voter, keeper.life)

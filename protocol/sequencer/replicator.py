@@ -71,7 +71,7 @@ def _batch_end(order: Order, stream: Stream, start: int, keepers: list[Progress]
     if start > stream.end:
         return stream.end, True
     size, most, window = stream.size, limits.append_bytes, limits.keeper_window_bytes
-    if stream.total - size[stream.base] <= min(most, window):  # as long as no keeper lacks much
+    if stream.total - size[stream.held] <= min(most, window):  # as long as no keeper lacks much
         return stream.end, False
     before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)

@@ -36,12 +36,16 @@ class Stream:
         counted: voter -> the incarnation of the log whose promise counted when the log was adopted.
         deferred: parts of requests that wait until it is ready, in order.
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
+        stored: its keepers have it on disk, as one of them has said.
+        held: every voter that is waited for holds the log up to here; what is kept below is for those that are away.
+        left: voter whose log is on disk, and which is away -> up to where it held the log; -1: nothing is kept for it.
     """
 
     __slots__ = (
         "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "counted", "deferred",
-        "end", "gone", "incs", "keepers", "lives", "log", "name", "numbers", "over", "pieces", "ready", "repeats",
-        "reports", "returned", "settled", "size", "start", "total", "updates", "voters", "waiting", "waiting_from",
+        "end", "gone", "held", "incs", "keepers", "left", "lives", "log", "name", "numbers", "over", "pieces", "ready",
+        "repeats", "reports", "returned", "settled", "size", "start", "stored", "total", "updates", "voters", "waiting",
+        "waiting_from",
     )  # fmt: skip
 
     def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
@@ -62,6 +66,9 @@ class Stream:
         self.size: dict[int, int] = {0: 0}  # index -> `total` up to and including it, as far back as the log goes
         self.keepers: dict[str, Progress] = {}
         self.gone: set[str] = set()  # voters that have dropped their logs for good
+        self.stored = False
+        self.held = 0
+        self.left: dict[str, int] = {}
         self.away: set[str] = set()  # voters that were here and whose link broke, or that are not yet back
         self.waiting: dict[int, Pending] = {}  # index -> request part to answer, in index order
         self.waiting_from = 1
@@ -160,7 +167,9 @@ class Stream:
 
     def part(self, voter: str) -> None:
         """A voter is not counted on any more, until it reports again."""
-        self.keepers.pop(voter, None)
+        keeper = self.keepers.pop(voter, None)
+        if keeper is not None and self.stored:  # one without a vote comes back through an update
+            self.left[voter] = keeper.match if keeper.voting else -1
         self.away.add(voter)
 
     def report(self) -> StreamStatus:

@@ -171,7 +171,7 @@ class Flows:
         now = stream.commit, len(stream.log), next(iter(stream.log))
         then, bytes_, count = self._kept.get((name, id), ((-1, 0, 0), 0, 0))
         if now != then:
-            held = [len(entry.event) for index, entry in stream.log.items() if index <= stream.commit]
+            held = [len(e.event) for index, e in stream.log.items() if stream.held < index <= stream.commit]
             bytes_, count = sum(held), len(held)
             self._kept[name, id] = now, bytes_, count
         return bytes_, count

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from mantamq.protocol.broker import cluster_state
 from mantamq.protocol.broker.lifecycle import State
+from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.machine import Load, Loaded, PeerDown, PeerUp, Received, Retire, Send, is_sequencer
+from mantamq.protocol.sequencer.election import Election
 from mantamq.protocol.store.host import TX
 from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.wire.client_frames import Command, Reply
@@ -141,7 +143,7 @@ def test_a_broker_that_comes_back_votes_at_once():
 
 def a_log_that_is_too_old_is_given_up(kind=StoredBrokerMachine):
     """A broker that was away for so long that nobody has what it lacks: its next life begins blank, and is updated."""
-    cluster = StoredCluster(kind=kind)
+    cluster = StoredCluster(kind=kind, limits=Limits(retained_entries=0))
     declare(cluster.client("b1"), 1)
     cluster.cut_power("b2")
     cluster.pass_time(5000)
@@ -160,6 +162,37 @@ def a_log_that_is_too_old_is_given_up(kind=StoredBrokerMachine):
 
 def test_a_log_that_is_too_old_is_given_up():
     a_log_that_is_too_old_is_given_up()
+
+
+def it_comes_back_by_what_was_kept(takeover=False):
+    """A broker is away for longer than it takes to evict it; `takeover`: meanwhile another sequencer comes to lead."""
+    cluster = StoredCluster()
+    declare(cluster.client("b1"), 1)
+    cluster.cut_power("b2")
+    cluster.pass_time(5000)
+    for number in range(2, 12):
+        declare(cluster.client("b1"), number)
+    if takeover:
+        cluster.add_sequencer()
+        cluster.kill("sequencer")
+        cluster.pass_time(5000)
+        declare(cluster.client("b1"), 12)
+    cluster.traffic.clear()
+    cluster.come_back("b2")
+    cluster.pass_time(3000)
+    assert "b2" not in cluster.retired, "it was told to forget what it has"
+    assert not any(isinstance(frame, UpdateStart) for _, _, frame in cluster.traffic)
+    assert declared(cluster, "b2") == declared(cluster, "b1")
+    broker = cluster.machines["b2"]
+    assert broker.lifecycle.state is State.VOTER and broker.keeper.log_inc == 1
+    declare(cluster.client("b2"), 20)
+    stream = cluster.leader().order.streams[CLUSTER]
+    assert stream.base == stream.held == stream.commit, "nobody is away, and something is kept"
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_broker_that_was_away_comes_back_by_what_was_kept(takeover):
+    it_comes_back_by_what_was_kept(takeover)
 
 
 def test_a_broker_without_its_disk_begins_anew_and_what_it_was_told_is_kept():
@@ -285,6 +318,19 @@ class KeepsItsLog(StoredBrokerMachine):
 def test_a_log_that_is_never_given_up_is_found():
     with pytest.raises(AssertionError, match="too old for ever"):
         a_log_that_is_too_old_is_given_up(KeepsItsLog)
+
+
+def test_a_new_leader_that_fetches_too_little_is_found(monkeypatch):
+    """It takes what those lack that are here, and not what is kept for one that is away."""
+    source = Election.source
+
+    def near(self, stream, *args):
+        found = source(self, stream, *args)
+        return found if found is None or found[1] is None else (found[0], found[1], found[1].commit + 1)
+
+    monkeypatch.setattr(Election, "source", near)
+    with pytest.raises(AssertionError, match="to forget"):
+        it_comes_back_by_what_was_kept(takeover=True)
 
 
 def test_a_broker_that_speaks_too_soon_is_found():
