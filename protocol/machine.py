@@ -141,11 +141,13 @@ class Kept(msgspec.Struct, frozen=True):
 
 class Loaded(msgspec.Struct, frozen=True):
     """The records of a stream that `Load` asked for, each with its LSN, its kind and its payload: the checkpoint, then
-    those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here."""
+    those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here.
+    `before`: those before the checkpoint, by their LSNs, as far as they are there and were asked for."""
 
     stream: str
     records: list[tuple[int, int, bytes]]
     hurt: bool = False
+    before: list[tuple[int, int, bytes]] = []
 
 
 Input = (
@@ -232,11 +234,13 @@ class Stopped(msgspec.Struct, frozen=True):
 
 class Load(msgspec.Struct, frozen=True):
     """Read a stream's records from the store's log, then step `Loaded`: from the one at LSN `last` by their undo
-    pointers back to that at `checkpoint`, or to the first (0), and those that the checkpoint names."""
+    pointers back to that at `checkpoint`, or to the first (0), and those that the checkpoint names; and from the
+    checkpoint on back through `before_bytes` more, if they can be read."""
 
     stream: str
     checkpoint: int
     last: int
+    before_bytes: int = 0
 
 
 Effect = (

@@ -17,7 +17,7 @@ from ...protocol.errors import StoreError
 from ...protocol.machine import Load, Loaded
 from ...protocol.store.host import log_of
 from ...store.files import Files
-from ...store.log.chain import read_chain
+from ...store.log.chain import read_before, read_chain
 from ...store.log.reader import LogReader
 from ...store.shadow_files import system_files
 from .shell import DiskFailed, Shell
@@ -58,7 +58,9 @@ class StreamReader:
     def _read(self, wanted: Load) -> Loaded:
         try:
             with closing(LogReader(self._files, f"{self._folder}/{log_of(wanted.stream)}")) as reader:
-                return Loaded(wanted.stream, read_chain(reader, wanted.stream, wanted.checkpoint, wanted.last))
+                stream, checkpoint = wanted.stream, wanted.checkpoint
+                found = read_chain(reader, stream, checkpoint, wanted.last)
+                return Loaded(stream, found, before=read_before(reader, stream, checkpoint, wanted.before_bytes))
         except StoreError as error:
             log.critical("%s: the log of %s is of no use: %s", self._folder, wanted.stream, error.text)
             return Loaded(wanted.stream, [], hurt=True)

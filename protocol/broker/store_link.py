@@ -18,6 +18,7 @@ from ..log.durability import Durability, Promises, RecordWriter
 from ..log.history import StreamHistory, read_history
 from ..log.keeper import Keeper
 from ..log.outbox import FollowerOutbox
+from ..log.retained import RETAINED_BYTES
 from ..machine import Load, Loaded, PeerDown, PeerGone, PeerUp, Received, Stopped
 from ..wire.events import CLUSTER
 from ..wire.frame import Frame
@@ -105,7 +106,7 @@ class StoreLink:
     def _take(self, frame: Taken) -> None:
         self._taken = frame
         if frame.last and not frame.hurt:
-            self._outbox.effects.append(Load(CLUSTER, frame.checkpoint, frame.last))
+            self._outbox.effects.append(Load(CLUSTER, frame.checkpoint, frame.last, RETAINED_BYTES))
         else:
             self._open(None)
 
@@ -116,7 +117,7 @@ class StoreLink:
         for _, kind, payload in input.records:
             self._count(kind, len(payload))
         try:
-            history = read_history(input.records)
+            history = read_history(input.records, input.before)
         except PeerError:  # it passed its checksum, and is no record all the same
             self._open(None)
         else:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ..wire.events import ZERO, Ballot, Entry
 from ..wire.records import CHECKPOINT, CheckpointRecord, EntriesRecord, OpenedRecord, decode_record
+from .retained import retained_entries
 
 
 class StreamHistory:
@@ -23,6 +24,7 @@ class StreamHistory:
         base, base_ballot, base_seq: index, ballot and seq of the entry it goes up to.
         entries: index -> entry, from `base` on without a gap.
         commit: known committed, and held.
+        before: index -> entry, up to `base` without a gap: kept for others (`retained.py`).
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class StreamHistory:
         self.base_ballot: Ballot = ZERO
         self.base_seq = 0
         self.entries: dict[int, Entry] = {}
+        self.before: dict[int, Entry] = {}
         self._known = 0
 
     @property
@@ -84,9 +87,12 @@ class StreamHistory:
         self._known = max(self._known, record.commit)
 
 
-def read_history(records: Iterable[tuple[int, int, bytes]]) -> StreamHistory:
+def read_history(
+    records: Iterable[tuple[int, int, bytes]], before: Iterable[tuple[int, int, bytes]] = ()
+) -> StreamHistory:
     """The stream in records as `Loaded` has them: (LSN, kind, payload). Earlier ones that a checkpoint names for their
     bodies only are passed over: they are older than what the checkpoint stands for, and may have been overruled since.
+    `before`: those before the last checkpoint, as there.
 
     Raises:
         PeerError: `bad-frame`, a payload is none of its kind.
@@ -98,4 +104,6 @@ def read_history(records: Iterable[tuple[int, int, bytes]]) -> StreamHistory:
             history.read(kind, payload)
             if kind == CHECKPOINT and history.checkpoint is not None:
                 checkpoint_lsn, named = lsn, set(history.checkpoint.behind)
+    if history.checkpoint is not None:
+        history.before = retained_entries(before, history.checkpoint)
     return history

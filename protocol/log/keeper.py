@@ -276,7 +276,12 @@ class Keeper(KeptLog):
         found = history.checkpoint
         self.base = self.commit = history.base
         self._base_ballot, self._base_seq = history.base_ballot, history.base_seq
-        self._log, self.end, self.blank = dict(history.entries), history.end, history.blank
+        before = dict(history.before)
+        if before:
+            self.base, first = next(iter(before.items()))
+            del before[self.base]
+            self._base_ballot, self._base_seq = first.ballot, first.seq
+        self._log, self.end, self.blank = before | history.entries, history.end, history.blank
         self.end_ballot, self.end_seq = self.place(self.end)
         self.voters = list(history.voters)
         if found is not None:

@@ -6,9 +6,10 @@ Any process that has taken a stream reads it by itself (`reader.py`), while the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from ...protocol.errors import STORE_DAMAGED, PeerError, StoreError
-from ...protocol.wire.records import CHECKPOINT, CheckpointRecord, decode_record
+from ...protocol.wire.records import CHECKPOINT, MESSAGE, CheckpointRecord, decode_record
 from .layout import LogRecord
 from .reader import LogReader
 
@@ -48,6 +49,26 @@ def read_chain(reader: LogReader, stream: str, checkpoint: int, last: int) -> li
         *((lsn, one.kind, one.payload) for lsn, one in named),
         *found,
     ]
+
+
+def read_before(reader: LogReader, stream: str, checkpoint: int, most_bytes: int) -> list[ChainRecord]:
+    """More of a stream, which its checkpoint stands for: its records before that, by LSN, bodies that were moved left
+    out. What cannot be read is not needed: there they begin.
+
+    Args:
+        most_bytes: of payloads; one record may be larger.
+    """
+    found: list[ChainRecord] = []
+    size_bytes, at = 0, checkpoint
+    with suppress(StoreError):
+        undo = _read(reader, stream, at).undo if at else 0
+        while 0 < undo < at and size_bytes < most_bytes:
+            record = _read(reader, stream, undo)
+            at, undo = undo, record.undo
+            size_bytes += len(record.payload)
+            if record.kind != MESSAGE:
+                found.append((record.lsn, record.kind, record.payload))
+    return found[::-1]
 
 
 def _read(reader: LogReader, stream: str, lsn: int) -> LogRecord:

@@ -56,7 +56,11 @@ class StoredCluster(MortalCluster):
                 self.loads.append(effect)
                 chain = self.disks[owner].chain(log_of(effect.stream), effect.last, effect.checkpoint)
                 records = [(record.lsn, record.kind, record.payload) for record in chain]
-                self._inbox.append((name, Loaded(effect.stream, records)))
+                chain = (
+                    self.disks[owner].before(log_of(effect.stream), effect.checkpoint) if effect.before_bytes else []
+                )
+                before = [(record.lsn, record.kind, record.payload) for record in chain]
+                self._inbox.append((name, Loaded(effect.stream, records, before=before)))
             elif isinstance(effect, Retire):
                 self.retired[name] = effect.reason
             elif isinstance(effect, Yielded):

@@ -109,3 +109,12 @@ class ToyDisk:
                 break
             last = record.undo
         return found[::-1]
+
+    def before(self, log: str, checkpoint: int) -> list[OnDisk]:
+        """A stream's records before its checkpoint, as far as they are there."""
+        by_lsn = {record.lsn: record for record in self.logs[log].records}
+        found: list[OnDisk] = []
+        record = by_lsn.get(checkpoint)
+        while record is not None and (record := by_lsn.get(record.undo)) is not None:
+            found.append(record)
+        return found[::-1]

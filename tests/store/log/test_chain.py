@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 from mantamq.protocol.errors import StoreError
-from mantamq.protocol.wire.records import CHECKPOINT, ENTRIES, OPENED, CheckpointRecord, OpenedRecord, encode_record
-from mantamq.store.log.chain import read_chain
+from mantamq.protocol.wire.records import (
+    CHECKPOINT,
+    ENTRIES,
+    MESSAGE,
+    OPENED,
+    CheckpointRecord,
+    OpenedRecord,
+    encode_record,
+)
+from mantamq.store.log.chain import read_before, read_chain
 from mantamq.store.log.log import Log
 from mantamq.store.log.reader import LogReader
 
@@ -48,3 +56,27 @@ def test_a_stream_is_read_from_its_checkpoint_on_with_what_that_names() -> None:
     for stream, checkpoint_at, last_at in (("p", 0, last), ("q", first, last)):
         with pytest.raises(StoreError):
             read_chain(reader, stream, checkpoint_at, last_at)
+
+
+def test_what_a_checkpoint_stands_for_is_read_as_far_as_it_is_there() -> None:
+    files = SimulatedFiles()
+    log = Log.create(files, "/tx", container_bytes=16 * 1024, containers=2, log_id=bytes(16), least_bytes=1)
+
+    def put(kind: int, payload: bytes) -> int:
+        (lsn,) = log.write([(kind, "q", [payload])], 1)
+        log.sync()
+        return lsn
+
+    lsns = [put(ENTRIES, b"%d" % number * 3000) for number in range(8)]
+    moved = put(MESSAGE, b"m" * 3000)
+    at = put(CHECKPOINT, checkpoint([], []))
+    reader = LogReader(files, "/tx")
+    found = read_before(reader, "q", at, 1 << 20)
+    assert [lsn for lsn, _, _ in found] == lsns and found[3][2] == b"3" * 3000
+    assert [lsn for lsn, _, _ in read_before(reader, "q", at, 9001)] == lsns[5:], "a body that was moved is none of it"
+    assert read_before(reader, "q", at, 0) == read_before(reader, "q", 0, 1 << 20) == []
+    assert [lsn for lsn, _, _ in read_before(reader, "q", lsns[3], 1 << 20)] == lsns[:3]
+    assert read_before(reader, "p", at, 1 << 20) == [], "another's"
+    log.free_below(moved)
+    left = [lsn for lsn, _, _ in read_before(LogReader(files, "/tx"), "q", at, 1 << 20)]
+    assert left and left == lsns[-len(left) :] and len(left) < 8, "the others are gone"

@@ -7,6 +7,7 @@ from mantamq.protocol.broker import cluster_state
 from mantamq.protocol.broker.lifecycle import State
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.log.retained import RETAINED_BYTES
 from mantamq.protocol.machine import Load, Loaded, PeerDown, PeerUp, Received, Retire, Send, is_sequencer
 from mantamq.protocol.sequencer.election import Election
 from mantamq.protocol.store.host import TX
@@ -18,6 +19,7 @@ from mantamq.protocol.wire.records import CHECKPOINT
 from mantamq.protocol.wire.store_frames import Ahead, Ousted, Take, Taken, Written
 from mantamq.protocol.wiring.wiring import Wiring
 from stored_cluster import StoredCluster
+from toy_disk import ToyDisk
 
 ALL = ["b1", "b2", "b3"]
 
@@ -195,6 +197,35 @@ def test_a_broker_that_was_away_comes_back_by_what_was_kept(takeover):
     it_comes_back_by_what_was_kept(takeover)
 
 
+def a_little_behind_after_a_power_cut(kind=StoredBrokerMachine):
+    """One lost power before the others, and those have written checkpoints since: it needs no update for that."""
+    cluster = StoredCluster(kind=kind, checkpoint_bytes=200)
+    for number in range(1, 10):
+        declare(cluster.client("b1"), number)
+    cluster.cut_power("b3")
+    end = cluster.machines["b1"].keeper.end
+    for number in range(10, 20):
+        declare(cluster.client("b1"), number)
+    cluster.loads.clear()
+    cluster.traffic.clear()
+    cluster.blackout(*ALL)
+    assert sum(effect.checkpoint > 0 for effect in cluster.loads) == 3
+    assert "b3" not in cluster.retired, "it was told to forget what it has"
+    assert not any(isinstance(frame, UpdateStart) for _, _, frame in cluster.traffic)
+    assert all(declared(cluster, name) == list(range(1, 20)) for name in ALL)
+    assert end < cluster.machines["b3"].keeper.end
+
+
+def test_one_that_is_a_little_behind_after_a_power_cut_needs_no_update():
+    a_little_behind_after_a_power_cut()
+
+
+def test_a_log_that_is_read_back_to_its_checkpoint_only_is_found(monkeypatch):
+    monkeypatch.setattr(ToyDisk, "before", lambda self, log, checkpoint: [])
+    with pytest.raises(AssertionError, match="to forget"):
+        a_little_behind_after_a_power_cut()
+
+
 def test_a_broker_without_its_disk_begins_anew_and_what_it_was_told_is_kept():
     cluster = StoredCluster()
     declare(cluster.client("b1"), 1)
@@ -258,7 +289,7 @@ def test_a_stream_is_taken_read_and_opened():
     machine, effects = broker_at()
     assert effects == [Send("b1.store", Take(CLUSTER, 20))]
     taken = Taken(CLUSTER, 20, 10, 10, False, (3, 9), 64, 100)
-    assert machine.step(Received("b1.store", taken)) == [Load(CLUSTER, 64, 100)]
+    assert machine.step(Received("b1.store", taken)) == [Load(CLUSTER, 64, 100, RETAINED_BYTES)]
 
 
 @pytest.mark.parametrize("records", [None, [(100, 2, b"nonsense")]])
