@@ -103,7 +103,7 @@ def new_life(clock_ms: int, stored: int) -> int:
         clock_ms: Unix time.
         stored: the life before, 0 for none. It has reserved numbers for its queues, and so has this one.
     """
-    by_clock = (clock_ms << 7) & ((1 << 48) - 1)
+    by_clock = clock_ms << 7
     return max(by_clock, stored + 2 * INCARNATIONS_PER_BROKER) if stored else by_clock
 
 

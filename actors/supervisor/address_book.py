@@ -94,5 +94,6 @@ def is_broker(name: str) -> bool:
 
 
 def fresh() -> int:
-    """A number for an incarnation: 48 bits, rising with time (a newer one wins), the last seven random."""
-    return (int(time.time() * 1000) << 7 | secrets.randbits(7)) & ((1 << 48) - 1)
+    """A number for an incarnation: it rises with time (a newer one wins), its last seven bits are random. It is below
+    2^53 for two thousand years, so exact also where numbers are floating-point ones."""
+    return int(time.time() * 1000) << 7 | secrets.randbits(7)

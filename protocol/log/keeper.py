@@ -121,10 +121,14 @@ class Keeper(KeptLog):
         )  # fmt: skip
 
     def _said(self) -> tuple[int, Ballot, int]:
-        """Index, ballot and seq of the last entry that others are told of: that on disk, if the stream is durable."""
-        if self.durability is None or self.durability.flushed >= self.end:
+        """Index, ballot and seq of the last entry that others are told of: that on disk, if the stream is durable;
+        nothing is, as long as what an update has brought is not."""
+        found = self.durability
+        if found is not None and not found.whole:
+            return 0, ZERO, 0
+        if found is None or found.flushed >= self.end:
             return self.end, self.end_ballot, self.end_seq
-        return (self.durability.flushed, *self.place(self.durability.flushed))
+        return (found.flushed, *self.place(found.flushed))
 
     def fetch(self, frame: Fetch) -> Fetched | None:
         """The entries a sequencer adopts from this log, or the first of them; None if they are not there."""

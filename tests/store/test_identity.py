@@ -115,7 +115,7 @@ def test_a_blank_store_is_blank_until_it_has_joined():
     assert read_identity(files, "/data/b1").status is StoreState.CLEAN
 
 
-@given(st.integers(1, 2**41 - 1), st.lists(st.integers(1, 2**41 - 1), min_size=1))
+@given(st.integers(1, 2**45), st.lists(st.integers(1, 2**45), min_size=1))
 def test_lives_rise_and_leave_room_for_each_others_queues(first, clocks):
     made = [new_life(first, 0)]
     for clock in clocks:

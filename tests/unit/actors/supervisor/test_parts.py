@@ -10,7 +10,7 @@ from made_up_status import actors, broker, member, report
 from mantamq.actors.config import ClusterConfig, StoreConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import supervision_shell
-from mantamq.actors.supervisor.address_book import BookEntry
+from mantamq.actors.supervisor.address_book import BookEntry, fresh
 from mantamq.actors.supervisor.announcer import Announcer
 from mantamq.actors.supervisor.healer import Healer
 from mantamq.actors.supervisor.joiner import Joiner
@@ -632,3 +632,14 @@ async def test_the_newest_word_of_a_majority_counts_and_what_it_does_not_know_is
     assert asked[0] == ("elected", 25.0) and ("b3.r9", "killed") in asked
     assert asked[-1] == ("dead", "b3.r0"), "it is not known whether it listens"
     assert SupervisorState.unpacked(older.packed()).version == 4
+
+
+def test_numbers_of_incarnations_rise_with_time_for_long(monkeypatch):
+    """They began with 48 bits of milliseconds and chance, which time alone fills in 2039."""
+    years = [1_790_000_000 + 3_600 * 24 * 365 * year for year in range(0, 1000, 7)]
+    made = []
+    for clock_s in years:
+        monkeypatch.setattr("time.time", lambda now=clock_s: now)
+        made.append(fresh())
+    assert made == sorted(made) and made[0] >> 7 == 1_790_000_000_000
+    assert made[-1] < 1 << 53
