@@ -12,8 +12,9 @@ from ..queue.state import QueueState
 from ..status.machines import UpdateStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO
-from ..wire.log_frames import Evicted, UpdateFront, UpdatePiece, UpdateStart, UpdateTaken
+from ..wire.log_frames import Evicted, UpdateFront, UpdateHave, UpdatePiece, UpdateStart, UpdateTaken
 from ..wire.version import KNOWS_MARKS
+from .body_cache import BodyCache, ranges_of
 from .outbox import QueueOutbox
 from .status import MOVES, Status
 from .update import Pace, Updatee, Updater
@@ -29,11 +30,12 @@ class CatchUp:
     Attributes:
         status: where the copy stands.
         given: updates under way from here, by the updatee's peer name.
+        cache: what a copy that begins again has of its messages; None: it begins without, its log being in memory only.
     """
 
     __slots__ = (
         "_answers", "_keeper", "_last", "_limits", "_outbox", "_paces", "_pieces", "_retry_ms", "_state",
-        "_update", "_update_retry_ms", "_updates", "given", "status",
+        "_update", "_update_retry_ms", "_updates", "cache", "given", "status",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +51,7 @@ class CatchUp:
         self._update_retry_ms = timing.update_retry_ms
         self.status = Status.BLANK if keeper.blank else Status.JOINING if keeper.returning else Status.SERVING
         self.given: dict[str, Updater] = {}
+        self.cache = BodyCache() if keeper.stored else None
         self._keeper = keeper
         self._state = state
         self._paces = pace, Pace(limits.update_queue_bytes_s)
@@ -120,14 +123,26 @@ class CatchUp:
         if not self._keeper.blank or frame.index <= self._keeper.end:
             return False
         snapshot = read_snapshot(frame.state)
+        self._keep()
         self._move(Status.UPDATING)
         self._keeper.restore(frame)
         self._state.restore(snapshot)
         self._drop_pieces(frame.updater)
         if self._update is not None and self._update.updater != frame.updater:
             self._no_more(self._update)
-        self._update = self._last = Updatee(frame, self._state.live().count, self._outbox.now_ms, pieces)
+        live = self._state.live()
+        had = self.cache.of(live) if self.cache else {}
+        self._update = self._last = Updatee(frame, live.count, self._outbox.now_ms, pieces, had)
+        if had:
+            self._outbox.send(frame.updater, UpdateHave(self._state.id, frame.index, ranges_of(had), frame.number))
         return True
+
+    def _keep(self) -> None:
+        """Keep the messages that are here, as far as they are committed, while another update begins."""
+        if self.cache is not None:
+            self.cache.put(self._state.blobs)  # it has applied what is committed, and nothing else
+            if self._update is not None:
+                self.cache.put(self._update.blobs)
 
     def take(self, peer: str, frame: UpdateFront) -> bool:
         """Take a chunk, and ask for more when its pace allows; whether all messages are here."""
@@ -176,6 +191,8 @@ class CatchUp:
             return False
         self._state.fill(update.blobs)
         update.end(self._outbox.now_ms)
+        if self.cache is not None:
+            self.cache.clear()
         self._update = None
         self._move(Status.JOINING)
         return True
@@ -203,6 +220,7 @@ class CatchUp:
         if not keeper.blank:
             self._outbox.retire(f"{id}: its vote came back before its messages, and now its updater is gone")
             return False
+        self._keep()
         if self.status is not Status.BLANK:
             self._move(Status.BLANK)
         self._update = None
@@ -254,6 +272,12 @@ class CatchUp:
             del self.given[peer]
         else:
             self._outbox.dirty[self._state.id] = None
+
+    def left_out(self, peer: str, frame: UpdateHave) -> None:
+        """An updatee has some of the messages of its update's sync point."""
+        update = self.given.get(peer)
+        if update is not None and (update.index, update.number) == (frame.index, frame.number):
+            update.leave_out(frame)
 
     def next_chunks(self) -> bool:
         """Send a chunk to each updatee that can take one; whether there is more to send at once."""

@@ -36,6 +36,7 @@ from ..wire.log_frames import (
     Supervised,
     Update,
     UpdateFront,
+    UpdateHave,
     UpdatePiece,
     UpdateStart,
     UpdateTaken,
@@ -380,6 +381,7 @@ _RULES: dict[type[Frame], _Rule] = {
     UpdateStart: _stream(HostedQueue.update_started),
     UpdatePiece: _stream(HostedQueue.update_piece),
     UpdateFront: _stream(HostedQueue.update_front),
+    UpdateHave: _stream(lambda queue, peer, frame: queue.catch_up.left_out(peer, frame)),
     UpdateTaken: _stream(lambda queue, peer, frame: queue.catch_up.taken(peer, frame)),
     Supervised: ReplicaMachine._supervised,
 }  # pyright: ignore[reportPrivateUsage]

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 
 from ..limits import DEFAULT, Limits
 from ..queue.state import QueueState
+from ..ranges import RangeSet
 from ..status.machines import UpdateStatus
-from ..wire.log_frames import UpdateFront, UpdatePiece, UpdateStart
+from ..wire.log_frames import UpdateFront, UpdateHave, UpdatePiece, UpdateStart
+from .body_cache import ranges_of
 
 
 class Updater:
@@ -31,6 +33,7 @@ class Updater:
     ) -> None:
         self._limits = limits
         self.updatee = start.updatee
+        self.index = start.index
         self.number = start.number
         self._pieces = pieces or iter(())
         self.sent = 0
@@ -39,6 +42,14 @@ class Updater:
         self.done = False
         self._state = state
         self._left = list(state.live())
+
+    def leave_out(self, frame: UpdateHave) -> None:
+        """The updatee has these already; what is on its way comes all the same."""
+        left = RangeSet()
+        left.update(self._left)
+        for i in range(0, len(frame.ranges) - 1, 2):
+            left.remove(frame.ranges[i], frame.ranges[i + 1])
+        self._left = list(left)
 
     def chunk(self) -> UpdatePiece | UpdateFront | None:
         """The next piece of the sync point, or the next chunk behind it, if one may be sent now."""
@@ -66,12 +77,7 @@ class Updater:
             if position >= first:
                 left.append((first, position))
         positions.reverse()
-        ranges: list[int] = []
-        for position in positions:
-            if ranges and ranges[-1] == position - 1:
-                ranges[-1] = position
-            else:
-                ranges += (position, position)
+        ranges = ranges_of(positions)
         self.messages += len(positions)
         self.done = not left
         blobs = [blobs_of[position] for position in positions]
@@ -80,6 +86,9 @@ class Updater:
 
 class Updatee:
     """One update that a replica takes.
+
+    Args:
+        had: of the messages of the sync point those that are here already.
 
     Attributes:
         updater: its peer name.
@@ -90,11 +99,13 @@ class Updatee:
             are here.
     """
 
-    def __init__(self, frame: UpdateStart, depth: int, now_ms: int, pieces: int = 0) -> None:
+    def __init__(
+        self, frame: UpdateStart, depth: int, now_ms: int, pieces: int = 0, had: dict[int, bytes] | None = None
+    ) -> None:
         self.updater = frame.updater
         self.number = frame.number
         self.chunk = pieces
-        self.blobs: dict[int, bytes] = {}
+        self.blobs: dict[int, bytes] = had or {}
         self.until = -1
         self._messages = 0
         self._depth = depth

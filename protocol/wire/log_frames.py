@@ -349,6 +349,21 @@ class UpdatePiece(Frame):
     data: bytes
 
 
+class UpdateHave(Frame):
+    """The updatee's answer to an `UpdateStart`: it has these messages already, from an earlier log of its own or an
+    update that was cut off. An updater before minor 3 does not know it, and sends all.
+
+    Attributes:
+        index, number: of the sync point, and of the update, as in `UpdateStart`.
+        ranges: positions, ``[first, last, ...]``.
+    """
+
+    stream: str
+    index: int
+    ranges: list[int]
+    number: int = 0
+
+
 class UpdateFront(Frame):
     """Messages of the sync point that are still there, from the back to the front.
 
