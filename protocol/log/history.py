@@ -48,6 +48,15 @@ class StreamHistory:
     def commit(self) -> int:
         return min(self._known, self.end)
 
+    def kept(self) -> tuple[int, Ballot, int, dict[int, Entry]]:
+        """All entries there are, behind one of which only the place is kept: its index, ballot, seq, and those."""
+        if not self.before:
+            return self.base, self.base_ballot, self.base_seq, dict(self.entries)
+        index, first = next(iter(self.before.items()))
+        entries = self.before | self.entries
+        del entries[index]
+        return index, first.ballot, first.seq, entries
+
     def read(self, kind: int, payload: bytes | memoryview) -> None:
         """The next record.
 

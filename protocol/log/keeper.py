@@ -278,14 +278,8 @@ class Keeper(KeptLog):
             The entries behind the checkpoint that were known committed, to be applied now.
         """
         found = history.checkpoint
-        self.base = self.commit = history.base
-        self._base_ballot, self._base_seq = history.base_ballot, history.base_seq
-        before = dict(history.before)
-        if before:
-            self.base, first = next(iter(before.items()))
-            del before[self.base]
-            self._base_ballot, self._base_seq = first.ballot, first.seq
-        self._log, self.end, self.blank = before | history.entries, history.end, history.blank
+        self.commit, self.end, self.blank = history.base, history.end, history.blank
+        self.base, self._base_ballot, self._base_seq, self._log = history.kept()
         self.end_ballot, self.end_seq = self.place(self.end)
         self.voters = list(history.voters)
         if found is not None:
