@@ -37,8 +37,9 @@ def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[None]:
     return _Ask("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _nothing)
 
 
-def _reset_queue(name: str) -> _Ask[None]:
-    return _Ask("reset_queue", {"name": name}, _nothing)
+def _reset_queue(name: str, even_durable: bool) -> _Ask[None]:
+    more = {"even_durable": True} if even_durable else {}  # an older broker knows nothing durable
+    return _Ask("reset_queue", {"name": name} | more, _nothing)
 
 
 def _declare_exchange(
@@ -143,16 +144,19 @@ class Management:
         """
         self._ask(_delete_queue(name, if_unused, if_empty))
 
-    def reset_queue(self, name: str) -> None:
+    def reset_queue(self, name: str, even_durable: bool = False) -> None:
         """Give up a queue that can never go on: most of its replicas have died with what they held, and what is left of
         it can only be browsed. Whoever is attached hears Lost, and the name is free to be declared again.
 
+        Args:
+            even_durable: also a durable one, which its disks would bring back if they were put back.
+
         Raises:
             NotFound: there is no such queue.
-            NotAllowed: it goes on, or would if somebody came back; the text says who.
+            NotAllowed: it goes on, or would if somebody came back; or it is durable. The text says who has what.
             Unavailable: the cluster itself cannot decide anything now.
         """
-        self._ask(_reset_queue(name))
+        self._ask(_reset_queue(name, even_durable))
 
     def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
@@ -228,9 +232,9 @@ class AsyncManagement:
         """As `Connection.delete_queue`."""
         await self._ask(_delete_queue(name, if_unused, if_empty))
 
-    async def reset_queue(self, name: str) -> None:
+    async def reset_queue(self, name: str, even_durable: bool = False) -> None:
         """As `Connection.reset_queue`."""
-        await self._ask(_reset_queue(name))
+        await self._ask(_reset_queue(name, even_durable))
 
     async def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",

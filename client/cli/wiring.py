@@ -99,13 +99,19 @@ def queue_purge(
     say(f"{purged:,} messages discarded from {name}", {"queue": name, "purged": purged}, as_json)
 
 
-def queue_reset(name: str, broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+def queue_reset(
+    name: str,
+    even_durable: Annotated[
+        bool, typer.Option("--even-durable", help="also a durable one, whose lost disks nobody can put back")
+    ] = False,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
+) -> None:  # fmt: skip
     """Give up a queue that can never go on, since most of its replicas died with what they held.
 
     Refused where it goes on, or would if somebody came back. Browse first what is left: it goes with the queue."""
     with connection(broker, token) as c:
         meant_by(c, broker, f"This would give up {name!r} of a cluster")
-        c.reset_queue(name)
+        c.reset_queue(name, even_durable)
     say(f"queue {name} given up: declare it again to begin anew", {"queue": name, "reset": True}, as_json)
 
 

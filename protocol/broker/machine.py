@@ -252,9 +252,12 @@ class BrokerMachine(Acceptor):
     def pledge(self) -> None:
         leader = self.view.leader
         self.send(leader, self.keeper.log_report())
-        hosting = [queue.id for queue in self.wiring.queues()]
-        said, keeper = self.view.promised, self.keeper
+        said, keeper, hosting = self.view.promised, self.keeper, self.hosting_queues()
         self.send(leader, Promise(said, self.broker, keeper.log_inc, keeper.blank, hosting, self.inc, keeper.opened))
+
+    def hosting_queues(self) -> list[str]:
+        """Ids of the queues of which a log may be kept here."""
+        return [queue.id for queue in self.wiring.queues()]
 
     def attached(self) -> None:
         self.lease.renew()

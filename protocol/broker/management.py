@@ -62,6 +62,11 @@ class NameArguments(msgspec.Struct, forbid_unknown_fields=True):
     name: str
 
 
+class ResetQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    even_durable: bool = False
+
+
 class BindArguments(msgspec.Struct, forbid_unknown_fields=True):
     exchange: str
     queue: str
@@ -199,8 +204,8 @@ class Management:
             raise PeerError(INVALID, "purge takes a count of messages, or 0 for all")
         self._questions.ask(self._queue_named(a.name), PURGE, a.count, lambda report: _tell(answer, report, report))
 
-    def _reset_queue(self, answer: Answer, a: NameArguments) -> None:
-        self._resets.ask(self._queue_named(a.name), answer)
+    def _reset_queue(self, answer: Answer, a: ResetQueueArguments) -> None:
+        self._resets.ask(self._queue_named(a.name), answer, a.even_durable)
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
@@ -281,7 +286,7 @@ _COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgsp
     "bind": (Management._bind, BindArguments),
     "unbind": (Management._unbind, UnbindArguments),
     "purge": (Management._purge, PurgeArguments),
-    "reset_queue": (Management._reset_queue, NameArguments),
+    "reset_queue": (Management._reset_queue, ResetQueueArguments),
     "queue": (Management._queue, NameArguments),
     "queues": (Management._queues, NoArguments),
     "exchanges": (Management._exchanges, NoArguments),

@@ -21,22 +21,22 @@ class Resets:
         self._outbox = outbox
         self._cluster = cluster
         self._numbers = count(1)
-        self._asked: dict[int, tuple[str, Answer]] = {}  # number -> queue id, and the client's answer
+        self._asked: dict[int, tuple[Reset, Answer]] = {}  # number -> what is asked, and the client's answer
 
-    def ask(self, queue: QueueDefinition, answer: Answer) -> None:
-        number = next(self._numbers)
-        self._asked[number] = queue.id, answer
-        self._outbox.lead(Reset(queue.id, number))
+    def ask(self, queue: QueueDefinition, answer: Answer, even_durable: bool = False) -> None:
+        frame = Reset(queue.id, next(self._numbers), even_durable)
+        self._asked[frame.number] = frame, answer
+        self._outbox.lead(frame)
 
     def attached(self) -> None:
         """Another sequencer leads, or the same on a new link: what it was told may be lost."""
-        for number, (queue, _) in list(self._asked.items()):
-            if self._cluster.wiring.by_id(queue) is None:
+        for number, (frame, _) in list(self._asked.items()):
+            if self._cluster.wiring.by_id(frame.queue) is None:
                 self.done(ResetDone(number))
             else:
-                self._outbox.lead(Reset(queue, number))
+                self._outbox.lead(frame)
 
     def done(self, frame: ResetDone) -> None:
-        _, answer = self._asked.pop(frame.number, ("", None))
+        _, answer = self._asked.pop(frame.number, (None, None))
         if answer is not None:
             answer({"changed": not frame.code}, frame.code, frame.text)

@@ -22,7 +22,7 @@ from ..log.retained import RETAINED_BYTES
 from ..machine import Load, Loaded, PeerDown, PeerGone, PeerUp, Received, Stopped
 from ..wire.events import CLUSTER
 from ..wire.frame import Frame
-from ..wire.records import CHECKPOINT, ENTRIES, OPENED, OpenedRecord, encode_record
+from ..wire.records import CHECKPOINT, DROPPED, ENTRIES, OPENED, DroppedRecord, OpenedRecord, encode_record
 from ..wire.store_frames import Ahead, Ousted, Room, Take, Taken, Written
 from ..wiring.snapshot import ClusterOutline
 from .cluster_state import ClusterState
@@ -46,6 +46,7 @@ class StoreLink:
         peer: name of the store.
         opened: the stream is opened for this life, on disk.
         pressed: the store's reserve is begun.
+        streams: the queues of which the store had records when the cluster stream was taken.
         closing: this life of the stream ends: what is known is written down, and nothing comes behind it.
     """
 
@@ -58,6 +59,7 @@ class StoreLink:
         self.opened = False
         self.pressed = False
         self.closing = False
+        self.streams: list[str] = []
         self._closed = False
         self._outbox = outbox
         self._cluster = cluster
@@ -92,7 +94,10 @@ class StoreLink:
                 self._begun()
             self._close()
         elif type(frame) is Taken:
-            self._take(frame)
+            if frame.stream == CLUSTER:
+                self._take(frame)
+            else:
+                self._writer.put(DROPPED, frame.stream, encode_record(DroppedRecord()), lambda lsn: None)
         elif type(frame) is Ousted:
             self._outbox.retire(f"life {frame.life} of this broker keeps its store now")
         elif type(frame) is Ahead:
@@ -104,7 +109,7 @@ class StoreLink:
     # ---- beginning
 
     def _take(self, frame: Taken) -> None:
-        self._taken = frame
+        self._taken, self.streams = frame, frame.streams
         if frame.last and not frame.hurt:
             self._outbox.effects.append(Load(CLUSTER, frame.checkpoint, frame.last, RETAINED_BYTES))
         else:
@@ -177,6 +182,10 @@ class StoreLink:
             self._since_bytes, self._last_bytes = 0, count_bytes
         else:
             self._since_bytes += count_bytes
+
+    def drop(self, stream: str) -> None:
+        """Of a queue that is not there, the store has records still: they are dead once the stream is taken."""
+        self._outbox.send(self.peer, Take(stream, self._cluster.inc))
 
     def forget(self, done: Callable[[], object]) -> None:
         """Give the log up: the next life begins with none, and blank (K4). `done`: called when that is on disk."""

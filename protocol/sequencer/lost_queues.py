@@ -3,7 +3,8 @@
 A queue is lost for good when a majority of its voters has come back without its log (S12): fewer logs are left than
 any sequencer must know to adopt it, for ever. If no voter that is here has anything of it, and the missing ones have
 been so for `Timing.lost_ms`, the sequencer orders `Lost` in the cluster stream: its name is free, and its clients hear
-why. If one has, nothing is thrown away unasked: the queue stands still, to be browsed, until `Reset`. Another sequencer
+why. If one has, nothing is thrown away unasked: the queue stands still, to be browsed, until `Reset`; so does a durable
+one, whatever is here, since a disk may be put back (`durable.md` S12). Another sequencer
 decides the same, since it follows from what the voters report.
 """
 
@@ -24,7 +25,7 @@ KNOWN_SINCE = 2
 """Minor version of the protocol from which on brokers know the event."""
 
 
-def refusal(found: Roll, queue: str) -> str:
+def refusal(found: Roll, queue: str, even_durable: bool = False) -> str:
     """Why a queue is not to be reset, or "". It may be only when no voter could bring it back."""
     name = queue.rpartition("#")[0]
     if not found.short():
@@ -35,6 +36,12 @@ def refusal(found: Roll, queue: str) -> str:
         return (
             f"queue {name!r} waits for {', '.join(found.missing()) or 'an update'}, and goes on with all it holds when "
             "that is done: bring them back, or delete the queue with `mantamq queue delete --force` to go on without"
+        )
+    if found.durable and not even_durable:
+        gone = [voter for voter in found.voters if voter not in found.logs]
+        return (
+            f"queue {name!r} is durable, and would be dropped with all that is left of it, at "
+            f"{', '.join(found.left()) or 'nobody here'}: stop {', '.join(gone)} and put their disks back, or say --even-durable"
         )
     return ""
 
@@ -75,7 +82,7 @@ class LostQueues:
                 continue
             # As of now, not as of the last look.
             if watch.fate(name) == LOST and self._lost(roll(self._order, self._election, streams[name])):
-                self.order(name, False)
+                self.order(name)
         for (peer, _), (frame, since_ms) in list(self.waiting.items()):
             self._judge(peer, frame, since_ms)
         if self.asked:
@@ -87,13 +94,13 @@ class LostQueues:
 
     @staticmethod
     def _lost(found: Roll) -> bool:
-        return found.short() and found.hopeless() and found.nothing()
+        return found.short() and found.hopeless() and found.nothing() and not found.durable
 
-    def order(self, name: str, asked: bool) -> None:
+    def order(self, name: str, asked: bool = False, even_durable: bool = False) -> None:
         """The queue is lost."""
         cluster = self._leads()
         if cluster is not None and not self.older():
-            self._order.append(cluster, encode_event(Lost(name, asked)))
+            self._order.append(cluster, encode_event(Lost(name, asked, even_durable)))
             self.ordered[name] = cluster.end
 
     def reset(self, peer: str, frame: Reset) -> None:
@@ -118,13 +125,13 @@ class LostQueues:
                 text = "no replica of this queue has spoken yet: ask again in a moment"
             else:
                 found = roll(order, self._election, stream)
-                code, text = NOT_ALLOWED, refusal(found, name)
+                code, text = NOT_ALLOWED, refusal(found, name, frame.even_durable)
                 if text and found.short() and now_ms - since_ms < self._timing.reset_ms:
                     return
             if text and code == UNAVAILABLE and now_ms - since_ms < self._timing.reset_ms:
                 return
             if not text:
-                self.order(name, True)
+                self.order(name, True, frame.even_durable)
         del self.waiting[peer, frame.number]
         if name in self.ordered and not text:
             self.asked[peer, frame.number] = self.ordered[name]

@@ -299,6 +299,7 @@ class SequencerMachine:
             self._nack(peer, Nack(frame.promised))
             return
         stream = order.streams.get(frame.stream) or self.stream(frame.stream)
+        stream.stored = stream.stored or frame.stored
         if stream.ready:
             self.keepers.enrol(stream, peer, frame)
             return

@@ -34,6 +34,7 @@ class Roll(NamedTuple):
         certain: of `blank` those of whom no sequencer, however much it knows, can say that they vote.
         adopted: the sequencer has the stream's log, so what it says of the voters is so.
         others: members of the cluster, of whom some may vote in it as well.
+        durable: its logs are on disk: what is gone may be put back, so only an operator gives it up.
     """
 
     voters: list[str]
@@ -43,6 +44,7 @@ class Roll(NamedTuple):
     certain: set[str]
     adopted: bool
     others: list[str] = []
+    durable: bool = False
 
     def missing(self) -> list[str]:
         return [v for v in dict.fromkeys([*self.voters, *self.others]) if v not in self.logs and v not in self.blank]
@@ -62,6 +64,10 @@ class Roll(NamedTuple):
         """Whether no voter that is here has anything of it, to browse at least."""
         return not self.logs and not any(self.blank.values())
 
+    def left(self) -> list[str]:
+        """Those here that have something of it."""
+        return sorted(self.logs.union(voter for voter, have in self.blank.items() if have))
+
 
 def roll(order: Order, election: Election, stream: Stream) -> Roll:
     """Which of a stream's voters are here, by the reports this sequencer has."""
@@ -74,7 +80,7 @@ def roll(order: Order, election: Election, stream: Stream) -> Roll:
         # One may have been given its vote back by an earlier sequencer, and not be counted yet for being far behind.
         returned = {v: stream.returned.get(v, (-1, 0)) for v in blank}
         certain = {v for v, (inc, index) in returned.items() if inc != keepers[v].log_inc or index > stream.start}
-        return Roll(list(voters), logs, votes, blank, certain, True)
+        return Roll(list(voters), logs, votes, blank, certain, True, durable=stream.stored)
     cluster = order.streams.get(CLUSTER)
     floor = election.floor(cluster) if cluster is not None else {}
     _, quorums, known = election.standing(stream, floor, order.members)
@@ -83,7 +89,7 @@ def roll(order: Order, election: Election, stream: Stream) -> Roll:
     blank = {v: frame.have for v, frame in reports.items()}
     if stream.name == CLUSTER:
         blank |= {v: 0 for v, promise in election.promises.items() if promise.blank and v not in known | blank}
-    return Roll(voters, set(known), set(known), blank, set(blank), False, list(order.members))
+    return Roll(voters, set(known), set(known), blank, set(blank), False, list(order.members), stream.stored)
 
 
 class MajorityWatch:
@@ -170,7 +176,7 @@ class MajorityWatch:
         found = self.rolls[name]
         if not found.hopeless():
             return WAITS
-        if name == CLUSTER or not found.nothing():
+        if name == CLUSTER or found.durable or not found.nothing():
             return RESET
         return LOST if all(ms >= self._timing.lost_ms for ms in self.missing_ms(name).values()) else RESET
 

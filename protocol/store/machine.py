@@ -15,12 +15,12 @@ from ..errors import LocalError
 from ..machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Stop, Stopped, Tick
 from ..status.machines import StoreLogStatus, StoreStatus
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.events import ZERO, Ballot
+from ..wire.events import CLUSTER, ZERO, Ballot
 from ..wire.frame import Frame
 from ..wire.records import CLOSED, PROMISE, ClosedRecord, PromiseRecord, decode_record, encode_record
 from ..wire.store_frames import Ahead, Ousted, Take, Taken, Write
 from .groups import Group, Groups, Writer, answers
-from .host import Advance, Commit, Committed, DiskSpace, Recovered, StoreEffect, StoreInput, log_of
+from .host import MESSAGES, Advance, Commit, Committed, DiskSpace, Recovered, StoreEffect, StoreInput, log_of
 from .index import LogIndex
 from .owners import Owners
 from .space import Space
@@ -148,11 +148,19 @@ class StoreMachine:
         index = self._indexes[log_of(stream)]
         place = index.streams.get(stream)
         if place is None:  # all its records may have been in the damage
-            self._send(peer, Taken(stream, life, 0, 0, False, self.promised, hurt=bool(index.damage)))
+            hurt = bool(index.damage)
+            self._send(peer, Taken(stream, life, 0, 0, False, self.promised, hurt=hurt, streams=self._queues(stream)))
             return
         opened, log_inc, blank = place.life, place.log_inc, place.blank
-        frame = Taken(stream, life, opened, log_inc, blank, self.promised, place.checkpoint, place.last, place.hurt)
+        frame = Taken(
+            stream, life, opened, log_inc, blank, self.promised, place.checkpoint, place.last, place.hurt,
+            self._queues(stream),
+        )  # fmt: skip
         self._send(peer, frame)
+
+    def _queues(self, stream: str) -> list[str]:
+        """Whoever keeps the cluster stream is told which queues there are records of."""
+        return list(self._indexes[MESSAGES].streams) if stream == CLUSTER else []
 
     # ---- writes
 

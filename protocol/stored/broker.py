@@ -15,7 +15,8 @@ from ..broker.store_link import CHECKPOINT_BYTES, StoreLink
 from ..log.durability import Promises
 from ..machine import Effect, Flush, Input, Loaded, Received, Send, Stop, Tick, Yield
 from ..wire.events import Entry
-from ..wire.log_frames import Evicted, Heartbeat
+from ..wire.log_frames import Evicted, Heartbeat, LogDropped
+from .hosting import Hosting
 
 
 class StoredBrokerMachine(BrokerMachine):
@@ -34,6 +35,7 @@ class StoredBrokerMachine(BrokerMachine):
         self.store = StoreLink(
             self, self.cluster, self._took, self._begin, self._wrote, lambda: placement.voters, checkpoint_bytes
         )
+        self.hosting = Hosting(self.cluster, self._not_there)
         self._early: list[Input] = []
         self._cluster_rules[Evicted] = self._evicted
         self._blank = False  # on disk it does not vote
@@ -76,6 +78,7 @@ class StoredBrokerMachine(BrokerMachine):
         self.promises = promises
         self.keeper = self.cluster.keeper
         self._blank = self.keeper.blank
+        self.hosting.begin(self.store.streams)
         self.view.promised = self.keeper.promised
         self.lifecycle.resume()
         self.placement.resume()
@@ -92,8 +95,19 @@ class StoredBrokerMachine(BrokerMachine):
 
     # ---- the cluster stream
 
+    def hosting_queues(self) -> list[str]:
+        return self.hosting.queues()
+
+    def _not_there(self, queue: str, stored: bool) -> None:
+        """A sequencer was told of a queue that is not in the wiring, and no log of it is kept here."""
+        self.lead(LogDropped(queue, self.broker))
+        if stored:
+            self.store.drop(queue)
+
     def commit(self, committed: Sequence[Entry]) -> None:
         super().commit(committed)
+        if self.lifecycle.returned:
+            self.hosting.applied()
         if self._blank and not self.keeper.blank:  # else it would come back without the vote that it has used
             self._blank = False
             self.store.checkpoint()

@@ -226,10 +226,12 @@ class Lost(Event, tag=40):
 
     Attributes:
         asked: an operator has ordered it (`queue reset`), since a voter may still have part of the queue.
+        even_durable: the operator has said that it may be a durable one; without that none of those is dropped.
     """
 
     queue: str
     asked: bool = False
+    even_durable: bool = False
 
 
 class InUse(Event, tag=48):

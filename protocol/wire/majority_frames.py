@@ -55,10 +55,11 @@ class Waits(Frame):
 
 class Reset(Frame):
     """From a broker to the leader: an operator gives up the queue of id `queue`, which can never have a majority again.
-    The broker numbers its orders; `number` comes back with the answer."""
+    The broker numbers its orders; `number` comes back with the answer. `even_durable`: also a durable one."""
 
     queue: str
     number: int
+    even_durable: bool = False
 
 
 class ResetDone(Frame):

@@ -32,6 +32,7 @@ class Taken(Frame):
         last: LSN of its last record. From there each record's undo pointer leads to the one before, back to the
             checkpoint, or to the first record.
         hurt: a part of it cannot be read, or may be missing: it must not vote, and is no more than a cache.
+        streams: of the cluster stream: the queues of which the store has records.
     """
 
     stream: str
@@ -43,6 +44,7 @@ class Taken(Frame):
     checkpoint: int = 0
     last: int = 0
     hurt: bool = False
+    streams: list[str] = []
 
 
 class Write(Frame):

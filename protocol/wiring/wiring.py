@@ -99,7 +99,9 @@ class Wiring:
                     outcome = self._delete_queue(event)
                 case Lost():
                     known = self._by_id.get(event.queue)
-                    outcome = self._delete_queue(DeleteQueue(known.name)) if known is not None else Outcome()
+                    if known is None or (known.durable and not event.even_durable):
+                        return Outcome()
+                    outcome = self._delete_queue(DeleteQueue(known.name))
                 case DeclareExchange():
                     outcome = self._declare_exchange(event)
                 case DeleteExchange():

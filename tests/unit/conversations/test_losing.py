@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.sequencer import lost_queues, majorities
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
@@ -17,8 +20,10 @@ from mantamq.protocol.wire.client_frames import (
     Reply,
     Transfer,
 )
-from mantamq.protocol.wire.log_frames import HeartbeatReply
+from mantamq.protocol.wire.events import CLUSTER, Lost, decode_event
+from mantamq.protocol.wire.log_frames import Append, HeartbeatReply
 from mortal_cluster import MortalCluster
+from msgspec.structs import replace
 
 EVERYWHERE = ("b1", "b2", "b3")
 
@@ -26,11 +31,11 @@ EVERYWHERE = ("b1", "b2", "b3")
 class Case:
     """A cluster with a queue `q` of two messages, and a sender and a receiver of it at each broker."""
 
-    def __init__(self, replicas: int = 1, **options: Any) -> None:
+    def __init__(self, replicas: int = 1, durable: bool = False, **options: Any) -> None:
         self.cluster = MortalCluster(replicas=replicas, **options)
         self.cluster.add_sequencer()
         self.clients = {broker: self.cluster.client(broker) for broker in EVERYWHERE}
-        self["b3"].command("declare_queue", name="q")
+        assert not self["b3"].command("declare_queue", name="q", durable=durable).code
         self["b3"].command("bind", exchange="amq.fanout", queue="q")
         for client in self.clients.values():
             client.send(AttachSender(1, "", "q"), AttachReceiver(2, "q"), AttachSender(3, "amq.fanout", ""))
@@ -49,11 +54,11 @@ class Case:
         for broker in brokers if back else ():
             self.cluster.add_replica(broker)
 
-    def reset(self, broker: str, ms: int = 4000) -> Any:
+    def reset(self, broker: str, ms: int = 4000, **more: Any) -> Any:
         """The answer to `reset_queue`; it takes a beat, or as long as somebody may have yet to speak."""
         client = self.clients[broker]
         client.commands += 1
-        client.send(Command(client.commands, "reset_queue", {"name": "q"}))
+        client.send(Command(client.commands, "reset_queue", {"name": "q"} | more))
         self.cluster.pass_time(ms)
         (reply,) = [one for one in client.take(Reply) if one.number == client.commands]
         return reply
@@ -96,6 +101,59 @@ def test_whoever_still_has_it_keeps_it_until_an_operator_says_so():
     assert case.there() == [False] * 3, "when it is answered, every broker shows it"
     assert [one.code for one in case["b3"].take(Detached)] == ["lost", "lost"]
     assert not case["b3"].command("declare_queue", name="q").code
+
+
+def _on_disk(patch: pytest.MonkeyPatch) -> None:
+    """Queues may be durable, and their voters say that their logs are on disk."""
+    report = Keeper.log_report
+    patch.setattr(BrokerMachine, "stored", True)
+    patch.setattr(Keeper, "log_report", lambda self: replace(report(self), stored=self.stream != CLUSTER))
+
+
+def a_durable_queue_is_only_given_up_by_an_operator_who_says_so(monkeypatch):
+    """Its disks may be put back, even if nobody who is here has anything of it."""
+    _on_disk(monkeypatch)
+    case = Case(durable=True)
+    case.lose(*EVERYWHERE)
+    case.cluster.pass_time(60_000)
+    assert not any(isinstance(one, Lost) for one in ordered(case)), "nobody has asked for it"
+    assert case.there() == [True] * 3 and case.fate() == ["reset"]
+    reply = case.reset("b1")
+    assert reply.code == "not-allowed" and "is durable" in reply.text and "--even-durable" in reply.text
+    assert case.there() == [True] * 3
+    assert case.reset("b1", even_durable=True).value == {"changed": True}
+    assert case.there() == [False] * 3
+    assert {one.code for one in case["b3"].take(Detached)} >= {"lost"}
+
+
+def ordered(case: Case) -> list[Any]:
+    """The events of the cluster stream, as they were sent."""
+    sent = [frame for _, _, frame in case.cluster.traffic if isinstance(frame, Append) and frame.stream == CLUSTER]
+    return [decode_event(entry.event) for frame in sent for entry in frame.entries]
+
+
+def test_a_durable_queue_is_only_given_up_by_an_operator_who_says_so(monkeypatch):
+    a_durable_queue_is_only_given_up_by_an_operator_who_says_so(monkeypatch)
+
+
+def test_planted_a_durable_queue_is_lost_like_any(monkeypatch):
+    made = majorities.roll
+    forgetful = lambda *asked: made(*asked)._replace(durable=False)  # noqa: E731
+    monkeypatch.setattr(majorities, "roll", forgetful)
+    monkeypatch.setattr(lost_queues, "roll", forgetful)
+    with pytest.raises(AssertionError, match="nobody has asked"):
+        a_durable_queue_is_only_given_up_by_an_operator_who_says_so(monkeypatch)
+
+
+def test_what_is_left_of_a_durable_queue_is_named(monkeypatch):
+    _on_disk(monkeypatch)
+    case = Case(durable=True)
+    case.lose("b1", "b2")
+    case.cluster.pass_time(30_000)
+    text = case.reset("b1").text
+    assert "left of it, at b1, b2, b3: stop b1, b2 and put their disks back" in text, (
+        "two were updated, and do not vote"
+    )
 
 
 def test_what_is_left_can_be_browsed():

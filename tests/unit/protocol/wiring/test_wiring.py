@@ -16,6 +16,7 @@ from mantamq.protocol.wire.events import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    Lost,
     Own,
     Unbind,
     decode_event,
@@ -351,3 +352,14 @@ def test_a_snapshot_keeps_bytes_and_travels() -> None:
 def test_what_is_no_snapshot_is_refused(snapshot: list[Any]) -> None:
     with pytest.raises(LocalError, match="snapshot"):
         Wiring.restore(snapshot)
+
+
+def test_a_durable_queue_is_not_lost_unless_an_operator_says_even_that():
+    """Whatever a sequencer may believe: all brokers refuse it, alike."""
+    wiring = Wiring()
+    wiring.apply(DeclareQueue("lasting", {}, durable=True), 1)
+    wiring.apply(DeclareQueue("passing", {}), 2)
+    for event in (Lost("lasting#1"), Lost("lasting#1", asked=True)):
+        assert not wiring.apply(event, 3).changed and wiring.queue("lasting")
+    assert wiring.apply(Lost("passing#2"), 4).changed
+    assert wiring.apply(Lost("lasting#1", True, even_durable=True), 5).changed and not wiring.queue("lasting")

@@ -1,0 +1,113 @@
+"""A broker that comes back names all queues of which it may have a log, and takes back those that never were (S13)."""
+
+from __future__ import annotations
+
+import pytest
+from mantamq.protocol.store.host import MESSAGES
+from mantamq.protocol.stored.broker import StoredBrokerMachine
+from mantamq.protocol.stored.hosting import Hosting
+from mantamq.protocol.wire.client_frames import Command
+from mantamq.protocol.wire.log_frames import Append, LogDropped, Promise
+from mantamq.protocol.wire.records import DROPPED, OPENED, OpenedRecord, encode_record
+from stored_cluster import StoredCluster
+
+ALL = ["b1", "b2", "b3"]
+
+
+def promises(cluster, broker):
+    return [frame for name, _, frame in cluster.traffic if name == broker and isinstance(frame, Promise)]
+
+
+def what_was_declared_last_is_named():
+    """All lose power before anybody has written down that the declaration is committed."""
+    cluster = StoredCluster()
+    assert not cluster.client("b1").command("declare_queue", name="q", durable=True).code
+    queue = cluster.machines["b1"].wiring.queue("q").id
+    cluster.cut_power(*ALL)
+    cluster.kill(*cluster.sequencers())
+    cluster.traffic.clear()
+    cluster.start_again(*ALL)
+    for name in ALL:
+        assert queue in promises(cluster, name)[0].hosting, "it may have voted there, and would not count"
+        assert cluster.machines[name].wiring.by_id(queue)
+    assert not any(isinstance(frame, LogDropped) for _, _, frame in cluster.traffic)
+    assert queue in cluster.leader().order.streams
+
+
+def only_at_b1(cluster):
+    """A declaration that reaches the log of b1 alone; its queue's id."""
+    held = cluster.hold(Append)
+    cluster.client("b1").send(Command(9, "declare_queue", {"name": "never", "durable": True}))
+    cluster._holding = (), []
+    cluster._inbox += [item for item in held if item[0] == "b1"]
+    cluster.settle()
+    return f"never#{cluster.machines['b1'].keeper.end}"
+
+
+def what_never_was_is_taken_back():
+    """The others have overruled what only b1 has in its log; it comes back, names it, and finds out."""
+    cluster = StoredCluster()
+    queue = only_at_b1(cluster)
+    cluster.cut_power("b1")
+    cluster.kill("sequencer")
+    cluster.add_sequencer()
+    cluster.pass_time(500)
+    assert cluster.leader()
+    cluster.traffic.clear()
+    cluster.come_back("b1")
+    for _ in range(20):
+        cluster.pass_time(200)
+    assert not cluster.retired and queue in promises(cluster, "b1")[0].hosting
+    assert cluster.machines["b1"].wiring.by_id(queue) is None
+    assert queue not in cluster.leader().order.streams, "nobody has it, and it is waited for"
+    assert not cluster.client("b1").command("declare_queue", name="never").code
+
+
+def what_only_the_store_knows_is_named_and_dropped():
+    """A queue was deleted, and the store was not told so before the power went."""
+    cluster = StoredCluster()
+    assert not cluster.client("b1").command("declare_queue", name="q", durable=True).code
+    cluster.cut_power(*ALL)
+    cluster.kill(*cluster.sequencers())
+    disk = cluster.disks["b2"]
+    disk.logs[MESSAGES].write([(OPENED, "gone#1", encode_record(OpenedRecord(1, 1, False)))], (0, 0))
+    disk.flush()
+    cluster.traffic.clear()
+    cluster.start_again(*ALL)
+    assert "gone#1" in promises(cluster, "b2")[0].hosting
+    last = [record for record in disk.logs[MESSAGES].records if record.stream == "gone#1"][-1]
+    assert last.kind == DROPPED and not cluster.machines["b2"].hosting.stored
+    assert "gone#1" not in cluster.leader().order.streams
+    assert not cluster.retired
+
+
+@pytest.mark.parametrize(
+    "story",
+    [what_was_declared_last_is_named, what_never_was_is_taken_back, what_only_the_store_knows_is_named_and_dropped],
+)
+def test_hosting(story):
+    story()
+
+
+def _applied_only(patch: pytest.MonkeyPatch) -> None:
+    """Hosting from the applied wiring."""
+    patch.setattr(Hosting, "queues", lambda self: [queue.id for queue in self._cluster.wiring.queues()])
+
+
+def _never_taken_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StoredBrokerMachine, "_not_there", lambda self, queue, stored: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "story"),
+    [
+        (_applied_only, what_was_declared_last_is_named),
+        (_applied_only, what_only_the_store_knows_is_named_and_dropped),
+        (_never_taken_back, what_never_was_is_taken_back),
+        (_never_taken_back, what_only_the_store_knows_is_named_and_dropped),
+    ],
+)
+def test_planted_bugs_are_found(plant, story, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        story()
