@@ -41,7 +41,8 @@ def refusal(found: Roll, queue: str, even_durable: bool = False) -> str:
         gone = [voter for voter in found.voters if voter not in found.logs]
         return (
             f"queue {name!r} is durable, and would be dropped with all that is left of it, at "
-            f"{', '.join(found.left()) or 'nobody here'}: stop {', '.join(gone)} and put their disks back, or say --even-durable"
+            f"{', '.join(found.left()) or 'nobody here'}: stop {', '.join(gone)} and put their disks back, or say "
+            "--even-durable"
         )
     return ""
 
