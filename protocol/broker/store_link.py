@@ -21,6 +21,7 @@ from ..log.outbox import FollowerOutbox
 from ..log.retained import RETAINED_BYTES
 from ..machine import Load, Loaded, PeerDown, PeerGone, PeerUp, Received, Stopped
 from ..wire.events import CLUSTER
+from ..wire.flow_frames import Pressed
 from ..wire.frame import Frame
 from ..wire.records import CHECKPOINT, DROPPED, ENTRIES, OPENED, DroppedRecord, OpenedRecord, encode_record
 from ..wire.store_frames import Ahead, Ousted, Room, Take, Taken, Written
@@ -105,6 +106,7 @@ class StoreLink:
         elif type(frame) is Room:
             self.pressed = frame.pressed
             self._writer.room(frame)
+            self._outbox.lead(self.said())
 
     # ---- beginning
 
@@ -182,6 +184,10 @@ class StoreLink:
             self._since_bytes, self._last_bytes = 0, count_bytes
         else:
             self._since_bytes += count_bytes
+
+    def said(self) -> Pressed:
+        """The word of this broker on the room on its disk."""
+        return Pressed(self._cluster.broker, self.pressed)
 
     def drop(self, stream: str) -> None:
         """Of a queue that is not there, the store has records still: they are dead once the stream is taken."""

@@ -7,6 +7,10 @@ that has not come below for `Timing.backlog_patience_ms`, or is behind by `Limit
 its window: what is kept for it is forgotten, and it comes back through an update. One member at a time, and where the
 others are a majority.
 
+A member whose disk has no room turns flow control on, too (`durable.md` 6): nothing completes, what frees space goes on.
+It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk is. Where
+too few have room, all wait for consumers or the operator.
+
 So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
 when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.
 """
@@ -16,6 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
+from ..log.quorum import majority
 from ..outbox import Outbox
 from ..status.machines import BehindStatus
 from ..timing import DEFAULT_TIMING, Timing
@@ -51,6 +56,7 @@ class Backlog:
         passed: (stream, voter) for which nothing is kept any more.
         count: how often flow control has gone on in this term.
         due_ms: when to look again.
+        pressed: member whose disk has no room, by its own word -> since when.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class Backlog:
         self.passed: set[tuple[str, str]] = set()
         self.count = 0
         self.due_ms = 0
+        self.pressed: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
 
     # ---- how far behind
@@ -96,6 +103,23 @@ class Backlog:
 
     # ---- on and off
 
+    def disk(self, member: str, full: bool) -> None:
+        """A member's word on the room on its disk."""
+        if full:
+            self.pressed.setdefault(member, self._outbox.now_ms)
+        else:
+            self.pressed.pop(member, None)
+        self.due_ms = 0
+
+    def _waits_for_room(self, member: str) -> bool:
+        """Whether everybody is to wait for room on that member's disk."""
+        since_ms, members = self.pressed.get(member), self._order.members
+        if since_ms is None or member not in members or member in self._evictions.absent:
+            return False
+        if self._outbox.now_ms - since_ms < self._patience_ms:
+            return True
+        return len(members) - sum(one in self.pressed for one in members) < majority(members)
+
     def look(self) -> None:
         """Whether a member is too far behind, or has caught up."""
         order, now_ms, limits = self._order, self._outbox.now_ms, self._limits
@@ -103,22 +127,24 @@ class Backlog:
         cluster = order.streams.get(CLUSTER)
         if cluster is None or not cluster.ready:
             return
-        if not self.on and not self._kept().above(limits.flow_stop, limits):
+        if not self.on and not self.pressed and not self._kept().above(limits.flow_stop, limits):
             return
         for stream in order.streams.values():
             self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
         for member in dict.fromkeys([*order.members, *self.on]):
             lag = self.lag(member) if member in order.members else Lag()  # none as well when it is evicted
-            since_ms = self.on.get(member)
+            since_ms, full = self.on.get(member), self._waits_for_room(member)
             if since_ms is None:
-                if lag.above(limits.flow_stop, limits):
+                if full:
+                    self._switch(cluster, member, True, f"the disk of {member} has no room")
+                elif lag.above(limits.flow_stop, limits):
                     self._switch(cluster, member, True, self._reason(member, lag))
                 continue
             caught_up = lag.below(limits.flow_resume, limits)
             if lag.above(limits.flow_give_up, limits) or (not caught_up and now_ms - since_ms >= self._patience_ms):
                 self._give_up(member, lag)
                 lag = self.lag(member)
-            if lag.below(limits.flow_resume, limits):
+            if lag.below(limits.flow_resume, limits) and not full:
                 self._switch(cluster, member, False, "")
 
     def _switch(self, cluster: Stream, member: str, on: bool, reason: str) -> None:

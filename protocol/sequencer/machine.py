@@ -24,6 +24,7 @@ from ..status.machines import SequencerStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Ballot
+from ..wire.flow_frames import Pressed
 from ..wire.frame import Frame
 from ..wire.log_frames import (
     Ack,
@@ -318,6 +319,10 @@ class SequencerMachine:
         if self.election.role == LEADING:  # else the broker asks again
             self.membership.leave(peer, frame)
 
+    def _pressed(self, peer: str, frame: Pressed) -> None:
+        if self.election.role == LEADING and peer == frame.broker:  # else it says so again when this one leads
+            self.backlog.disk(frame.broker, frame.on)
+
     def _update_piece(self, peer: str, frame: UpdatePiece) -> None:
         self.outbox.send(frame.updatee, frame)
         self.rejoins.progress(frame.stream, frame.updatee)
@@ -378,5 +383,6 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], object]] = {
     UpdateTaken: lambda machine, peer, frame: machine.rejoins.progress(frame.stream, peer),
     Leave: SequencerMachine._leave,
     Reset: lambda machine, peer, frame: machine.lost_queues.reset(peer, frame),
+    Pressed: SequencerMachine._pressed,
     Supervised: lambda machine, peer, frame: machine.mandate.supervised(frame),
 }  # pyright: ignore[reportPrivateUsage]

@@ -95,6 +95,10 @@ class StoredBrokerMachine(BrokerMachine):
 
     # ---- the cluster stream
 
+    def attached(self) -> None:
+        super().attached()
+        self.lead(self.store.said())
+
     def hosting_queues(self) -> list[str]:
         return self.hosting.queues()
 

@@ -28,6 +28,7 @@ from .client_frames import (
     Reply,
     Transfer,
 )
+from .flow_frames import Pressed
 from .frame import Frame
 from .link_frames import Challenge, Hello, Ping, Pong, Proof, Refused, Welcome
 from .log_frames import (
@@ -96,7 +97,7 @@ KINDS: dict[int, type[Frame]] = {
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: DeadLetter, 70: DeadLettered,
     71: GiveUp, 72: GivenUp,
     73: Take, 74: Taken, 75: Write, 76: Written, 77: Ousted, 78: Ahead, 79: Room,
-    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 84: UpdateHave,
+    80: Update, 81: UpdateStart, 82: UpdateFront, 83: UpdateTaken, 84: UpdateHave, 85: Pressed,
     88: Evicted, 89: Leave, 90: Left, 91: Orphaned,
     92: FactsOffered, 93: FactsWanted, 94: Facts, 95: FactsKept,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
