@@ -7,9 +7,9 @@ that has not come below for `Timing.backlog_patience_ms`, or is behind by `Limit
 its window: what is kept for it is forgotten, and it comes back through an update. One member at a time, and where the
 others are a majority.
 
-A member whose disk has no room turns flow control on, too (`durable.md` 6): nothing completes, what frees space goes on.
-It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk is. Where
-too few have room, all wait for consumers or the operator.
+A member whose disk has no room turns flow control on, too (`durable.md` 6): nothing completes, and what frees space
+goes on. It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk
+is. Where too few have room, all wait for consumers or the operator.
 
 So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
 when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.

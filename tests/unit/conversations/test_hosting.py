@@ -34,6 +34,27 @@ def what_was_declared_last_is_named():
     assert queue in cluster.leader().order.streams
 
 
+def what_nobody_has_any_more_goes():
+    """After a stop of all, a transient queue has no log anywhere: it goes, and its binding with it; what is durable
+    stays, and the exchange."""
+    cluster = StoredCluster()
+    client = cluster.client("b2")
+    for what, more in (
+        ("declare_exchange", {"name": "news", "type": "fanout"}),
+        ("declare_queue", {"name": "lasting", "durable": True}),
+        ("declare_queue", {"name": "passing"}),
+        ("bind", {"exchange": "news", "queue": "passing"}),
+        ("declare_queue", {"name": "last"}),
+    ):
+        assert not client.command(what, **more).code
+    cluster.blackout(*ALL)
+    for name in ALL:
+        wiring = cluster.machines[name].wiring
+        assert [queue.name for queue in wiring.queues()] == ["lasting"], "a queue that nobody has is waited for"
+        assert wiring.exchange("news") and not wiring.bindings()
+    assert not cluster.client("b1").command("declare_queue", name="last").code
+
+
 def only_at_b1(cluster):
     """A declaration that reaches the log of b1 alone; its queue's id."""
     held = cluster.hold(Append)
@@ -83,7 +104,12 @@ def what_only_the_store_knows_is_named_and_dropped():
 
 @pytest.mark.parametrize(
     "story",
-    [what_was_declared_last_is_named, what_never_was_is_taken_back, what_only_the_store_knows_is_named_and_dropped],
+    [
+        what_was_declared_last_is_named,
+        what_nobody_has_any_more_goes,
+        what_never_was_is_taken_back,
+        what_only_the_store_knows_is_named_and_dropped,
+    ],
 )
 def test_hosting(story):
     story()
@@ -102,6 +128,7 @@ def _never_taken_back(patch: pytest.MonkeyPatch) -> None:
     ("plant", "story"),
     [
         (_applied_only, what_was_declared_last_is_named),
+        (_applied_only, what_nobody_has_any_more_goes),
         (_applied_only, what_only_the_store_knows_is_named_and_dropped),
         (_never_taken_back, what_never_was_is_taken_back),
         (_never_taken_back, what_only_the_store_knows_is_named_and_dropped),
