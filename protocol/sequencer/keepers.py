@@ -65,11 +65,12 @@ class Keepers:
             if stream.name == CLUSTER:
                 self._membership.tell_left(peer, voter)
             return
-        if self._evictions.is_out(voter, life) or frame.log_inc < newest or life < latest:
+        older = frame.log_inc < newest
+        if self._evictions.is_out(voter, life) or life < latest or (older and not frame.stored):
             reason = f"incarnation {life} of {voter} is over: a newer one keeps {stream.name}"
             self._outbox.send(peer, Evicted(reason))
             return
-        if is_old(frame, stream.lives):
+        if older or is_old(frame, stream.lives):  # of a new life, with a log from before the one that counts
             self._outbox.send(
                 peer, Evicted(f"{voter} has an old copy of its log of {stream.name}: come back blank", True)
             )

@@ -40,13 +40,14 @@ class StoredBrokerMachine(BrokerMachine):
         self._cluster_rules[Evicted] = self._evicted
         self._blank = False  # on disk it does not vote
         self._unreported = False  # an update was taken, and is not on disk
+        self._out = False  # its log is given up: whatever it said of it now might not be true any more
 
     def step(self, input: Input) -> list[Effect]:
         store = self.store
         kind = type(input)
         if kind is Stop:
             store.close()
-        elif store.closing:
+        elif store.closing or self._out:
             return self._end_of_life(input)
         elif kind is Yield:
             self.lifecycle.yield_up(self.connections.close_all)
@@ -118,7 +119,7 @@ class StoredBrokerMachine(BrokerMachine):
 
     def _wrote(self) -> None:
         """More of the log is on disk, or what an update has brought."""
-        if self.store.closing:
+        if self.store.closing or self._out:
             return  # the checkpoint is written: what comes behind it is applied in the next life
         self.needs_ack = True
         durability = self.keeper.durability
@@ -133,9 +134,11 @@ class StoredBrokerMachine(BrokerMachine):
         self.store.checkpoint()
 
     def _evicted(self, peer: str, frame: Evicted) -> None:
-        """Out; where the log is of no use any more, the next life is to begin without it."""
+        """Out; where the log is of no use any more, the next life is to begin without it. That is written whoever leads
+        when it is on disk, so nobody hears of this log from now on."""
         if frame.forget and peer == self.view.leader:
-            self.store.forget(lambda: self.lifecycle.evicted(peer, frame))
+            self._out = True
+            self.store.forget(lambda: self.lifecycle.retire(frame.reason))
         else:
             self.lifecycle.evicted(peer, frame)
 

@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=300, help="how many")
     parser.add_argument("--start", type=int, default=1, help="the first")
     parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--stores", choices=("yes", "no"), help="whether brokers have stores; by the seed, if not said")
     parser.add_argument("--verbose", action="store_true", help="with --seed: print every frame")
     parser.add_argument("--no-gate", action="store_true", help="plant no bugs at the end")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
@@ -29,7 +30,8 @@ def main() -> int:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     started = time.monotonic()
     if arguments.seed is not None:
-        results = [play(arguments.seed, print if arguments.verbose else None)]
+        stored = None if arguments.stores is None else arguments.stores == "yes"
+        results = [play(arguments.seed, print if arguments.verbose else None, stored=stored)]
         tell(console, results[0])
     else:
         results = play_all(console, range(arguments.start, arguments.start + arguments.seeds), arguments.jobs)

@@ -89,8 +89,13 @@ class Watcher:
         """The requests of a dead process may or may not be carried out."""
         for key in [key for key in self.unanswered if key[0] == name]:
             del self.unanswered[key]
-        if name not in self.world.kept:  # what is on a disk is not forgotten
+        stored = self.world.stores is not None and name in self.world.stores.disks
+        if name not in self.world.kept and not stored:  # what is on a disk is not forgotten
             self._promised.pop(name, None)
+
+    def replaced(self, broker: str) -> None:
+        """A broker has another disk."""
+        self._promised.pop(broker, None)
 
     # ---- who leads, who has promised what: I1, I2
 

@@ -61,6 +61,7 @@ class ParsedLog:
 
     Attributes:
         base, end: LSNs: nothing below is needed; where it ends.
+        last: LSN of the last group.
         records: those of whole groups, from the base on, rising.
         ballot: the highest in the containers' headers.
         containers: how many count.
@@ -70,6 +71,7 @@ class ParsedLog:
 
     base: int = 0
     end: int = 0
+    last: int = 0
     records: list[Record] = field(default_factory=list)
     ballot: Ballot = (0, 0)
     containers: int = 0
@@ -82,7 +84,7 @@ class StreamOnDisk:
     """What one voter has of a stream, by its records.
 
     Attributes:
-        lives: of all `Opened` records, in order.
+        lives: of all `Opened` records, in order; but not of those by which a life gives its own log up.
         log_inc, blank: of the last.
         base: index of the last checkpoint; 0: none.
         entries: index -> (ballot, seq, event) of those behind it.
@@ -221,6 +223,7 @@ def _gather(batches: list[Batch], found: ParsedLog) -> None:
         if batch.part in (WHOLE, FIRST) or not groups or groups[-1][0].group != batch.group:
             groups.append([])
         groups[-1].append(batch)
+    found.last = groups[-1][0].lsn if groups else 0
     for group in groups:
         first, last = group[0], group[-1]
         begun = first.part in (WHOLE, FIRST) or first.group < found.base
@@ -268,7 +271,8 @@ def _note(stream: StreamOnDisk, record: Record) -> None:
         if life == log_inc:
             stream.base, stream.base_ballot, stream.entries, stream.commit = 0, (0, 0), {}, 0
             stream.checkpoint_lsn = stream.low = 0
-        stream.lives.append(life)
+        if stream.lives[-1:] != [life] or not blank:
+            stream.lives.append(life)
         stream.log_inc, stream.blank = log_inc, blank
     elif record.kind == ENTRIES:
         first, commit, entries, *_ = said

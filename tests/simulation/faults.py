@@ -14,6 +14,8 @@ from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import Append
 from mantamq.protocol.wire.queue_frames import DeadLetter
 
+from . import disk_faults
+from .disk_faults import DiskFaults
 from .disks import Disk, disk_of
 from .world import World
 
@@ -52,14 +54,15 @@ class Faults:
         self.copies: dict[str, Disk] = {}  # broker -> a copy of its disk
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
         self.deleted: set[str] = set()  # queues that are not there any more
+        self.disks = DiskFaults(self, world.stores) if world.stores is not None else None
         self._until_us = 0  # when the longest pause or cut will be over
 
     def maybe(self, rng: random.Random) -> None:
         """Perhaps something happens now."""
         if rng.random() >= RATE:
             return
-        kind = rng.choice(KINDS)
-        getattr(self, f"_{kind}")(rng)
+        kind = rng.choice(KINDS + (disk_faults.KINDS if self.disks is not None else []))
+        getattr(self.disks if kind in disk_faults.KINDS else self, f"_{kind}")(rng)
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def _sequencer(self, rng: random.Random) -> None:
@@ -284,7 +287,7 @@ class Faults:
     def _keeps(self, broker: str, stream: str) -> bool:
         """Whether its copy of the stream counts."""
         machine = self.world.machines.get(broker)
-        if machine is None or self._out(broker, machine):
+        if machine is None or self._out(broker, machine) or not self._is_back(machine):
             return False
         if stream == CLUSTER:
             return not machine.keeper.blank or machine.keeper.log_report().joins
@@ -293,6 +296,12 @@ class Faults:
         if hosted is None:  # deleted, or not declared here yet: then it cannot have forgotten anything
             return machine.wiring.by_id(stream) is None
         return not hosted.keeper.blank or hosted.keeper.log_report().joins
+
+    def _is_back(self, machine: Any) -> bool:
+        """Of a broker with a store: whether it knows by now what it has lost."""
+        if self.world.stores is None:
+            return True
+        return machine.store.opened and machine.lifecycle.returned and not machine._out
 
     def _out(self, broker: str, machine: Any) -> bool:
         """It may be out of a queue and not know it yet."""
@@ -309,7 +318,7 @@ class Faults:
 
     def _whole(self, broker: str) -> bool:
         machine = self.world.machines.get(broker)
-        if machine is None or machine.keeper.blank:
+        if machine is None or machine.keeper.blank or not self._is_back(machine):
             return False
         if self._out(broker, machine):
             return False
@@ -323,6 +332,8 @@ class Faults:
     def heal(self) -> None:
         """No more faults; what is under way ends."""
         self._doomed, self._burier = "", False
+        if self.world.stores is not None:
+            self.world.stores.calm()
         self.world.doomed.clear()
         self.world.run(max(self.world.now_us, self._until_us))
         self.world.run_for(SETTLE_US)

@@ -14,7 +14,7 @@ from mantamq.protocol.log.durability import Durability, Promises, RecordWriter
 from mantamq.protocol.log.history import StreamHistory
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.quorum import majority
-from mantamq.protocol.machine import Flush, PeerDown, PeerGone, PeerUp, Received, Tick
+from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerGone, PeerUp, Received, Tick
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import (
@@ -33,7 +33,7 @@ from mantamq.protocol.wire.store_frames import Ousted, Take, Taken, Written
 from ..store.disks import Fault
 from .disk_checker import DiskChecker
 from .model import Violation
-from .stores import Load, Loaded, Stores
+from .stores import Stores
 from .world import World
 
 CLIENT = "client"

@@ -8,24 +8,25 @@ fails the disk has whatever it may have, when only processes die it has all that
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import msgspec
 from mantamq.protocol.errors import StoreError
-from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Tick
+from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerUp, Received, Send, SetTimer, Tick
 from mantamq.protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, FoundLog, Recovered, log_of
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.wire.frame import Frame
-from mantamq.protocol.wire.records import CHECKPOINT, CheckpointRecord, decode_record
+from mantamq.store.log.chain import read_chain
 from mantamq.store.log.log import Log
 from mantamq.store.log.reader import LogReader
 from mantamq.store.log.recovery import open_log
 
 from ..store.disks import PowerCut, SimulatedFiles
+from .disk_parser import parse_log
 from .world import World
 
 LOGS = {TX: "/tx", MESSAGES: "/messages"}
@@ -34,22 +35,6 @@ FLUSH_US = (50, 50, 100, 300, 1_000, 5_000, 20_000)
 STALL_US = 5_000_000
 STALLS = 0.002
 """The share of the flushes that take so long."""
-
-
-class Load(msgspec.Struct, frozen=True):
-    """Read the records of a stream, from `last` back to `checkpoint`, and what that names."""
-
-    stream: str
-    checkpoint: int
-    last: int
-
-
-class Loaded(msgspec.Struct, frozen=True):
-    """`records`: (LSN, kind, payload): the checkpoint, what it names, and what is behind it."""
-
-    stream: str
-    records: list[tuple[int, int, bytes]]
-    hurt: bool = False
 
 
 class StoreProcess:
@@ -135,7 +120,7 @@ class StoreProcess:
             log.note_ballot(commit.promised)
             lsns[name] = log.write([(kind, stream, [payload]) for kind, stream, payload in batch], commit.time_us)
         self._flushing = True
-        self._world.after(self._stores.flush_us(), self._flush, commit, lsns)
+        self._world.after(self._stores.flush_us(self.broker), self._flush, commit, lsns)
 
     def _flush(self, commit: Commit, lsns: dict[str, list[int]]) -> None:
         if self.dead:
@@ -162,7 +147,9 @@ class Stores:
         container_bytes: of their logs.
 
     Attributes:
+        stalls: the share of flushes that take five seconds.
         disks: broker -> its disk.
+        new: brokers whose disk is new where one was, or who are new themselves: they do not vote (K4).
         running: name -> store.
         begun: called with a broker and its store, when that has opened its logs.
         flushed: called with a broker and the LSNs by logs, when a group is on disk.
@@ -171,8 +158,9 @@ class Stores:
     """
 
     def __init__(
-        self, world: World, machine: Callable[[str], Any] = StoreMachine, container_bytes: int = CONTAINER_BYTES
-    ) -> None:
+        self, world: World, machine: Callable[[str], Any] = StoreMachine, container_bytes: int = CONTAINER_BYTES,
+        stalls: float = STALLS,
+    ) -> None:  # fmt: skip
         self.world = world
         self.machine = machine
         self.disks: dict[str, SimulatedFiles] = {}
@@ -184,24 +172,39 @@ class Stores:
         self._container_bytes = container_bytes
         self._no_power: set[str] = set()
         self._made: set[str] = set()  # brokers whose logs were made on the disk they have
-        self._stalls = True
+        self.new: set[str] = set()
+        self.stalls = stalls
+        self._stalled: set[str] = set()  # brokers whose next flush takes long
         world.deaths.append(self._died)
         world.stores = self
 
-    def flush_us(self) -> int:
+    def flush_us(self, broker: str) -> int:
         rng = self.world.rng
-        if self._stalls and rng.random() < STALLS:
+        if broker in self._stalled or (self.stalls and rng.random() < self.stalls):
+            self._stalled.discard(broker)
             return STALL_US
         return rng.randrange(50, rng.choice(FLUSH_US) + 1)
 
+    def stall(self, broker: str) -> None:
+        """The next flush takes long."""
+        self._stalled.add(broker)
+
     def calm(self) -> None:
-        """No disk stalls any more."""
-        self._stalls = False
+        """No disk stalls or fails any more."""
+        self.stalls = 0.0
+        self._stalled.clear()
+        for files in self.disks.values():
+            files.heal()
+
+    def born(self, broker: str) -> None:
+        """A broker that has no disk begins: it is new to the cluster."""
+        if broker not in self.disks:
+            self.new.add(broker)
 
     # ---- beginning and end
 
     def begin(self, broker: str) -> None:
-        """Open the store of a broker that has just begun, and link the two."""
+        """Open the store of a broker that has just begun, and link its processes with it."""
         files = self.disks.get(broker)
         if files is None:
             files = self.disks[broker] = SimulatedFiles(self.world.rng.getrandbits(32))
@@ -213,7 +216,8 @@ class Stores:
         self.running[store.name] = store
         for told in self.begun:
             told(broker, store)
-        self.link(broker, broker)
+        for name in [broker, *(one for one in self.world.machines if one.startswith(f"{broker}."))]:
+            self.link(broker, name)
 
     def _opened(self, broker: str, files: SimulatedFiles) -> StoreProcess:
         if broker not in self._made:
@@ -228,7 +232,8 @@ class Stores:
     def link(self, broker: str, peer: str) -> None:
         """A process of a broker has dialled its store."""
         store = self.running.get(f"{broker}.store")
-        if store is not None and peer in self.world.machines:
+        machine = self.world.machines.get(peer)
+        if store is not None and machine is not None and (peer == broker or hasattr(machine, "store")):
             self.world.way(store.name, peer).down = False
             store.give(PeerUp(peer))
             self.world.give(peer, PeerUp(store.name))
@@ -247,8 +252,15 @@ class Stores:
                 del self.running[store.name]
                 store.dead = True
             (self.disks[broker].crash if broker in self._no_power else self.disks[broker].kill)()
+            self.world.after(self.world.rng.choice((0, 0, 10_000)), self._end_group, broker, machine)
         elif store is not None:
             store.give(PeerDown(name))
+
+    def _end_group(self, broker: str, machine: Any) -> None:
+        """The replicas of a broker that has died end, too."""
+        if self.world.machines.get(broker, machine) is machine:
+            for replica in [name for name in self.world.machines if name.startswith(f"{broker}.")]:
+                self.world.crash(replica, back=False)
 
     def _cut(self, store: StoreProcess, peer: str) -> None:
         for pair in ((store.name, peer), (peer, store.name)):
@@ -256,6 +268,8 @@ class Stores:
 
     def failed(self, broker: str, error: BaseException) -> None:
         """A store ends by an error of its disk, and its broker with it (`durable.md` 6); or the power has failed."""
+        if broker not in self.world.machines:
+            return
         self.errors.append((broker, error))
         (self.power if isinstance(error, PowerCut) else self.kill)(broker)
 
@@ -283,10 +297,26 @@ class Stores:
     def put_back(self, broker: str, image: Any) -> None:
         """Of a broker that is not running: its disk is what it was when the image was taken; None: empty."""
         self.disks[broker].put_back(image)
+        self.new.add(broker)
         if image is None:
             self._made.discard(broker)
         for told in self.replaced:
             told(broker)
+
+    def rot(self, broker: str, rng: random.Random) -> None:
+        """Of a broker that is not running: a bit turns over in a log, below its last group: rot in that, before another
+        proves it, is a torn end to everybody (`durable.md` 2)."""
+        files, folder = self.disks[broker], rng.choice(list(LOGS.values()))
+        log = parse_log(files.durable(folder))
+        places = [
+            name
+            for name in files.durable(folder)
+            if name[0].isdigit() and int(name[:16]) * log.container_bytes < log.last
+        ]
+        if places:
+            name = rng.choice(places)
+            most = min(log.container_bytes, log.last - int(name[:16]) * log.container_bytes)
+            files.flip(f"{folder}/{name}", rng.randrange(most), rng.randrange(8))
 
     # ---- reading (`store/log/reader.py`, by the keeper's own process)
 
@@ -294,8 +324,12 @@ class Stores:
         """Whether an effect of a keeper's process is that it wants to read; then it is done, a little later."""
         if type(effect) is not Load:
             return False
-        machine = self.world.machines[name]
-        found = self.read(name.partition(".")[0], effect)
+        machine, broker = self.world.machines[name], name.partition(".")[0]
+        try:
+            found = self.read(broker, effect)
+        except (OSError, PowerCut) as error:
+            self.world.after(0, self.failed, broker, error)
+            return True
         self.world.after(
             self.world.rng.randrange(10, 3_000),
             lambda: self.world.give(name, found) if self.world.machines.get(name) is machine else None,
@@ -304,23 +338,10 @@ class Stores:
 
     def read(self, broker: str, load: Load) -> Loaded:
         """The records that a process asks for."""
+        reader = LogReader(self.disks[broker], LOGS[log_of(load.stream)])
         try:
-            reader = LogReader(self.disks[broker], LOGS[log_of(load.stream)])
-            found, lsn = [], load.last
-            while lsn:
-                record = reader.read(lsn)
-                if record.stream != load.stream:
-                    return Loaded(load.stream, [], True)
-                found.append((lsn, record.kind, record.payload))
-                lsn = 0 if lsn == load.checkpoint else record.undo
-            found.reverse()
-            if load.checkpoint and found[0][0] == load.checkpoint:
-                checkpoint = decode_record(CHECKPOINT, found[0][2])
-                assert isinstance(checkpoint, CheckpointRecord)
-                named = sorted({*checkpoint.behind, *checkpoint.extents[2::4]} - {one[0] for one in found})
-                pieces = [(lsn, (record := reader.read(lsn)).kind, record.payload) for lsn in named]
-                found[1:1] = pieces
-            reader.close()
-            return Loaded(load.stream, found)
+            return Loaded(load.stream, read_chain(reader, load.stream, load.checkpoint, load.last))
         except StoreError:
             return Loaded(load.stream, [], True)
+        finally:
+            reader.close()

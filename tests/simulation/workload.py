@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
 from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from msgspec.structs import replace
 
-from . import alternates, sizes
+from . import alternates, disk_stories, sizes
 from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
@@ -23,6 +24,7 @@ from .clients import Client, Item, Link
 from .conditions import Conditions
 from .credits import Credits
 from .deliveries import Deliveries
+from .disk_stories import has_stores
 from .drains import Drains
 from .faults import Faults
 from .flows import Flows
@@ -75,9 +77,15 @@ class Story:
     """
 
     def __init__(
-        self, seed: int, machines: Machines | None = None, faulty: bool | None = None, world: type[World] = World
-    ) -> None:
+        self, seed: int, machines: Machines | None = None, faulty: bool | None = None, world: type[World] = World,
+        stored: bool | None = None,
+    ) -> None:  # fmt: skip
+        self.seed = seed
         rng = self.rng = random.Random(seed)
+        if stored is None:
+            stored = machines is None and has_stores(seed)
+        if stored:
+            machines = {"broker": StoredBrokerMachine} | (machines or {})
         self.cuts = rng.random() < 0.5
         faulty = seed % 2 == 0 if faulty is None else faulty
         brokers = BROKERS
@@ -104,8 +112,11 @@ class Story:
             brokers=brokers,
             standby=faulty,
         )
+        self.disks = disk_stories.equip(self.world) if stored else None
         self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
+        if self.world.stores is not None:
+            self.world.stores.replaced.append(self.watch.replaced)
         self.moves = Moves(self.world, seed)
         self.watch.before_commit.append(self.moves.before)
         if self.faults is not None:
@@ -294,6 +305,8 @@ class Story:
         batch = rng.choice([1, 4, 64])
         pace_us = rng.choice([1000, 4000, 4000] if self.faults is not None else [200, 1000, 4000])
         done, since_us = self.operations, world.now_us
+        if self.disks is not None:
+            self.disks.stores.stalls = disk_stories.stalls(self.seed)
         while self.operations < OPERATIONS:
             if self.operations > done:
                 done, since_us = self.operations, world.now_us
@@ -383,9 +396,13 @@ class Story:
             self._temporaries += 1
             name = f"t{self._temporaries}"
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
-            durable = lasting and bool(alternates.DECLARED)  # where there are no disks it would be refused
+            durable = lasting and (self.world.durable or bool(alternates.DECLARED))  # refused where there are no disks
             if isinstance(client, User):
-                client.ask(_declare_queue(name, durable, alternate, rng.choice([None, {"mine": 1}]), False))
+                client.ask(
+                    _declare_queue(
+                        name, durable and self.world.durable, alternate, rng.choice([None, {"mine": 1}]), False
+                    )
+                )
             else:
                 client.command("declare_queue", name=name, alternate=alternate)
             self.temporary.append(name)
@@ -624,12 +641,16 @@ class Story:
 
     def _finish(self, alive: list[Client]) -> None:
         world = self.world
-        world.run_for(QUIET_US)
+        world.run_for(
+            QUIET_US if self.disks is None else 4 * QUIET_US
+        )  # stores prove what they wrote last, and tidy up
         posted = world.posted
         world.run_for(QUIET_US)
         if world.posted != posted:
             raise Violation(f"an idle cluster sent {world.posted - posted} frames in a second (`design.md` 5)")
         self.watch.finish()
+        if self.disks is not None:
+            self.disks.at_rest()
         self.deliveries.finish()
         self.flows.finish()
         self.alternates.finish()
@@ -691,9 +712,11 @@ def play(
     watch: Callable[[str], None] | None = None,
     machines: Machines | None = None,
     faulty: bool | None = None,
+    stored: bool | None = None,
 ) -> Played:
-    """Play one seed; `watch` is given every frame as a line of text. `faulty`: with or without faults; None: by seed."""
-    story = Story(seed, machines, faulty)
+    """Play one seed; `watch` is given every frame as a line of text. `faulty`: with or without faults; `stored`: the
+    brokers have stores or none; None: by seed."""
+    story = Story(seed, machines, faulty, stored=stored)
     if watch is not None:
         story.world.taps.append(lambda source, target, frame: watch(_line(story.world.now_us, source, target, frame)))
     wrong = ""

@@ -95,6 +95,7 @@ class World:
         deaths: called with (name, machine) when a process dies.
         spares: whether every stream has its majority without that broker, so that it may be gone for good.
         calm: whether no fault goes on that may yet end a process.
+        durable: whether queues may be durable: only where brokers have stores.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class World:
         self._guests: set[str] = set()  # every client there ever was
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
+        self.durable = False
         self.stores: Any = None  # `stores.Stores`, in stories that have them
         self.trace: deque[tuple[int, str, str, Frame]] = deque(maxlen=TRACE_KEPT)
         self.digest = 0
@@ -207,6 +209,8 @@ class World:
         for peer in (*self.sequencers(), *self.ownerships, broker, *fellows):
             if peer in self.machines:
                 self.link(peer, name)
+        if self.stores is not None:
+            self.stores.link(broker, name)
 
     # ---- processes that die and come back
 
@@ -231,6 +235,9 @@ class World:
         if broker in self.kept:
             disk = self._disks[broker] = self.kept.pop(broker)
             found = {"kept": disk.wiring}
+        elif self.stores is not None:
+            self.stores.born(broker)
+            found = {"blank": broker in self.stores.new}
         self.machines[broker] = self._classes["broker"](
             broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, **found
         )
@@ -241,6 +248,10 @@ class World:
             self.link(sequencer, broker)
         for _ in range(self._replicas or self.rng.choice([1, 2])):
             self.add_replica(broker)
+
+    def life(self, broker: str) -> int:
+        """The number of a broker's processes of now, or of those that were the last."""
+        return self._incs[broker]
 
     def add_broker(self) -> str:
         """A new member: blank, and voter of nothing yet."""
@@ -334,7 +345,8 @@ class World:
         if not back or not self.standby or name.partition(".")[0] in self._gone:
             return
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
-        if name in self.kept and self.rng.random() < 0.6:  # before anybody has noticed, or soon after
+        held = name in self.kept or (self.stores is not None and name in self.brokers)
+        if held and self.rng.random() < 0.6:  # before anybody has noticed, or soon after
             delay_us = self.rng.choice([1_000, 20_000, 100_000])
         if is_sequencer(name):
             self.after(delay_us, self._start_sequencer)
@@ -404,7 +416,9 @@ class World:
     def serves(self, broker: str) -> bool:
         """Whether a client that tries this broker would be let in."""
         machine = self.machines.get(broker)
-        return machine is not None and machine.lifecycle.returned and broker not in (*self._frozen, *self.leaving)
+        if machine is None or broker in self._frozen or broker in self.leaving:
+            return False
+        return machine.lifecycle.returned and (self.stores is None or machine.store.opened)
 
     # ---- links
 

@@ -8,14 +8,14 @@ from mantamq.protocol.broker.lifecycle import State
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.retained import RETAINED_BYTES
-from mantamq.protocol.machine import Load, Loaded, PeerDown, PeerUp, Received, Retire, Send, is_sequencer
+from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerUp, Received, Retire, Send, Tick, is_sequencer
 from mantamq.protocol.sequencer.election import Election
 from mantamq.protocol.store.host import TX
 from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.wire.client_frames import Command, Reply
 from mantamq.protocol.wire.events import CLUSTER
-from mantamq.protocol.wire.log_frames import UpdateStart
-from mantamq.protocol.wire.records import CHECKPOINT
+from mantamq.protocol.wire.log_frames import Evicted, Prepare, UpdateStart
+from mantamq.protocol.wire.records import CHECKPOINT, OPENED
 from mantamq.protocol.wire.store_frames import Ahead, Ousted, Take, Taken, Written
 from mantamq.protocol.wiring.wiring import Wiring
 from stored_cluster import StoredCluster
@@ -367,6 +367,21 @@ def test_a_new_leader_that_fetches_too_little_is_found(monkeypatch):
 def test_a_broker_that_speaks_too_soon_is_found():
     with pytest.raises(AssertionError, match="it spoke before"):
         it_speaks_when_its_log_is_open(SpeaksAtOnce)
+
+
+def test_a_broker_that_gives_its_log_up_says_nothing_more_of_it_and_ends_whoever_leads():
+    cluster = StoredCluster()
+    cluster.stalled = {"b3"}
+    broker = cluster.machines["b3"]
+    leader, higher = broker.view.leader, (broker.view.promised[0] + 1, 9)
+    said = broker.step(Received(leader, Evicted("too far behind", forget=True))) + broker.step(Flush())
+    said += broker.step(PeerUp("sequencer9")) + broker.step(Received("sequencer9", Prepare(higher)))
+    said += broker.step(Tick(broker.now_ms + 5_000)) + broker.step(Flush())
+    (write,) = [effect.frame for effect in said if isinstance(effect, Send)]
+    assert [kind for kind, _, _ in write.records] == [OPENED], "and nothing else, to anybody"
+    cluster._carry_out("b3", said)
+    cluster.resume("b3")
+    assert cluster.retired["b3"] == "too far behind"
 
 
 def test_wiring_that_is_not_restored_is_found(monkeypatch):

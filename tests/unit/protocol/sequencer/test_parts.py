@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import DEFAULT, Limits
@@ -463,6 +464,17 @@ def test_an_old_copy_of_a_disk_is_refused_and_is_to_be_forgotten():
     assert type(told) is Evicted and told.forget and "b3" not in queue.keepers
     them.enrol(queue, "b3.r0", back(9005, 19005))
     assert queue.keepers["b3"].voting, "the disk of the life that returned last"
+
+
+def test_a_copy_from_before_the_log_that_counts_is_to_be_forgotten_as_well():
+    """The voter has had its vote back with a new log since; the copy is from before, and its life is new."""
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    queue, them = ordered(order), keepers(order, outbox)
+    del queue.keepers["b3"]
+    queue.incs["b3"] = queue.lives["b3"] = 9005
+    them.enrol(queue, "b3.r0", msgspec.structs.replace(back(5, 19005), stored=True))
+    ((_, told),) = sent(outbox)
+    assert type(told) is Evicted and told.forget and "b3" not in queue.keepers, "else it comes with it again and again"
 
 
 def test_an_old_copy_does_not_count_in_an_election_whoever_knows_of_it():

@@ -1,0 +1,99 @@
+"""What befalls the disks and stores of brokers in the midst of a story (`durable.md` 6, 10).
+
+A node loses power, a store or a whole group is killed, a disk stalls, fails, rots, is emptied or put back from an
+earlier copy. A broker that keeps its log comes back with its vote; what was in its memory alone is lost with its
+process, so as many may be away at a time as the cluster can bear (`Faults._may_lose`).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from ..store.disks import Fault
+
+if TYPE_CHECKING:
+    from .faults import Faults
+    from .stores import Stores
+
+KINDS = ["power", "power", "kill_store", "disk_error", "disk_torn", "stall", "empty_disk", "old_disk_copy", "rot"]
+AHEAD_CALLS = 12
+"""A call of a disk that is to fail is among the next ones."""
+
+
+class DiskFaults:
+    """Attributes: copies (broker -> an earlier copy of its disk, and the broker's life then)."""
+
+    def __init__(self, faults: Faults, stores: Stores) -> None:
+        self.stores = stores
+        self.copies: dict[str, tuple[int, Any]] = {}
+        self._faults = faults
+
+    def _chosen(self, rng: random.Random) -> str:
+        """A broker whose processes may die now, "" for none."""
+        world = self.stores.world
+        every = [b for b in world.brokers if b in world.machines and b not in world.leaving]
+        return rng.choice(every) if every and self._faults._may_lose() else ""
+
+    def _power(self, rng: random.Random) -> None:
+        """A node loses power."""
+        if broker := self._chosen(rng):
+            self._copy(rng, broker)
+            self.stores.power(broker)
+
+    def _kill_store(self, rng: random.Random) -> None:
+        if broker := self._chosen(rng):
+            self._copy(rng, broker)
+            self.stores.kill(broker)
+
+    def _copy(self, rng: random.Random, broker: str) -> None:
+        """Now and then somebody takes a copy of a disk."""
+        if broker not in self.copies or rng.random() < 0.2:
+            self.copies[broker] = self.stores.world.life(broker), self.stores.disks[broker].image()
+
+    def _disk_error(self, rng: random.Random) -> None:
+        """A call fails, a flush perhaps: the store ends with its group, and opens again."""
+        if broker := self._chosen(rng):
+            self._lasts(rng, broker, Fault.EIO)
+
+    def _disk_torn(self, rng: random.Random) -> None:
+        """The power fails in the midst of a write or a flush."""
+        if broker := self._chosen(rng):
+            self._lasts(rng, broker, rng.choice([Fault.CRASH_BEFORE, Fault.CRASH_AFTER]))
+
+    def _lasts(self, rng: random.Random, broker: str, fault: Fault) -> None:
+        """It comes soon, or not any more: nobody else may be lost meanwhile."""
+        files = self.stores.disks[broker]
+        files.fail(rng.randrange(AHEAD_CALLS), fault)
+        self._faults._lasts(1_000_000)
+        self.stores.world.after(1_000_000, files.heal)
+
+    def _stall(self, rng: random.Random) -> None:
+        self.stores.stall(rng.choice(sorted(self.stores.disks)))
+
+    def _empty_disk(self, rng: random.Random) -> None:
+        """A node loses its disk, and gets a new one: it comes back without a vote (K4)."""
+        if broker := self._chosen(rng):
+            self.copies.pop(broker, None)
+            self.stores.empty(broker)
+
+    def _old_disk_copy(self, rng: random.Random) -> None:
+        """A copy from before is put back. It must be known to be old (S10): all others know of a later return."""
+        world = self.stores.world
+        known = [b for b in self.copies if b in world.machines and b not in world.leaving and self._is_old(b)]
+        if known and self._faults._may_lose():
+            broker = rng.choice(known)
+            self.stores.power(broker)
+            self.stores.put_back(broker, self.copies.pop(broker)[1])
+
+    def _is_old(self, broker: str) -> bool:
+        """Whether every other voter of the cluster stream knows of a return of the broker that its copy does not."""
+        world, life = self.stores.world, self.copies[broker][0]
+        others = [world.machines[b].keeper for b in world.brokers if b in world.machines and b != broker]
+        return len(others) > 1 and all(keeper.lives.get(broker, 0) > life for keeper in others)
+
+    def _rot(self, rng: random.Random) -> None:
+        """A bit turns over while the broker is down: what it hurts comes back without a vote."""
+        if broker := self._chosen(rng):
+            self.stores.power(broker)
+            self.stores.rot(broker, rng)

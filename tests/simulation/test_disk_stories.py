@@ -1,0 +1,50 @@
+"""Whole stories with brokers that have stores: disks fail, and come back old, empty or rotten; nothing else changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from mantamq.protocol.wire.events import Entry, Rejoin, Return, decode_event
+
+from . import disk_faults, faults
+from .checkers import Watcher
+from .disk_stories import has_stores
+from .workload import Story, play
+
+SEEDS = 10
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1))
+def test_brokers_with_stores_break_no_rule(seed):
+    played = play(seed, faulty=True, stored=True)
+    assert not played.wrong, "\n".join([*played.tail, played.wrong])
+
+
+def test_a_share_of_the_seeds_has_stores():
+    assert 20 < sum(has_stores(seed) for seed in range(1, 101)) < 30
+
+
+def test_such_stories_have_what_they_are_told_for(monkeypatch):
+    """Logs that count again, logs that are given up, every fault of a disk, and enough that is compared."""
+    monkeypatch.setattr(faults, "RATE", 0.15)
+    seen: Counter[str] = Counter()
+    commit = Watcher._commit
+
+    def counted(self: Watcher, stream: str, index: int, entry: Entry) -> None:
+        event = decode_event(entry.event)
+        if stream == "cluster" and isinstance(event, Return | Rejoin):
+            seen[type(event).__name__] += 1
+        commit(self, stream, index, entry)
+
+    monkeypatch.setattr(Watcher, "_commit", counted)
+    wanted = {"Return", "Rejoin", *disk_faults.KINDS}
+    for seed in range(1, 20):
+        story = Story(seed, None, True, stored=True)
+        story.run()
+        assert story.faults is not None and story.disks is not None
+        seen.update(story.faults.counts)
+        assert min(story.disks.counts[what] for what in ("acks", "promises", "applied", "written")) > 100
+        if wanted <= seen.keys():
+            return
+    raise AssertionError(f"they have only {seen}")
