@@ -20,7 +20,7 @@ from mantamq.protocol.store.host import MESSAGES, TX, Advance, Commit, Committed
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.wire.frame import Frame
-from mantamq.store.log.chain import read_chain
+from mantamq.store.log.chain import read_before, read_chain
 from mantamq.store.log.log import Log
 from mantamq.store.log.reader import LogReader
 from mantamq.store.log.recovery import open_log
@@ -340,7 +340,10 @@ class Stores:
         """The records that a process asks for."""
         reader = LogReader(self.disks[broker], LOGS[log_of(load.stream)])
         try:
-            return Loaded(load.stream, read_chain(reader, load.stream, load.checkpoint, load.last))
+            found = read_chain(reader, load.stream, load.checkpoint, load.last)
+            return Loaded(
+                load.stream, found, before=read_before(reader, load.stream, load.checkpoint, load.before_bytes)
+            )
         except StoreError:
             return Loaded(load.stream, [], True)
         finally:
