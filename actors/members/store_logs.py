@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ...protocol.errors import PeerError, StoreError
 from ...protocol.log.history import StreamHistory
+from ...protocol.status.machines import StoreStatus
 from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog
 from ...protocol.store.index import LogIndex
 from ...protocol.supervisor.stores import StoreWord, voter_sets
@@ -59,6 +60,7 @@ class StoreLogs:
         self._logs: dict[str, Log] = {}
         self._history = StreamHistory()
         self._saying = threading.Lock()  # of what `store.json` says
+        self._times: dict[str, dict[int, int]] = {name: {} for name in LOGS}  # container -> of its first record, us
         self.found: dict[str, FoundLog] = {}
         self.damage = ""
         self.directory: StoreDirectory = open_store(files, chosen.data, place.broker, cluster=place.cluster)
@@ -91,6 +93,7 @@ class StoreLogs:
                     index.damaged(damage.first, damage.end)
                 seen = len(found.damage)
                 index.note(record.lsn, record.kind, record.stream, record.payload, record.undo)
+                self._times[name].setdefault(record.lsn // log.container_bytes, record.time_us)
                 if record.stream == CLUSTER:
                     self._read(record.kind, record.payload)
             for damage in found.damage[seen:]:
@@ -178,7 +181,9 @@ class StoreLogs:
             log = self._logs[name]
             log.note_ballot(effect.promised)
             lsns[name] = log.write([(kind, stream, [payload]) for kind, stream, payload in batch], effect.time_us)
-            if not batch:
+            if batch:
+                self._times[name].setdefault(lsns[name][0] // log.container_bytes, effect.time_us)
+            else:
                 log.prove()
         for name in lsns:
             self._logs[name].sync()
@@ -187,6 +192,21 @@ class StoreLogs:
     def advance(self, effect: Advance) -> None:
         """Give the containers below the base back."""
         self._logs[effect.log].free_below(effect.lsn)
+
+    # ---- figures
+
+    def describe(self, status: StoreStatus) -> None:
+        """Add what the files know to what the machine says of itself."""
+        status.folder, status.state = self.directory.folder, self.directory.identity.status.value
+        for name, one in status.logs.items():
+            log = self._logs.get(name)
+            if log is None:
+                continue
+            times, first = self._times[name], log.base // log.container_bytes
+            for container in [number for number in times if number < first]:
+                del times[container]
+            one.used_bytes, one.spare_bytes = log.used_bytes, log.spares * log.container_bytes
+            one.oldest_us = times[min(times)] if times else 0
 
     # ---- idle time
 

@@ -14,12 +14,14 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
+from ...protocol.status.machines import StoreStatus
 from ...protocol.store.host import Advance, Commit, Committed, Recovered
 from ...protocol.store.machine import StoreMachine
 from ...store.files import Files
 from ...store.identity import unusable
 from ...store.shadow_files import system_files
 from ..config import StoreNodeConfig
+from .flush_meter import FlushMeter
 from .member import MemberActor
 from .shell import DiskFailed
 from .store_logs import StoreLogs, StorePlace, refused_word
@@ -43,6 +45,7 @@ class StoreNode(MemberActor):
 
     def __init__(self, name: str, fenced: bool = False, files: Files | None = None) -> None:
         super().__init__(name, fenced)
+        self._meter = FlushMeter()
         self._files = files if files is not None else system_files()
 
     async def look(self, config: StoreNodeConfig) -> dict[str, Any]:
@@ -106,10 +109,13 @@ class StoreNode(MemberActor):
     # ---- effects
 
     def _commit(self, effect: Commit) -> Committed:
+        began_ns = time.monotonic_ns()
         try:
-            return self._running_logs().commit(effect)
+            committed = self._running_logs().commit(effect)
         except OSError as error:
             raise self._failed(error) from error
+        self._meter.note(began_ns, time.monotonic_ns())
+        return committed
 
     def _advance(self, effect: Advance) -> None:
         try:
@@ -140,6 +146,13 @@ class StoreNode(MemberActor):
             self._running().give(space)  # type: ignore[arg-type]
             if not made:
                 await asyncio.sleep(IDLE_S)
+
+    def _report(self, machine: StoreMachine) -> StoreStatus:
+        status = machine.report()
+        if self._logs is not None:
+            self._logs.describe(status)
+        status.flushes_per_s, status.flush_p99_ms = self._meter.figures(time.monotonic_ns())
+        return status
 
     # ---- the end
 

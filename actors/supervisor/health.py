@@ -13,13 +13,14 @@ from msgspec import UNSET
 from ...protocol.machine import OWNERSHIP
 from ...protocol.sequencer.election import LEADING, STANDBY
 from ...protocol.status.cluster import SupervisorStatus
-from ...protocol.status.machines import BrokerStatus, CondemnedStatus, OfficeStatus, SequencerStatus
+from ...protocol.status.machines import BrokerStatus, CondemnedStatus, OfficeStatus, SequencerStatus, StoreStatus
 from ...protocol.status.members import (
     AnyMember,
     BrokerMember,
     OwnershipMember,
     ReplicaMember,
     SequencerMember,
+    StoreMember,
     TapMember,
 )
 from ...protocol.wire.events import CLUSTER
@@ -27,6 +28,8 @@ from .address_book import broker_of
 from .losses import Loss, called, losses, waiting
 from .plan import Plan
 
+NAMED = 3
+"""Queues that a line names; the rest are counted."""
 DECIDING_MS = 1000
 """Whether a queue may be deleted is mostly decided within some milliseconds."""
 
@@ -60,6 +63,8 @@ def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
         wrong.append("no majority: nothing completes until more brokers are back")
     for name, broker in there.items():
         wrong += _broker(name, broker, name in barred)
+    for store in stores(actors):
+        wrong += _store(store)
     wrong += _condemned(there.values())
     if leading is None:
         wrong.append("no sequencer leads: nothing completes until one does")
@@ -83,6 +88,32 @@ def _broker(name: str, broker: BrokerStatus, barred: bool) -> Iterator[str]:
         yield f"broker {name} has no queue replica that is connected"
     if broker.homeless:
         yield f"broker {name} has no replica for {_count(len(broker.homeless), 'queue')}"
+
+
+def stores(actors: Iterable[AnyMember]) -> list[StoreStatus]:
+    """The stores that answer and say how they are."""
+    return [a.machine for a in actors if isinstance(a, StoreMember) and a.alive and a.machine]
+
+
+def _store(store: StoreStatus) -> Iterator[str]:
+    """The troubles of a broker's store, each with what to do."""
+    if store.pressed:
+        how = "half of its reserve is gone" if store.full else "its reserve is begun"
+        yield f"{store.name} has no room ({how}): transfers wait until there is some; make it in {store.folder}"
+    hurt = [stream for log in store.logs.values() for stream in log.hurt]
+    if hurt:
+        names = ", ".join(hurt[:NAMED]) + (f" and {len(hurt) - NAMED} more" if len(hurt) > NAMED else "")
+        yield f"{store.name} cannot read all of {names}: others that have it bring it up to date"
+
+
+def store_warnings(actors: Iterable[AnyMember]) -> list[str]:
+    """What is worth a look at disks while nothing stands still for it."""
+    return [
+        f"the log {log} of {store.name} was damaged on its disk ({_count(len(one.damage), 'place')}): see to the disk"
+        for store in stores(actors)
+        for log, one in store.logs.items()
+        if one.damage
+    ]
 
 
 def closed(plan: Plan, actors: list[AnyMember], serving: Collection[str]) -> list[str]:

@@ -36,7 +36,7 @@ from .announcer import Announcer
 from .cluster_start import ClusterStart
 from .frail_hosts import critical_hosts
 from .healer import Healer
-from .health import closed, complaints, lost, quorum_critical, sharing_host
+from .health import closed, complaints, lost, quorum_critical, sharing_host, store_warnings
 from .joiner import Joiner
 from .launcher import Launcher
 from .nodes import Nodes
@@ -214,7 +214,8 @@ class Supervisor:
             unhealthy=wrong,
             lost=[loss.report() for loss in lost(actors)],
             warnings=self._rebalancer.warnings(actors)
-            + tap_life.warnings(self._record.config.events.directory, actors),
+            + tap_life.warnings(self._record.config.events.directory, actors)
+            + store_warnings(actors),
             moved=moved(actors),
             actors=actors,
         )

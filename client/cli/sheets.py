@@ -18,7 +18,7 @@ from rich.text import Text
 WORD = 12
 """In a column that folds, a shorter word is never broken either."""
 GAP = 2
-_WHOLE = re.compile(r"-|yes|no|[+-]?[\d.,]+ ?(%|ns|us|µs|ms|s|B|[KMG]i?B|/s)?|\S+:\d+|\d+\.\d+\.\d+\.\d+")
+_WHOLE = re.compile(r"-|yes|no|[+-]?[\d.,]+ ?(%|ns|us|µs|ms|s|min|h|d|B|[KMG]i?B|/s)?|\S+:\d+|\d+\.\d+\.\d+\.\d+")
 
 
 class Sheet:
@@ -104,3 +104,20 @@ class Sheet:
             for name, cell in zip(self._columns, row, strict=True):
                 lines.add_row(Text(name), cell)
             yield lines
+
+
+def byte_count(count: float) -> str:
+    """Bytes in a form for people: 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} GiB"
+
+
+def span(seconds: float) -> str:
+    """A time that has passed, by its largest unit: 3.2 h."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{max(0, int(seconds))} s"

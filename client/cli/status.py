@@ -15,10 +15,17 @@ from ...protocol.machine import OWNERSHIP
 from ...protocol.sequencer.election import PREPARING, STANDBY
 from ...protocol.status.cluster import ClusterStatus, MovedStatus, SupervisorStatus
 from ...protocol.status.machines import BrokerStatus, QueueStatus, SequencerStatus, StreamStatus, TapStatus
-from ...protocol.status.members import AnyMember, OwnershipMember, ReplicaMember, SequencerMember, TapMember
+from ...protocol.status.members import (
+    AnyMember,
+    OwnershipMember,
+    ReplicaMember,
+    SequencerMember,
+    StoreMember,
+    TapMember,
+)
 from ...protocol.wire.events import CLUSTER
 from .console import Json, Namespace, Ray, Token, out, say, seen, table_of
-from .sheets import Sheet
+from .sheets import Sheet, byte_count, span
 
 REASONS = 16
 """Lines in the panel; `--json` has them all."""
@@ -52,6 +59,7 @@ def view(cluster: ClusterStatus) -> list[RenderableType]:
         gap,
         _others(cluster),
         gap,
+        *((stores_table(found), gap) if (found := stores(cluster)) else ()),
         _queues(cluster),
     ]
 
@@ -196,6 +204,46 @@ def leader(cluster: ClusterStatus) -> SequencerStatus | None:
 def _on_duty(leading: SequencerStatus | None) -> str:
     """The Ownership that the leading sequencer has named; without one it is the first."""
     return leading.duty.name if leading is not None else OWNERSHIP
+
+
+# ---- stores
+
+
+def stores(cluster: ClusterStatus) -> list[StoreMember]:
+    """Those that the cluster has, also where they do not answer."""
+    return [actor for actor in cluster.actors if isinstance(actor, StoreMember)]
+
+
+def stores_table(found: list[StoreMember]) -> Sheet:
+    """How the brokers' disks are."""
+    numbers = ("on disk", "live", "room", "log's age", "flushes/s", "p99 ms")
+    table = table_of("stores", ["store", "state", *numbers], numbers)
+    for actor in found:
+        word, color = store_state(actor)
+        one = actor.machine or None
+        if one is None:
+            table.add_row(actor.name, Text(word, color), *("-" for _ in numbers))
+            continue
+        age = span(time.time() - one.oldest_us / 1e6) if one.oldest_us else "-"
+        sizes = (byte_count(one.used_bytes), byte_count(one.live_bytes), byte_count(max(0, one.left_bytes)))
+        table.add_row(
+            actor.name, Text(word, color), *sizes, age, f"{one.flushes_per_s:,.1f}", f"{one.flush_p99_ms:,.2f}"
+        )
+    return table
+
+
+def store_state(actor: StoreMember) -> tuple[str, str]:
+    """In a word or two, and its colour."""
+    one = actor.machine or None
+    if not actor.alive:
+        return "no answer", BAD
+    if one is None:
+        return "starting", SOON
+    if one.full or one.pressed:
+        return "no room", BAD
+    if any(log.hurt for log in one.logs.values()):
+        return "damaged", BAD
+    return ("joining", SOON) if one.state == "joining" else ("in use", GOOD)
 
 
 def _queues(cluster: ClusterStatus) -> Sheet:

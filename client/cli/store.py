@@ -19,6 +19,7 @@ from rich.text import Text
 
 from ...protocol.errors import STORE_FORMAT, LocalError, StoreError
 from .console import Json, agree, err, out, say, table_of
+from .sheets import byte_count, span
 from .status import BAD, GOOD, SOON
 
 BAR_AFTER_S = 2.0
@@ -106,23 +107,6 @@ def _remarks(one: Any) -> Iterable[str]:
     for log in one.logs:
         if log.text:
             yield f"{one.broker}: log {log.log}: {log.text}"
-
-
-def byte_count(count: float) -> str:
-    """Bytes in a form for people: 1.5 MiB."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} GiB"
-
-
-def span(seconds: float) -> str:
-    """A time that has passed, by its largest unit: 3.2 h."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:,.1f} {unit}"
-    return f"{max(0, int(seconds))} s"
 
 
 # ---- dump

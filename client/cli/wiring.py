@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +12,9 @@ from rich.live import Live
 
 from ...protocol.errors import LocalError
 from ..errors import InUse, NotEmpty
-from .console import Broker, Json, Token, connection, meant_by, out, say, show, table_of
+from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
 from .sheets import Sheet
+from .status import stores, stores_table
 
 QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", "enqueued", "dequeued"]
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", help="NAME=VALUE, VALUE as JSON or text")]
@@ -168,9 +170,13 @@ def bindings(broker: Broker = "", token: Token = "", as_json: Json = False) -> N
 def stat(
     queue: Annotated[str, typer.Argument(help="one queue; all by default")] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="again each second, with rates, until Ctrl-C")] = False,
+    disks: Annotated[bool, typer.Option("--stores", help="the brokers' stores instead: sizes, ages, flushes")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Depths, rates and hand-overs."""
+    """Depths, rates and hand-overs; or the brokers' disks."""
+    if disks:
+        _stat_stores(watch, token, as_json)
+        return
     with connection(broker, token) as c:
         if not watch:
             rows = [c.queue(queue)] if queue else c.queues()
@@ -187,6 +193,24 @@ def stat(
                     live.update(_rates(rows, before), refresh=True)
                 before = {row["name"]: row for row in rows}
                 time.sleep(1)
+
+
+def _stat_stores(watch: bool, token: str, as_json: bool) -> None:
+    """The stores of the cluster that runs here, once or each second."""
+    with Live(console=out, auto_refresh=False) if watch and not as_json else nullcontext() as live:
+        while True:
+            found = stores(seen("", "", token))
+            if not found:
+                raise LocalError("this cluster has no store: it was started with --memory")
+            if as_json:
+                print(json.dumps([one.plain() for one in found]), flush=True)
+            elif live is not None:
+                live.update(stores_table(found), refresh=True)
+            else:
+                out.print(stores_table(found))
+            if not watch:
+                return
+            time.sleep(1)
 
 
 def _tell_silent(rows: list[dict[str, Any]], as_json: bool) -> None:

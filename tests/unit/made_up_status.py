@@ -14,6 +14,8 @@ from mantamq.protocol.status.machines import (
     OwnershipStatus,
     QueueStatus,
     SequencerStatus,
+    StoreLogStatus,
+    StoreStatus,
     StreamStatus,
     TapStatus,
 )
@@ -68,6 +70,26 @@ def tap(**changes: Any) -> TapStatus:
         "streams": 2, "untold": [], "events": 1000, "dropped": 0, "directory": "/e/abc123", "rows": 1200,
     }  # fmt: skip
     return TapStatus(**values | changes)
+
+
+def store(name: str = "b1.store", **changes: Any) -> StoreStatus:
+    log: dict[str, Any] = {
+        "base": 4096, "end": 1 << 20, "live_bytes": 5 << 20, "streams": 1, "unowned": [], "hurt": [], "damage": [],
+        "used_bytes": 32 << 20, "spare_bytes": 32 << 20, "oldest_us": 1_764_000_000_000_000,
+    }  # fmt: skip
+    values: dict[str, Any] = {
+        "name": name, "promised": [2, 7], "groups": 1000, "waiting": 0, "left_bytes": 40 << 30, "pressed": False,
+        "logs": {"tx": StoreLogStatus(**log), "messages": StoreLogStatus(**log)}, "full": False,
+        "folder": f"/data/{name.partition('.')[0]}", "state": "dirty", "flushes_per_s": 812.3, "flush_p99_ms": 1.45,
+    }  # fmt: skip
+    return StoreStatus(**values | changes)
+
+
+def add_stores(found: list[AnyMember]) -> None:
+    """Each broker has one."""
+    for name in [actor.name for actor in found if actor.role == "BrokerNode"]:
+        place = {"pid": 900, "node": "node0", "host": "10.0.0.0", "loop": "uvloop"}
+        found.append(member(f"{name}.store", "StoreNode", machine=store(f"{name}.store"), **place))
 
 
 def member(name: str, role: str, **values: Any) -> AnyMember:

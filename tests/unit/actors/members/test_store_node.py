@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -133,7 +134,12 @@ async def test_what_is_answered_is_there_in_the_next_life(tmp_path: Path) -> Non
         one.say(Write(2, [(ENTRIES, "q#1", b"x" * 700_000)]))
         assert (await one.hear(Written)).lsns == [0], "nobody has taken that stream"
         status = await one.node.status()
-        assert status["machine"]["logs"][TX]["streams"] == 1 and status["role"] == "StoreNode"
+        machine = status["machine"]
+        assert machine["logs"][TX]["streams"] == 1 and status["role"] == "StoreNode"
+        assert machine["folder"] == f"{tmp_path}/b1" and machine["flush_p99_ms"] > 0 < machine["flushes_per_s"]
+        assert machine["logs"][TX]["used_bytes"] == 512 * 1024
+        assert abs(machine["logs"][TX]["oldest_us"] / 1e6 - time.time()) < 600, "when its first record came"
+        assert machine["logs"]["messages"]["oldest_us"] == 0, "it has none"
     async with running(made) as two:
         assert two.life > one.life
         two.say(Take(CLUSTER, two.life))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from made_up_status import ORDERS, actors, alter, machine, named, plan, silence, stream
-from mantamq.actors.supervisor.health import closed, complaints, leader, quorum_critical, sharing_host
+from made_up_status import ORDERS, actors, add_stores, alter, machine, named, plan, silence, stream
+from mantamq.actors.supervisor.health import closed, complaints, leader, quorum_critical, sharing_host, store_warnings
 from mantamq.protocol.status.machines import BehindStatus, CondemnedStatus, DutyStatus
 from mantamq.protocol.status.members import AnyMember
 from msgspec import UNSET
@@ -113,6 +113,39 @@ HARMS: list[tuple[Harm, list[str]]] = [
 def test_a_whole_cluster_has_nothing_to_complain_of() -> None:
     for brokers in (1, 2, 3, 5):
         assert complaints(plan(brokers), actors(brokers)) == []
+
+
+def with_stores() -> list[AnyMember]:
+    found = actors()
+    add_stores(found)
+    return found
+
+
+def damage(found: list[AnyMember], **values: object) -> None:
+    alter(machine(found, "b2.store").logs["messages"], **values)
+
+
+def test_stores_that_are_well_are_no_complaint() -> None:
+    assert complaints(plan(), with_stores()) == [] and store_warnings(with_stores()) == []
+
+
+def test_the_troubles_of_a_store_are_named_with_what_to_do() -> None:
+    for harm, reason in (
+        (change("b2.store", pressed=True), "its reserve is begun): transfers wait"),
+        (change("b2.store", pressed=True, full=True), "half of its reserve is gone): transfers wait"),
+        (lambda found: damage(found, hurt=["q#1"]), "b2.store cannot read all of q#1: others"),
+        (lambda found: damage(found, hurt=[f"q#{n}" for n in range(5)]), "q#0, q#1, q#2 and 2 more: others"),
+        (lambda found: silence(found, "b2.store"), "b2.store does not answer"),
+    ):
+        found = with_stores()
+        harm(found)
+        (said,) = complaints(plan(), found)
+        assert reason in said
+    found = with_stores()
+    damage(found, damage=[[5, 9]])
+    assert complaints(plan(), found) == [], "nothing stands still for it"
+    (said,) = store_warnings(found)
+    assert "log messages of b2.store was damaged on its disk (1 place): see to the disk" in said
 
 
 @pytest.mark.parametrize("harm, reasons", HARMS)

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_up_status import ORDERS, actors, alter, machine, named, plan, report, silence, stream
+from made_up_status import ORDERS, actors, add_stores, alter, machine, named, plan, report, silence, stream
 from mantamq.actors.members.moves import moved
 from mantamq.actors.supervisor.health import quorum_critical, sharing_host
-from mantamq.client.cli import app, check, status
+from mantamq.client.cli import app, check, status, wiring
 from mantamq.client.cli.status import REASONS, health, replicas_state, view
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.cluster import ClusterStatus, SupervisorStatus
@@ -207,7 +207,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
             return MadeUp(found)
 
         monkeypatch.setattr(check, "running", running)
-        for module in (status, check):
+        for module in (status, check, wiring):
             monkeypatch.setattr(module, "seen", lambda address, namespace, token: running(address, namespace).report())
             monkeypatch.setattr(module, "out", SimpleNamespace(print=lambda part: sys.stdout.write(printed([part]))))
         monkeypatch.setattr(sys, "argv", ["mantamq", *words])
@@ -270,3 +270,35 @@ def test_a_node_goes_with_all_its_brokers(run: Run) -> None:
 def test_check_wants_a_broker_that_is_there(run: Run) -> None:
     code, text = run(actors(), "check", "quorum-critical", "b9")
     assert code == 1 and "there is no broker 'b9'" in text and text.count("\n") == 1
+
+
+def test_the_stores_have_a_row_each_and_fit_eighty_columns() -> None:
+    found = actors()
+    assert "stores" not in printed(view(report(found)))
+    add_stores(found)
+    text = printed(view(report(found)), 80)
+    row = line_of(text, "b2.store")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "64.0 MiB" in row and "10.0 MiB" in row and "40.0 GiB" in row and " d " in row
+    assert "812.3" in row and "1.45" in row and "in use" in row
+
+
+def test_each_state_of_a_store_has_its_word() -> None:
+    for values, word in (({"pressed": True}, "no room"), ({"state": "joining"}, "joining"), ({}, "in use")):
+        found = actors()
+        add_stores(found)
+        alter(machine(found, "b2.store"), **values)
+        assert word in line_of(printed(view(report(found))), "b2.store")
+    silence(found, "b2.store")
+    assert "no answer" in line_of(printed(view(report(found))), "b2.store")
+
+
+def test_stat_shows_the_stores(run: Run) -> None:
+    found = actors()
+    code, said = run(found, "stat", "--stores")
+    assert code == 1 and "no store" in said
+    add_stores(found)
+    code, said = run(found, "stat", "--stores")
+    assert code == 0 and "b3.store" in said
+    code, said = run(found, "stat", "--stores", "--json")
+    assert code == 0 and [one["name"] for one in json.loads(said)] == ["b1.store", "b2.store", "b3.store"]

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from mantamq.client.cli import app, console
-from mantamq.client.cli.store import Bar, byte_count, span
+from mantamq.client.cli.sheets import byte_count, span
+from mantamq.client.cli.store import Bar
 from mantamq.store.files import RealFiles
 from mantamq.store.identity import FILE
 
