@@ -75,6 +75,17 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (workload, "BROKERS", ("b1",)),
         (workload, "ALONE", 1.0),
         (workload, "CUT", 0.3),
+        (faults, "KINDS", ["sequencer", "pause"]),
+        (faults, "RATE", 0.2),
+    ],
+    "lost_drop_report_stays_lost": [
+        (workload, "MANAGED", 0.25),
+        (faults, "KINDS", faults.KINDS + ["link"] * 10 + ["isolate"] * 6),
+    ],
+    "given_up_and_not_told": [
+        (faults, "KINDS", faults.KINDS + ["slow"] * 10),
+        (faults, "SLOW_US", (12_000_000,)),
+        (faults, "SLOW_BATCH_US", (400_000,)),
     ],
     "repeats_of_the_dead_are_done_again": [(faults, "KINDS", faults.KINDS + faults.OFTEN)],
     "evict_returns_to_the_back": [(faults, "KINDS", faults.KINDS + ["broker"] * 12)],
