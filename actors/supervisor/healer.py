@@ -71,9 +71,10 @@ class Healer:
     def under_way(self) -> list[str]:
         """The actors that are being replaced, and why none is."""
         names = [name for name in self._turns.names() if name != EVENTS and not self._record.leaves(name)]
-        awaited = self._homes.awaited
+        awaited, failures = self._homes.awaited, self._record.store_failures
+        names = [name for name in names if not failures.down(broker_of(name))]
         found = [awaited.get(name) or f"{name} has died and is being replaced" for name in names]
-        found += self._record.store_failures.complaints()
+        found += failures.complaints()
         if self._record.stage == "running" and not self._supervision.in_office(int(time.monotonic() * 1000)):
             found.append("no majority of the brokers confirms the supervisor: nothing is replaced until one does")
         return found

@@ -180,6 +180,8 @@ class Joiner:
     async def _run(self, change: Change) -> None:
         while self.change is change:
             try:
+                if change.kind == LEAVE and self._record.store_failures.down(change.broker):
+                    await self.must_return(change.broker)  # nobody starts it again, and so finds that it is dead
                 await self._give(await self._looked(change.broker))
                 await asyncio.sleep(LOOK_S)
             except Exception:

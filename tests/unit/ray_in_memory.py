@@ -22,6 +22,7 @@ from mantamq.actors.supervisor import cluster_start, nodes, rebalancer, supervis
 from mantamq.actors.supervisor.supervisor import Supervisor
 from mantamq.protocol.supervisor.layout import Node
 
+LAST_WORD_S = 0.02
 NODES = [Node(f"n{number}", "127.0.0.1", {}) for number in (1, 2, 3)]
 
 
@@ -63,8 +64,13 @@ class MadeUpHandle:
             return {"node": self.node, "pid": int(self.id, 16) + 1_000_000_000, "loop": "asyncio"}
         answer = await getattr(self.actor, method)(*args)
         if args[1:2] == ("start",):
-            self.actor.shell._on_failure = lambda error: self.kill()
+            self.actor.shell._on_failure = self._failed
         return answer
+
+    def _failed(self, error: BaseException) -> None:
+        """Its last word leaves, as in the time that a process has for it."""
+        self.actor._broke(error)
+        self.ray.loop.call_later(LAST_WORD_S, self.kill)
 
     def tell(self, method: str, *args: Any) -> None:
         """From any thread."""

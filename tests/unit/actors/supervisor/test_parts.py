@@ -456,7 +456,10 @@ async def test_a_broker_whose_disk_fails_again_and_again_is_left_down_and_status
     entry = world.record.book["b2"]
     assert (entry.serving, entry.pid) == (False, 0) and world.record.book.half_started() == ["b2"]
     assert asked[-1] == ("tell",) and not world.turns
-    (said,) = [line for line in healer(world).under_way() if "left down" in line]
+    world.turns.add("b2.r0")
+    lines = healer(world).under_way()
+    (said,) = [line for line in lines if "left down" in line]
+    assert not [line for line in lines if "being replaced" in line]
     assert "broker b2" in said and "errno 5" in said
 
 
