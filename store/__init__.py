@@ -1,1 +1,1 @@
-"""Durable storage: comes with a later milestone. See the README."""
+"""Durable storage: logs, their catalogue, and what looks after them; the event table. See the README."""
