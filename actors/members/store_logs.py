@@ -8,6 +8,7 @@ A new store is *joining* until its logs are there: one that has a life and no lo
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -22,12 +23,17 @@ from ...protocol.supervisor.stores import StoreWord, voter_sets
 from ...protocol.wire.events import CLUSTER
 from ...store.files import Files
 from ...store.identity import StoreDirectory, StoreState, open_store
+from ...store.log.aside import copy_aside
 from ...store.log.containers import container_numbers
 from ...store.log.log import Log
 from ...store.log.recovery import open_log
 from ..config import StoreConfig
 
+logger = logging.getLogger(__name__)
+
 LOGS = (TX, MESSAGES)
+ASIDE = "aside"
+"""The folder for copies of damaged containers, one below it for each log."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class StoreLogs:
 
     Attributes:
         found: log -> how it was found; none in a new store before `begin`.
-        damage: what is wrong with the cluster stream's log, in words, "" for nothing.
+        damage: a record of the cluster stream that is none, in words, "" for nothing.
     """
 
     def __init__(self, files: Files, chosen: StoreConfig, place: StorePlace) -> None:
@@ -100,8 +106,12 @@ class StoreLogs:
                 index.damaged(damage.first, damage.end)
             base = log.base // log.container_bytes * log.container_bytes
             self.found[name] = FoundLog(index, base, log.end, log.container_bytes, log.ballot)
-            if name == TX and index.damage:
-                self.damage = f"damage at {', '.join(f'{first} to {behind}' for first, behind in index.damage)}"
+
+    def _damage(self, name: str) -> str:
+        """The damage of a log, in words; "" for none."""
+        found = self.found.get(name)
+        stretches = found.index.damage if found is not None else []
+        return f"damage at {', '.join(f'{first} to {behind}' for first, behind in stretches)}" if stretches else ""
 
     def _read(self, kind: int, payload: bytes | memoryview) -> None:
         try:
@@ -118,7 +128,7 @@ class StoreLogs:
         status = own.status
         if place is not None and status is not StoreState.CLEAN:  # the stream itself knows better when it has joined
             status = StoreState.JOINING if place.blank else StoreState.DIRTY
-        hurt = self.damage or ("a part of it may be missing" if place is not None and place.hurt else "")
+        hurt = self.damage or (self._damage(TX) if place is None or place.hurt else "")
         return StoreWord(
             node=self._place.node, directory=self.directory.folder, broker=self._place.broker, store=own.store,
             cluster=own.cluster, status=status.value, shutdown=own.shutdown, format=own.format, minor=own.minor,
@@ -147,9 +157,25 @@ class StoreLogs:
                 if not self._has_log(name):
                     self._create(name)
             self._open()
-            if birth:  # after one that came to nothing it cannot be told: blank
-                self.directory.joined()
+        for name in LOGS:
+            if self._damage(name):
+                self._copy_aside(name)
+        if new and birth:  # after one that came to nothing it cannot be told: blank
+            self.directory.joined()
         return life
+
+    def _copy_aside(self, name: str) -> None:
+        """Keep what is damaged, and what stands behind it, before the log goes on."""
+        found, aside = self.found[name], f"{self.directory.folder}/{ASIDE}/{name}"
+        hurt = sorted(stream for stream, place in found.index.streams.items() if place.hurt)
+        text = f"{self._folder(name)}: {self._damage(name)}; touched: {', '.join(hurt) or 'streams without records'}"
+        try:
+            first = found.index.damage[0][0]
+            copied = copy_aside(self._files, self._folder(name), aside, first, found.container_bytes)
+        except OSError as error:
+            logger.critical("%s. It could not be copied aside: %s", text, error)
+        else:
+            logger.critical("%s. Copied aside: %s", text, ", ".join(copied) or "nothing new")
 
     def joined(self) -> bool:
         """Whether the store is blank no more, by the cluster stream's log; `store.json` says so, too, from then on."""
