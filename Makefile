@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
 # Each of a cluster's processes would compile the sources anew, and the tests start hundreds of them.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check compat hosts hosts-tools postgres-tools bench bench-recovery bench-joining bench-spark simulate explore chaos lock format clean
+.PHONY: help setup demo test check compat hosts hosts-tools postgres-tools bench bench-recovery bench-restart bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ bench: $(STAMP) ## Ours and the installed peers in one run, with ratios
 
 bench-recovery: $(STAMP) ## Time from a kill to the next completion and delivery, peers beside
 	$(BIN)/python -m mantamq.benchmarks.recovery
+
+bench-restart: $(STAMP) ## A cluster with 1 GiB in its stores is killed and started again; how large stores become
+	$(BIN)/python -m mantamq.benchmarks.restart
 
 bench-joining: $(STAMP) ## What a joining broker costs the publishers, and how long it takes
 	$(BIN)/python -m mantamq.benchmarks.joining

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Generator
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 from ..client import Connection, Message, connect, connect_async
 from ..protocol.status.cluster import ClusterStatus
 from ..protocol.status.members import SequencerMember
+from . import durable
 from .health import crew, unwell
 from .peers import nats, rabbitmq
 
@@ -80,18 +82,19 @@ class Manta:
 
     Args:
         cluster: from `start_cluster`; needs `status` and `actor_pids`.
+        durable: its queue is.
     """
 
     module = __name__
 
-    def __init__(self, cluster: Any) -> None:
+    def __init__(self, cluster: Any, durable: bool = False) -> None:
         self._cluster = cluster
         self._brokers: list[str] = sorted(cluster.addresses)
         self.addresses = [cluster.addresses[broker] for broker in self._brokers]
         counted = crew(cluster.report())
         self._wanted = {role: count for role, count in counted.items() if role != "QueueReplica"}
         with self._connect() as connection:
-            connection.declare_queue(QUEUE)
+            connection.declare_queue(QUEUE, durable=durable)
 
     def _connect(self) -> Connection:
         return connect(self.addresses)
@@ -147,14 +150,27 @@ def manta() -> Generator[Killable]:
 
 
 @contextlib.contextmanager
-def peer(module: Any) -> Generator[Killable]:
-    with module.cluster() as servers:
+def manta_durable() -> Generator[Killable]:
+    from ..actors.cluster import start_cluster
+
+    with tempfile.TemporaryDirectory(prefix="mantamq-recovery-") as directory:
+        stored: dict[str, Any] = {"data": directory}
+        with start_cluster(brokers=3, address="local", detached=True, **stored) as cluster:
+            yield Manta(cluster, durable=True)
+
+
+@contextlib.contextmanager
+def peer(module: Any, *durable: bool) -> Generator[Killable]:
+    with module.cluster(*durable) as servers:
         yield Peer(module, servers)
 
 
+DURABLE_NAME = "manta-durable"
 SYSTEMS: dict[str, tuple[Any, Any]] = {
     "manta": (manta, lambda: ""),
     nats.NAME: (lambda: peer(nats), nats.missing),
+    DURABLE_NAME: (manta_durable, durable.missing),
+    nats.DURABLE_NAME: (lambda: peer(nats, True), lambda: nats.missing(True)),
     rabbitmq.NAME: (lambda: peer(rabbitmq), rabbitmq.missing),
 }
 """Name -> how to start it (a context manager that gives a `Killable`), and why it cannot be measured here, or ""."""

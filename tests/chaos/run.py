@@ -44,6 +44,7 @@ class Settings:
         seed: of the clients and of the faults (not of the machine's own timing).
         keep: where the journals go; "" for a folder that is removed unless there is a violation.
         rate: messages a second that all senders send together, about.
+        least: so many faults are done at least, however long that takes.
         healthy_s: how long the cluster may take to be healthy again after a fault.
         plant: how many rounds' histories are also checked with violations planted into them.
     """
@@ -58,6 +59,7 @@ class Settings:
     receivers: int = 4
     rate: float = 400.0
     round_s: float = 120.0
+    least: int = 0
     healthy_s: float = 30.0
     plant: int = 1
 
@@ -231,12 +233,14 @@ class Round:
         """Faults until the time is over; whether the cluster lives."""
         names = self._settings.faults
         deck: list[str] = []
-        while (left_s := until - time.monotonic()) > 0:
+        kills, least = self._outcome.kills, self._settings.least
+        while (left_s := until - time.monotonic()) > 0 or kills.total() < least:
             self._progress(left_s)
-            time.sleep(min(max(0.0, left_s), self._chance.uniform(*CALM_S) if names else 1.0))
+            calm_s = self._chance.uniform(*CALM_S) if names else 1.0
+            time.sleep(min(max(0.0, left_s), calm_s) if kills.total() >= least else calm_s)
             if crowd.failed():
                 break
-            if names and until - time.monotonic() > 0:
+            if names and (until - time.monotonic() > 0 or kills.total() < least):
                 deck = deck or self._chance.sample(names, len(names))  # each has its turn before any has two
                 if not self._fault(deck.pop()):
                     return False
