@@ -53,7 +53,8 @@ def refusals(*words: StoreWord, wish: StartWish = WAITED) -> dict[str, str]:
 
 def test_the_words_of_the_directory_and_of_the_exchange_are_the_same() -> None:
     assert STORE_LAYOUT == FORMAT
-    assert {one.value for one in StoreState} == {"empty", "joining", "dirty", "clean"}
+    refused = {"recovering"}  # before the exchange: `open_store` says why
+    assert {one.value for one in StoreState} - refused == {"empty", "joining", "dirty", "clean"}
 
 
 # ---- all empty
