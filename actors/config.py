@@ -62,6 +62,7 @@ class StoreConfig(Config, frozen=True, kw_only=True):
     Attributes:
         data: directory on each node, with a folder for each broker; "": no stores, all is kept in memory.
         catalog: where the catalogue of the wiring is kept; "log": in the log.
+        catalog_name: the first part of its schema's name in PostgreSQL; "": the usual one.
         container_bytes: size of a container of a log.
         containers: how many are made at once, and kept ready.
         gather_bytes: a group commit takes no further write once it has so much.
@@ -72,12 +73,18 @@ class StoreConfig(Config, frozen=True, kw_only=True):
 
     data: str = ""
     catalog: str = "log"
+    catalog_name: str = ""
     container_bytes: int = 16 * 1024**2
     containers: int = 2
     gather_bytes: int = 8 * 1024**2
     reserve_bytes: int = 256 * 1024**2
     wait_s: float = 15.0
     node_wait_s: float = 60.0
+
+    @property
+    def catalogued(self) -> bool:
+        """Whether the wiring is kept in a catalogue besides the log."""
+        return self.catalog != "log"
 
     def folder(self, broker: str) -> str:
         """The directory of a broker's store; "" where there are none."""

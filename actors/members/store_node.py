@@ -9,22 +9,27 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
 from ...protocol.status.machines import StoreStatus
-from ...protocol.store.host import Advance, Commit, Committed, Recovered
+from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, Overdue, Recovered
 from ...protocol.store.machine import StoreMachine
 from ...store.files import Files
 from ...store.identity import unusable
 from ...store.shadow_files import system_files
-from ..config import StoreNodeConfig
+from ..config import StoreConfig, StoreNodeConfig
 from .flush_meter import FlushMeter
 from .member import MemberActor
 from .shell import DiskFailed
+from .store_catalog import CatalogWriter, opened
 from .store_logs import StoreLogs, StorePlace, refused_word
+
+if TYPE_CHECKING:
+    from ...store.catalog.catalog import Catalog
 
 LOCK_S = 2.0
 IDLE_S = 0.25
@@ -42,6 +47,7 @@ class StoreRefused(LocalError):
 class StoreNode(MemberActor):
     _logs: StoreLogs | None = None
     _idle: asyncio.Task[None] | None = None
+    _catalog: CatalogWriter | None = None
 
     def __init__(self, name: str, fenced: bool = False, files: Files | None = None) -> None:
         super().__init__(name, fenced)
@@ -94,10 +100,13 @@ class StoreNode(MemberActor):
             raise (StoreInUse if error.code == STORE_LOCKED else StoreRefused)(error.text) from None
         except OSError as error:
             raise StoreRefused(f"{unusable(error, chosen.data).text} (errno {error.errno})") from None
+        catalog = await self._open_catalog(chosen, logs)
         machine = StoreMachine(self.name, member.timing, chosen.gather_bytes, chosen.reserve_bytes)
         deeds = {Commit: self._commit, Advance: self._advance}
         shell = self._run(machine, member, deeds=deeds, alone_frames=0, admits=self._admits)  # type: ignore[arg-type]
         shell.give(Recovered(logs.found))  # type: ignore[arg-type]
+        if catalog is not None:
+            self._catalog = self._writer(catalog, logs)
         self._idle = asyncio.get_running_loop().create_task(self._work(logs), name="store's idle time")
         return await self._open(member) | {"life": str(life)}
 
@@ -105,6 +114,28 @@ class StoreNode(MemberActor):
         """Its own group's processes."""
         broker = self.name.partition(".")[0]
         return peer == broker or peer.startswith(f"{broker}.")
+
+    # ---- the catalogue
+
+    async def _open_catalog(self, chosen: StoreConfig, logs: StoreLogs) -> Catalog | None:
+        """None where the wiring is kept in the log alone."""
+        if not chosen.catalogued:
+            return None
+        own = logs.directory
+        try:
+            return await asyncio.to_thread(opened, chosen.catalog, own.folder, own.identity.store, chosen.catalog_name)
+        except StoreError as error:
+            raise StoreRefused(error.text) from None
+
+    def _writer(self, catalog: Catalog, logs: StoreLogs) -> CatalogWriter:
+        loop, shell = asyncio.get_running_loop(), self._running()
+
+        def saved(low: int) -> None:
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(shell.give, Cataloged(low))
+
+        shell.give(Cataloged(logs.found[TX].base))  # type: ignore[arg-type]
+        return CatalogWriter(catalog, saved)
 
     # ---- effects
 
@@ -115,6 +146,9 @@ class StoreNode(MemberActor):
         except OSError as error:
             raise self._failed(error) from error
         self._meter.note(began_ns, time.monotonic_ns())
+        if self._catalog is not None:
+            for lsn, record in zip(committed.lsns.get(TX, ()), effect.batches.get(TX, ()), strict=True):
+                self._catalog.note(*record, lsn)
         return committed
 
     def _advance(self, effect: Advance) -> None:
@@ -144,6 +178,8 @@ class StoreNode(MemberActor):
                 self._running().fail(self._failed(error))
                 return
             self._running().give(space)  # type: ignore[arg-type]
+            if self._catalog is not None and self._catalog.lacks_checkpoint(time.monotonic()):
+                self._running().give(Overdue())  # type: ignore[arg-type]
             if not made:
                 await asyncio.sleep(IDLE_S)
 
@@ -152,6 +188,8 @@ class StoreNode(MemberActor):
         if self._logs is not None:
             self._logs.describe(status)
         status.flushes_per_s, status.flush_p99_ms = self._meter.figures(time.monotonic_ns())
+        if self._catalog is not None:
+            status.catalog, status.catalog_index = self._catalog.trouble, self._catalog.index
         return status
 
     # ---- the end
@@ -166,6 +204,9 @@ class StoreNode(MemberActor):
         if self._idle is not None:
             self._idle.cancel()
             await asyncio.wait([self._idle])
+        if self._catalog is not None:
+            catalog, self._catalog = self._catalog, None
+            await asyncio.to_thread(catalog.close)
         if self._logs is not None:
             logs, self._logs = self._logs, None
             await asyncio.to_thread(logs.close)

@@ -108,11 +108,16 @@ def _store(store: StoreStatus) -> Iterator[str]:
 
 def store_warnings(actors: Iterable[AnyMember]) -> list[str]:
     """What is worth a look at disks while nothing stands still for it."""
+    found = list(stores(actors))
     return [
         f"the log {log} of {store.name} was damaged on its disk ({_count(len(one.damage), 'place')}): see to the disk"
-        for store in stores(actors)
+        for store in found
         for log, one in store.logs.items()
         if one.damage
+    ] + [
+        f"{store.name} cannot save the wiring in its catalogue, and its transaction log grows: {store.catalog}"
+        for store in found
+        if store.catalog
     ]
 
 

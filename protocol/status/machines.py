@@ -360,6 +360,8 @@ class StoreStatus(StatusStruct, kw_only=True):
         folder: its path.
         state: as in `store.json`.
         flushes_per_s, flush_p99_ms: of the last ten to twenty seconds.
+        catalog: why the wiring could not be saved in the catalogue, "" if it could.
+        catalog_index: of the cluster stream, as saved there; 0: not yet, or it is kept in the log alone.
     """
 
     name: str
@@ -374,6 +376,8 @@ class StoreStatus(StatusStruct, kw_only=True):
     state: str = ""
     flushes_per_s: float = 0.0
     flush_p99_ms: float = 0.0
+    catalog: str = ""
+    catalog_index: int = 0
 
     @property
     def used_bytes(self) -> int:

@@ -70,7 +70,18 @@ class DiskSpace(msgspec.Struct, frozen=True):
     free_bytes: int
 
 
-StoreInput = Input | Recovered | Committed | DiskSpace
+class Cataloged(msgspec.Struct, frozen=True):
+    """The catalogue has all of the cluster stream that lies before LSN `low`: the log may part with that, and with no
+    more, from the first such word on. Nothing is said where the wiring is kept in the log alone."""
+
+    low: int
+
+
+class Overdue(msgspec.Struct, frozen=True):
+    """A checkpoint of the cluster stream is wanted, for the catalogue."""
+
+
+StoreInput = Input | Recovered | Committed | DiskSpace | Cataloged | Overdue
 
 
 # ---- effects

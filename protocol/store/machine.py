@@ -20,7 +20,20 @@ from ..wire.frame import Frame
 from ..wire.records import CLOSED, PROMISE, ClosedRecord, PromiseRecord, decode_record, encode_record
 from ..wire.store_frames import Ahead, Ousted, Take, Taken, Write
 from .groups import Group, Groups, Writer, answers
-from .host import MESSAGES, Advance, Commit, Committed, DiskSpace, Recovered, StoreEffect, StoreInput, log_of
+from .host import (
+    MESSAGES,
+    TX,
+    Advance,
+    Cataloged,
+    Commit,
+    Committed,
+    DiskSpace,
+    Overdue,
+    Recovered,
+    StoreEffect,
+    StoreInput,
+    log_of,
+)
 from .index import LogIndex
 from .owners import Owners
 from .space import Space
@@ -69,7 +82,7 @@ class StoreMachine:
         self._rules: dict[type, Callable[[Any], None]] = {
             Received: self._received, Flush: self._flush, Tick: self._tick, Committed: self._committed,
             PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
-            Stop: self._begin_stop,
+            Stop: self._begin_stop, Cataloged: self._cataloged, Overdue: self._overdue,
         }  # fmt: skip
 
     # ---- the door
@@ -288,6 +301,18 @@ class StoreMachine:
                 told[keeping.peer] = None
         for peer in told:
             self._send(peer, Ahead(log, upto))
+
+    def _cataloged(self, input: Cataloged) -> None:
+        """The catalogue has more of the cluster stream, or it has none yet and all must stay."""
+        if TX in self._tails:
+            self._tails[TX].hold = input.low
+            self._indexes[TX].moved = True
+            self._look(TX)
+
+    def _overdue(self, input: Overdue) -> None:
+        keeping = self.owners.by_stream.get(CLUSTER)
+        if keeping is not None:
+            self._send(keeping.peer, Ahead(TX, self._tails[TX].base))
 
     # ---- space
 

@@ -19,12 +19,16 @@ class LogTail:
     Args:
         base, end: LSN of the oldest container, and of the place where the next batch goes.
         container_bytes: the size of a container.
+
+    Attributes:
+        hold: nothing from here on goes, whatever the streams need; None: only they count.
     """
 
     def __init__(self, index: LogIndex, base: int, end: int, container_bytes: int) -> None:
         self.base = base
         self.end = end
         self.container_bytes = container_bytes
+        self.hold: int | None = None
         self._index = index
         self._looked = -1  # the last container when it was looked at
         self._asked: dict[str, int] = {}  # stream -> up to which LSN its owner was asked to move
@@ -44,7 +48,8 @@ class LogTail:
     def advance(self) -> bool:
         """Move the base over the containers that no stream needs; whether it moved."""
         low = self._index.low
-        base = (self.end if low is None else low) // self.container_bytes * self.container_bytes
+        low = self.end if low is None else low
+        base = (low if self.hold is None else min(low, self.hold)) // self.container_bytes * self.container_bytes
         if base <= self.base:
             return False
         self.base = base

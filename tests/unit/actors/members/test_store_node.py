@@ -9,22 +9,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 from live_cluster import own, until
+from made_up_logs import cluster_checkpoint, declarations
 from mantamq.actors.config import MemberConfig, StoreConfig, StoreNodeConfig
 from mantamq.actors.members.ending import DISK_FAILED, leave
 from mantamq.actors.members.shell import DiskFailed, Shell
 from mantamq.actors.members.store_logs import StoreLogs, StorePlace
-from mantamq.actors.members.store_node import StoreNode
+from mantamq.actors.members.store_node import StoreNode, StoreRefused
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import PeerUp, Received, Send
 from mantamq.protocol.store.host import MESSAGES, TX
 from mantamq.protocol.supervisor.stores import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
-from mantamq.protocol.wire.records import ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
-from mantamq.protocol.wire.store_frames import Room, Take, Taken, Write, Written
+from mantamq.protocol.wire.records import CHECKPOINT, ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
+from mantamq.protocol.wire.store_frames import Ahead, Room, Take, Taken, Write, Written
+from mantamq.store.catalog.catalog import FILE, read_catalog
 from mantamq.store.files import RealFile, RealFiles
 from mantamq.store.log.chain import read_chain
 from mantamq.store.log.reader import LogReader
@@ -241,3 +244,36 @@ def test_a_birth_that_came_to_nothing_comes_back_blank_and_a_lost_log_is_refused
         file.unlink()
     with pytest.raises(Exception, match="no log"):
         StoreLogs(RealFiles(), chosen, place)
+
+
+async def test_a_store_saves_its_wiring_and_asks_for_what_it_lacks(tmp_path: Path) -> None:
+    """A file that is gone is made again, since the log has it all; one that is none is a refusal."""
+    made = config(tmp_path)
+    made = msgspec.structs.replace(made, store=msgspec.structs.replace(made.store, catalog=""))
+    folder = f"{tmp_path}/b1"
+    async with running(made) as one:
+        one.say(Take(CLUSTER, one.life))
+        await one.hear(Taken)
+        one.say(Write(1, [opened(one.life, ["b1"]), (ENTRIES, CLUSTER, declarations(1, 2))]))
+        await one.hear(Written)
+        assert (await one.hear(Ahead)).log == "tx", "it asks for a checkpoint"
+        one.say(Write(2, [(CHECKPOINT, CLUSTER, cluster_checkpoint(2))]))
+        await one.hear(Written)
+        writer = one.node._catalog
+        assert writer is not None
+        await until(lambda: writer.index == 2)
+        status = await one.node.status()
+        assert (status["machine"]["catalog"], status["machine"]["catalog_index"]) == ("", 2)
+        store = one.node._running_logs().directory.identity.store
+    saved = read_catalog("", folder, UUID(store))
+    assert saved is not None and saved.index == 2
+    for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+        Path(folder, name).unlink(missing_ok=True)
+    async with running(made) as two:
+        two.say(Take(CLUSTER, two.life))
+        await two.hear(Taken)
+        assert two.node._catalog is not None and Path(folder, FILE).exists()
+    Path(folder, FILE).write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreRefused, match="damaged"):
+        async with running(made):
+            pass

@@ -7,7 +7,7 @@ import random
 import pytest
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Tick
-from mantamq.protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace
+from mantamq.protocol.store.host import MESSAGES, TX, Advance, Cataloged, Commit, Committed, DiskSpace, Overdue
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.wire.events import CLUSTER, ZERO
 from mantamq.protocol.wire.records import (
@@ -327,3 +327,27 @@ def test_a_store_that_comes_back_knows_what_it_was_told_and_said(seed):
             assert place.last >= last and place.life <= lives[stream]
             assert disk.chain(MESSAGES, place.last, place.checkpoint)[0].lsn == (place.checkpoint or place.low)
         life = max([life, *(place.life for place in found.values())])
+
+
+def test_the_log_keeps_what_the_catalogue_lacks(desk):
+    """The wiring's own log goes no further than its catalogue; that of messages has nothing to do with it."""
+    desk.step(Cataloged(0))
+    desk.say(B1, Take(CLUSTER, 3), Write(1, [opened(3, CLUSTER)]))
+    for number in range(2, 30):
+        desk.say(B1, Write(number, [(ENTRIES, CLUSTER, b"x" * 200), checkpoint(stream=CLUSTER, life=3)]))
+        desk.flush()
+    log = desk.disk.logs[TX]
+    assert log.base == 0 and log.end > 4 * log.container_bytes, "it goes before the catalogue has it"
+    desk.step(Cataloged(2 * log.container_bytes + 1))
+    assert log.base == 2 * log.container_bytes
+    desk.step(Cataloged(log.end))
+    assert log.base == log.records[-1].lsn // log.container_bytes * log.container_bytes
+
+
+def test_the_keeper_of_the_wiring_is_asked_for_a_checkpoint(desk):
+    desk.step(Overdue())  # nobody keeps it yet
+    desk.say(B1, Take(CLUSTER, 3))
+    desk.flush()
+    desk.heard(B1)
+    desk.step(Overdue())
+    assert desk.heard(B1) == [Ahead(TX, 0)] and not desk.heard(R0)

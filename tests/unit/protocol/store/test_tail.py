@@ -42,6 +42,16 @@ def test_the_base_moves_by_whole_containers_up_to_what_is_needed():
     assert tail.advance() and tail.base == 700, "the container that is written stays"
 
 
+def test_nothing_goes_that_the_catalogue_lacks():
+    tail, _ = a_tail(750, a=(640, 0))
+    tail.hold = 0
+    assert not tail.advance(), "it has nothing"
+    tail.hold = 430
+    assert tail.advance() and tail.base == 400
+    tail.hold = 900
+    assert tail.advance() and tail.base == 600, "and nothing that a stream needs"
+
+
 def test_a_log_is_looked_at_when_a_container_is_begun_or_a_stream_may_need_less():
     tail, index = a_tail(610, a=(10, 0))
     assert tail.due() and not tail.due()
