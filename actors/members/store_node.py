@@ -132,7 +132,7 @@ class StoreNode(MemberActor):
 
         def saved(low: int) -> None:
             with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(shell.give, Cataloged(low))
+                loop.call_soon_threadsafe(shell.give, Cataloged(low))  # type: ignore[arg-type]
 
         shell.give(Cataloged(logs.found[TX].base))  # type: ignore[arg-type]
         return CatalogWriter(catalog, saved)
