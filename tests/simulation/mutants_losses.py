@@ -38,7 +38,7 @@ def missing_is_as_good_as_lost(patch: Patch) -> None:
 
 def reset_asks_nobody(patch: Patch) -> None:
     """An operator is obeyed, whatever there is of the queue."""
-    patch.setattr(lost_queues, "refusal", lambda found, queue: "")
+    patch.setattr(lost_queues, "refusal", lambda found, queue, even_durable: "")
 
 
 def what_consumers_hold_is_hidden_from_rescue(patch: Patch) -> None:

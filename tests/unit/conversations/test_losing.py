@@ -206,6 +206,25 @@ def test_who_is_missing_may_have_it_for_ten_seconds():
     assert case.there() == [False] * 3
 
 
+def a_minority_of_blanks_is_no_loss():
+    """Nobody who is here has anything of it, and two are away: those may come back with all of it."""
+    case = Case()
+    case.lose(*EVERYWHERE, back=False)
+    case.cluster.add_replica("b1")
+    case.cluster.pass_time(60_000)
+    assert case.there() == [True] * 3 and case.fate() == ["waits"]
+
+
+def test_a_minority_of_blanks_is_no_loss():
+    a_minority_of_blanks_is_no_loss()
+
+
+def test_planted_a_minority_of_blanks_is_enough(monkeypatch):
+    monkeypatch.setattr(majorities.Roll, "hopeless", lambda self: bool(self.certain))
+    with pytest.raises(AssertionError):
+        a_minority_of_blanks_is_no_loss()
+
+
 def test_a_sequencer_that_takes_over_finds_it_again():
     case = Case()
     case.lose(*EVERYWHERE)
