@@ -85,5 +85,5 @@ class QueueChanges:
         for id, _ in lost:
             definition = self._cluster.wiring.by_id(id)
             if definition is not None:
-                self._placement.assign(definition, True)
+                self._placement.move(definition)
         self._outbox.effects.append(WantSpare())

@@ -1,8 +1,8 @@
 """Which of a broker's queue replicas keeps which queue.
 
 A new queue goes to a warm spare replica, or, when as many replicas keep queues as the broker makes use of, is hashed
-onto those (`design.md` section 12). What a dead replica kept goes to others, blank and under a new incarnation: a
-replica may not vote with a log it does not have (K4).
+onto those (`design.md` section 12). What a dead replica kept goes to others, under a new incarnation: with its log,
+where that is on disk, else blank: a replica may not vote with a log it does not have (K4).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class QueuePlacement:
         homeless: queue id -> whether blank: declared, and no replica is connected.
         incs: queue id -> incarnation under which it is kept.
         voters: queue id -> the voters when it was declared.
+        stored: this broker has a store: the logs of durable queues outlive the replicas that keep them.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class QueuePlacement:
         self.homeless: dict[str, bool] = {}
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
+        self.stored = False
         self._outbox = outbox
         self._cluster = cluster
         self._most = most
@@ -106,6 +108,10 @@ class QueuePlacement:
             definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters, definition.durable
         )  # fmt: skip
         self._outbox.send(name, host)
+
+    def move(self, definition: QueueDefinition) -> None:
+        """Another replica is to keep a queue whose replica has died: with its log, if that is on disk."""
+        self.assign(definition, not (self.stored and definition.durable))
 
     def declared(self, definition: QueueDefinition, index: int, blank: bool) -> None:
         """A queue is declared by the entry at `index` of the cluster stream."""

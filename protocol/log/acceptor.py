@@ -13,7 +13,7 @@ from ..companions import Companion, Companions
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Ballot
 from ..wire.frame import Frame
-from ..wire.log_frames import Evicted, Fetch, Heartbeat, Nack, Prepare
+from ..wire.log_frames import Evicted, Fetch, Heartbeat, LogReport, Nack, Prepare
 from .durability import Promises
 from .keeper import Keeper
 from .outbox import FollowerOutbox
@@ -60,6 +60,22 @@ class Acceptor(FollowerOutbox):
         if self.promises is not None:
             self.promises.keep(ballot)
         return True
+
+    def adopt(self, ballot: Ballot) -> None:
+        """Another process of the same broker has promised a ballot that may not be known here."""
+        view = self.view
+        if ballot > view.promised:
+            view.promised = ballot
+            view.leader, view.attached = "", False
+            for keeper in self.keepers():
+                keeper.promise(ballot)
+            if self.promises is not None:
+                self.promises.keep(ballot)
+
+    def report_log(self, report: LogReport) -> None:
+        """Tell the leader of one log; a leader whose promise is not kept yet hears of all of them when it is."""
+        if self.view.leader and (self.promises is None or self.promises.kept(self.view.promised)):
+            self.send(self.view.leader, report)
 
     def prepare(self, peer: str, frame: Prepare) -> None:
         if self.follow(peer, frame.ballot):

@@ -23,6 +23,9 @@ from ..wire.store_frames import Room, Write, Written
 OnDisk = Callable[[int], object]
 """Called with a record's LSN when it is on disk."""
 
+Placed = Callable[[int, int, int, int], object]
+"""Called with a record of entries that is on disk: its first index, how many entries, its LSN, its bytes."""
+
 ENQUEUE = encode_event(Enqueue("", [], []))[1:2]
 """The byte of an event that says its kind (`decode_event`)."""
 
@@ -49,6 +52,10 @@ class RecordWriter:
         if stream in self._held or (grows and self.full):
             self._held.setdefault(stream, []).append((kind, payload, done))
             return
+        self.put_ahead(kind, stream, payload, done)
+
+    def put_ahead(self, kind: int, stream: str, payload: bytes, done: OnDisk) -> None:
+        """Write a record that frees space, or makes room for what does: before the stream's records that have none."""
         self._gathered.append((kind, stream, payload))
         self._waiting.append(done)
 
@@ -57,13 +64,26 @@ class RecordWriter:
         """All that was to be written is on disk."""
         return not self._waiting and not self._held
 
-    def gathered(self) -> Write | None:
-        """The write of all that has gathered, to be sent now; None if nothing has."""
+    def held(self, stream: str) -> int:
+        """How many records with entries of the stream have no room."""
+        return sum(kind == ENTRIES for kind, _, _ in self._held.get(stream, ()))
+
+    def drop(self, stream: str) -> None:
+        """Nothing of the stream that has no room is wanted any more."""
+        self._held.pop(stream, None)
+
+    def gathered(self, live_bytes: Callable[[str], int | None] = lambda stream: None) -> Write | None:
+        """The write of all that has gathered, to be sent now; None if nothing has.
+
+        Args:
+            live_bytes: bytes of a stream's live bodies, where the store is to be told of them.
+        """
         if not self._gathered:
             return None
         self._number += 1
         records, self._gathered = self._gathered, []
-        return Write(self._number, records)
+        told = {stream: live_bytes(stream) for stream in dict.fromkeys(stream for _, stream, _ in records)}
+        return Write(self._number, records, {stream: size for stream, size in told.items() if size is not None})
 
     def written(self, frame: Written) -> None:
         """Records are on disk: tell those that wait for them.
@@ -92,26 +112,35 @@ class Durability:
     """What of one keeper's log is on disk.
 
     Args:
-        told: called when more is; the keeper's owner then applies what `Keeper.wrote` returns, and acknowledges.
+        as the attributes.
 
     Attributes:
+        told: called when more is on disk; the keeper's owner then applies what `Keeper.wrote` returns, and
+            acknowledges.
+        placed: is told where entries lie, before that: for an owner whose checkpoints name their records.
         flushed: index up to which the log, as it is now, is on disk.
         known: committed, as far as this keeper knows.
         whole: what was taken in an update is on disk, by a checkpoint; nothing is acknowledged before.
     """
 
-    __slots__ = ("_asked", "_checkpoints", "_pending", "_stream", "_told", "_writer", "flushed", "known", "whole")
+    __slots__ = (
+        "_asked", "_pending", "_stream", "_updates", "_writer", "flushed", "known", "placed", "told", "whole",
+    )  # fmt: skip
 
-    def __init__(self, stream: str, writer: RecordWriter, told: Callable[[], object]) -> None:
+    def __init__(
+        self, stream: str, writer: RecordWriter, told: Callable[[], object], placed: Placed | None = None
+    ) -> None:
         self.flushed = 0
         self.known = 0
         self.whole = True
         self._stream = stream
         self._writer = writer
-        self._told = told
+        self.told = told
+        self.placed = placed
         self._asked = 0  # up to here the log is written, or handed out to be
-        self._checkpoints = 0  # on their way
-        self._pending: deque[list[int]] = deque()  # for each record on its way: up to where the log is on disk with it
+        self._updates = 0  # begun here
+        # for each record on its way: up to where the log is on disk with it; its first index, entries, bytes
+        self._pending: deque[list[int]] = deque()
 
     # ---- the log
 
@@ -124,17 +153,19 @@ class Durability:
             first = self._asked + 1
             entries = frame.entries[self._asked - frame.previous :]
             self._asked = end
-            self._pending.append([end])
             payload = encode_record(EntriesRecord(first, self.known, entries))
+            self._pending.append([end, first, len(entries), len(payload)])
             grows = any(entry.origin and entry.event[1:2] == ENQUEUE for entry in entries)
             self._writer.put(ENTRIES, self._stream, payload, self._written, grows)
         return self.flushed if self.flushed < self.known else self.known
 
     def _written(self, lsn: int) -> None:
-        (end,) = self._pending.popleft()
+        end, first, count, size = self._pending.popleft()
+        if self.placed is not None:
+            self.placed(first, count, lsn, size)
         if end > self.flushed:
             self.flushed = end
-            self._told()
+            self.told()
 
     def dropped(self, index: int) -> None:
         """The log is cut before `index`: what is on disk behind that, or on its way there, is no longer the log."""
@@ -157,18 +188,41 @@ class Durability:
     def restored(self, index: int) -> None:
         """An update has brought what the entries up to `index` have made; none of it is on disk yet."""
         self._begin(index, 0)
+        self._updates += 1
         self.flushed, self.known, self.whole = index, index, not index
 
-    def checkpoint(self, record: CheckpointRecord) -> None:
-        """Write a checkpoint: what was taken in an update counts once it is on disk, and nothing older than that."""
-        self._checkpoints += 1
-        self._writer.put(CHECKPOINT, self._stream, encode_record(record), self._checkpointed)
+    def checkpoint(self, record: CheckpointRecord, done: OnDisk = lambda lsn: None) -> int:
+        """Write a checkpoint: what was taken in an update counts once one that was written behind it is on disk.
 
-    def _checkpointed(self, lsn: int) -> None:
-        self._checkpoints -= 1
-        if not self._checkpoints:
-            self.whole = True
-            self._told()
+        Returns:
+            Its size in bytes.
+        """
+        payload, updates = encode_record(record), self._updates
+
+        def on_disk(lsn: int) -> None:
+            done(lsn)
+            if updates == self._updates:
+                self.whole = True
+                self.told()
+
+        self._writer.put_ahead(CHECKPOINT, self._stream, payload, on_disk)
+        return len(payload)
+
+    def tail(self, record: EntriesRecord) -> None:
+        """Write what is held behind a checkpoint again, right behind that: of what has no room yet, nothing."""
+        held = self._writer.held(self._stream)
+        upto = self._pending[-held][1] - 1 if held else self._asked
+        entries = record.entries[: max(upto + 1 - record.first, 0)]
+        if not entries:
+            return
+        payload = encode_record(EntriesRecord(record.first, record.commit, entries))
+        first, count = record.first, len(entries)
+
+        def on_disk(lsn: int) -> None:
+            if self.placed is not None:
+                self.placed(first, count, lsn, len(payload))
+
+        self._writer.put_ahead(ENTRIES, self._stream, payload, on_disk)
 
 
 class Promises:

@@ -25,6 +25,7 @@ class StreamHistory:
         entries: index -> entry, from `base` on without a gap.
         commit: known committed, and held.
         before: index -> entry, up to `base` without a gap: kept for others (`retained.py`).
+        places: where the entries lie that no checkpoint stands for: (first index, how many, LSN, bytes) of records.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class StreamHistory:
         self.base_seq = 0
         self.entries: dict[int, Entry] = {}
         self.before: dict[int, Entry] = {}
+        self.places: list[tuple[int, int, int, int]] = []
         self._known = 0
 
     @property
@@ -57,7 +59,7 @@ class StreamHistory:
         del entries[index]
         return index, first.ballot, first.seq, entries
 
-    def read(self, kind: int, payload: bytes | memoryview) -> None:
+    def read(self, kind: int, payload: bytes | memoryview, lsn: int = 0) -> None:
         """The next record.
 
         Raises:
@@ -66,6 +68,7 @@ class StreamHistory:
         record = decode_record(kind, payload)
         if isinstance(record, EntriesRecord):
             self._entries(record)
+            self.places.append((record.first, len(record.entries), lsn, len(payload)))
         elif isinstance(record, CheckpointRecord):
             self._checkpoint(record)
         elif isinstance(record, OpenedRecord):
@@ -91,6 +94,7 @@ class StreamHistory:
         for index in range(self.base + 1, min(record.index, self.end) + 1):
             del self.entries[index]
         self.checkpoint = record
+        self.places.clear()
         self.base, self.base_ballot, self.base_seq = record.index, record.ballot, record.seq
         self.life, self.log_inc, self.blank, self.voters = record.life, record.log_inc, record.blank, record.voters
         self._known = max(self._known, record.commit)
@@ -110,7 +114,7 @@ def read_history(
     checkpoint_lsn, named = 0, set[int]()
     for lsn, kind, payload in records:
         if lsn >= checkpoint_lsn or lsn in named:
-            history.read(kind, payload)
+            history.read(kind, payload, lsn)
             if kind == CHECKPOINT and history.checkpoint is not None:
                 checkpoint_lsn, named = lsn, set(history.checkpoint.behind)
     if history.checkpoint is not None:

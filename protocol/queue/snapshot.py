@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ..errors import BAD_FRAME, PeerError
-from ..ranges import pairs
+from ..ranges import RangeSet, pairs
 
 
 class Counters(msgspec.Struct, array_like=True, frozen=True):
@@ -63,6 +63,14 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
     def _marked(self) -> Iterator[int]:
         return (position for first, last in pairs(self.marks) for position in range(first, last + 1))
+
+    def live(self) -> RangeSet:
+        """Positions of all messages that are not gone."""
+        live = RangeSet(self.available)
+        for held in [*(ranges for *_, ranges in self.acquired), self.dead_lettering]:
+            for first, last in pairs(held):
+                live.add(first, last)
+        return live
 
     def canonical(self) -> QueueSnapshot:
         """The same in one order: equal queues have equal canonical snapshots. The order of `numbers` is state."""

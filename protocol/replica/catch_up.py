@@ -63,6 +63,11 @@ class CatchUp:
         self._last: Updatee | None = None  # that one, or the one before
         self._retry_ms = 0  # when a blank replica that hears of no update asks again
 
+    @property
+    def chunks(self) -> int:
+        """How many chunks of the last update, pieces of its sync point among them, have come."""
+        return self._last.chunk if self._last is not None else 0
+
     def _move(self, status: Status) -> None:
         if status not in MOVES[self.status]:
             raise LocalError(f"{self._state.id}: a copy that is {self.status.value} cannot become {status.value}")

@@ -44,8 +44,8 @@ class Checkpoints:
     """
 
     __slots__ = (
-        "_asked", "_cursor", "_end", "_last_bytes", "_live", "_low", "_move_bytes", "_moving", "_put", "_state",
-        "_told_bytes", "_upto", "_written_bytes", "extents", "places", "under_way",
+        "_asked", "_cursor", "_end", "_last_bytes", "_live", "_low", "_move_bytes", "_moving", "_put", "_since",
+        "_state", "_told_bytes", "_upto", "_written_bytes", "extents", "places", "under_way",
     )  # fmt: skip
 
     def __init__(
@@ -68,12 +68,19 @@ class Checkpoints:
         self._cursor = 0  # what lies up to here is moved
         self._moving: list[list[int]] | None = None  # spans of positions whose record is on its way to disk
         self._put = 0  # size of the checkpoint on its way, 0 for none
+        self._since: list[
+            tuple[int, int]
+        ] = []  # applied since that was made: index of an enqueue, number of its extent
 
     # ---- what happens in the stream
 
     def wrote(self, first: int, count: int, lsn: int, size: int) -> None:
-        """A record of `count` entries from index `first` on, of so many bytes, is on disk."""
+        """A record of `count` entries from index `first` on, of so many bytes, is on disk: new ones, or those behind a
+        checkpoint again. Where these lay before, the checkpoint does not need, and the store may free it."""
         self.places.wrote(first, count, lsn)
+        for index, at in self._since:
+            if first <= index < first + count:
+                self.extents.again(at, lsn, index - first)
         self._written_bytes += size
 
     def applied(self, enqueued: list[tuple[int, int]]) -> None:
@@ -86,6 +93,8 @@ class Checkpoints:
         if enqueued and not lsn:
             raise LocalError(f"{self._state.id}: entry {self._state.index} must be on disk before it is applied (K5)")
         for first, last in enqueued:
+            if self._put:
+                self._since.append((self._state.index, len(self.extents)))
             self.extents.enqueued(first, last, lsn, entry)
 
     def ahead(self, upto: int) -> None:
@@ -102,6 +111,7 @@ class Checkpoints:
     def begin(self) -> None:
         """Begin one: what is moved is what lives now and lies before what the store asked for."""
         self.under_way = True
+        self._since.clear()
         self._upto, self._cursor = self._asked, 0
         self._live, self._end = self._state.live(), self._state.next_position
         self.extents.prune(self._live)

@@ -83,6 +83,10 @@ class Extents:
         self._lsns.append(lsn)
         self._entries.append(entry)
 
+    def again(self, at: int, lsn: int, entry: int) -> None:
+        """The enqueue event of extent number `at` is written again, and lies there now."""
+        self._lsns[at], self._entries[at] = lsn, entry
+
     def moved(self, first: int, last: int, lsn: int) -> None:
         """The live messages among these positions lie in the `MessageRecord` at `lsn` now. An extent that goes on
         behind `last` keeps its rest; none may begin before `first` and reach into it."""

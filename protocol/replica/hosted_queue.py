@@ -277,8 +277,7 @@ class HostedQueue:
             self._outbox.refuse(peer, error)
             return
         self.applied = frame.index
-        self._unapplied = []
-        self.expiries.restart()
+        self.restored()
         for tag in self.own.overtaken(frame.numbers.get(self._name), self._process_inc):
             if isinstance(tag, QueueCommand):
                 self.commands.overtaken(tag)
@@ -306,7 +305,12 @@ class HostedQueue:
     def _begin_anew(self) -> None:
         if self.catch_up.begin_anew():
             self.applied = 0
-            self._unapplied = []
+            self.restored()
+
+    def restored(self) -> None:
+        """The state is another one: what goes with it begins anew."""
+        self._unapplied = []
+        self.expiries.restart()
 
     # ---- serving
 

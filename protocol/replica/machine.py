@@ -6,9 +6,9 @@ what all of them have submitted leaves as one request. The machine is their `Que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
@@ -29,7 +29,6 @@ from ..wire.log_frames import (
     Fetch,
     Heartbeat,
     LogDropped,
-    LogReport,
     Orphaned,
     Prepare,
     Results,
@@ -59,12 +58,15 @@ from ..wire.queue_frames import (
     Unhost,
 )
 from ..wire.settings import read
+from ..wire.store_frames import Ahead, Ousted, Room, Taken, Written
 from .consumers import QueueConsumers
 from .hosted_queue import HostedQueue, KeptQueue, recover
 from .observers import ReplicaObserver
 from .ownerships import Ownerships
+from .routes import Rule, rule_of_consumers, rule_of_queue, rule_of_stream
 from .update import Pace
 
+Hosted_ = TypeVar("Hosted_", bound=HostedQueue)
 UNHOSTED_KEPT = 1000  # deleted queues, told again to a sequencer or Ownership that may not have heard
 
 
@@ -133,11 +135,27 @@ class ReplicaMachine(Acceptor):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
+        else:
+            self.other(input)
         effects = self.effects
         if not effects:
             return []
         self.effects = []
         return effects
+
+    def other(self, input: Input) -> None:
+        """An input that only a process with a store knows."""
+
+    def from_store(self, peer: str, frame: Frame) -> None:
+        """A frame of the store, which this process has not."""
+
+    def route(self, peer: str, frame: Frame) -> None:
+        """A frame that has waited goes where it would have gone."""
+        _RULES[type(frame)](self, peer, frame)
+
+    def absent(self, peer: str, frame: Any) -> bool:
+        """A frame is for a queue that is not here; whether it waits for that."""
+        return False
 
     def _alarm(self) -> None:
         """The timer is due: the queues whose time has come are served at the next flush."""
@@ -233,46 +251,64 @@ class ReplicaMachine(Acceptor):
     # ---- hosting
 
     def _host(self, peer: str, frame: Host) -> None:
-        view = self.view
-        if frame.ballot > view.promised:  # the broker has heard of a sequencer that we have not
-            view.promised = frame.ballot
-            view.leader, view.attached = "", False
-            for keeper in self.keepers():
-                keeper.promise(frame.ballot)
-            if self.promises is not None:
-                self.promises.keep(frame.ballot)
+        self.adopt(frame.ballot)
         self._unhosted.pop(frame.queue, None)
-        if frame.queue not in self.queues:
-            kept = self._kept.pop(frame.queue, None)
-            blank = frame.blank or (kept is not None and kept.log.blank)
-            keeper = Keeper(frame.queue, self.broker, frame.inc, blank, view.promised, frame.voters)
-            if kept is not None and not blank:
-                recover_log(keeper, kept.log)
-            settings = read(QueueSettings, frame.arguments, alternate=frame.alternate)
-            queue = self.queues[frame.queue] = HostedQueue(
-                frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self,
-                self.timing, self.limits, self._observers,
-            )  # fmt: skip
-            if kept is not None and not blank:
-                recover(queue, kept)
-            self.report_log(keeper.log_report())
-            if blank:
-                queue.catch_up.wait()
-        self.send(self.broker, Hosted(frame.queue))
+        if frame.queue in self.queues:
+            self.send(self.broker, Hosted(frame.queue))
+        else:
+            self.begin(frame)
+
+    def begin(self, frame: Host) -> None:
+        """Keep a queue from now on."""
+        kept = self._kept.pop(frame.queue, None)
+        blank = frame.blank or (kept is not None and kept.log.blank)
+        keeper = Keeper(frame.queue, self.broker, frame.inc, blank, self.view.promised, frame.voters)
+        if kept is not None and not blank:
+            recover_log(keeper, kept.log)
+        queue = self.queue(HostedQueue, frame, keeper)
+        if kept is not None and not blank:
+            recover(queue, kept)
+        self.begun(queue)
+
+    def queue(self, kind: type[Hosted_], frame: Host, keeper: Keeper) -> Hosted_:
+        """A queue of this process, as it was declared."""
+        settings = read(QueueSettings, frame.arguments, alternate=frame.alternate)
+        return kind(
+            frame.queue, settings, keeper, self.ownerships, self._pace, self._acquisitions, self, self.timing,
+            self.limits, self._observers,
+        )  # fmt: skip
+
+    def begun(self, queue: HostedQueue) -> None:
+        """A queue is kept here: tell the leader and the broker."""
+        self.queues[queue.id] = queue
+        self.report_log(queue.keeper.log_report())
+        if queue.keeper.blank:
+            queue.catch_up.wait()
+        self.send(self.broker, Hosted(queue.id))
 
     def _unhost(self, peer: str, frame: Unhost) -> None:
         queue = self.queues.pop(frame.queue, None)
         if queue is not None:
-            self._unhosted[frame.queue] = None
-            self.dirty.pop(frame.queue, None)
-            self._due.pop(frame.queue, None)
-            queue.commands.unhosted()
-            for observer in queue.observers:
-                observer.gone()
-            if len(self._unhosted) > UNHOSTED_KEPT:
-                del self._unhosted[next(iter(self._unhosted))]
-            self.lead(LogDropped(frame.queue, self.broker))
-            self.ownerships.say(Forget(frame.queue))
+            self.ended(queue)
+        else:
+            self.absent(peer, frame)
+
+    def ended(self, queue: HostedQueue) -> None:
+        """A queue is deleted."""
+        self.dirty.pop(queue.id, None)
+        self._due.pop(queue.id, None)
+        queue.commands.unhosted()
+        for observer in queue.observers:
+            observer.gone()
+        self.dropped(queue.id)
+
+    def dropped(self, id: str) -> None:
+        """Of a deleted queue nothing is kept here any more: tell those who count on it."""
+        self._unhosted[id] = None
+        if len(self._unhosted) > UNHOSTED_KEPT:
+            del self._unhosted[next(iter(self._unhosted))]
+        self.lead(LogDropped(id, self.broker))
+        self.ownerships.say(Forget(id))
 
     def _give_up(self, peer: str, frame: GiveUp) -> None:
         """The broker leaves. No consumer is left here, so the locks go by themselves; it is told when they and all
@@ -285,14 +321,14 @@ class ReplicaMachine(Acceptor):
         queue = self.queues.get(frame.queue)
         if queue is not None:
             queue.consumers.cancel(frame)
-        else:
+        elif not self.absent(peer, frame):
             self.send(self.broker, Cancelled(frame.queue, frame.sub))
 
     def _command(self, peer: str, frame: QueueCommand) -> None:
         queue = self.queues.get(frame.queue)
         if queue is not None:
             queue.commands.ask(frame)
-        else:
+        elif not self.absent(peer, frame):
             self.send(self.broker, QueueReply(frame.queue, frame.number, {}))
 
     # ---- what the queues ask for, besides `send`, `lead` and `retire`
@@ -300,11 +336,6 @@ class ReplicaMachine(Acceptor):
     def submit(self, stream: str, event: AnyEvent) -> int:
         self.dirty[stream] = None
         return self.submitter.gather(stream, encode_event(event))
-
-    def report_log(self, report: LogReport) -> None:
-        """Tell the leader of one log; a leader whose promise is not kept yet hears of all of them when it is."""
-        if self.view.leader and (self.promises is None or self.promises.kept(self.view.promised)):
-            self.send(self.view.leader, report)
 
     def set_timer(self, id: str, at_ms: int) -> None:
         if at_ms <= self.now_ms:
@@ -323,65 +354,32 @@ class ReplicaMachine(Acceptor):
         return {id: queue.report() for id, queue in self.queues.items()}
 
 
-_Rule = Callable[[ReplicaMachine, str, Any], object]
-
-
-def _consumers(rule: Callable[[QueueConsumers, Any], object]) -> _Rule:
-    """A rule of a queue's consumers; a frame for a queue that is not here is for nobody."""
-
-    def routed(machine: ReplicaMachine, peer: str, frame: Any) -> None:
-        queue = machine.queues.get(frame.queue)
-        if queue is not None:
-            rule(queue.consumers, frame)
-
-    return routed
-
-
-def _queue(rule: Callable[[HostedQueue, Any], object]) -> _Rule:
-    """A rule of a queue that its broker or an Ownership speaks of."""
-
-    def routed(machine: ReplicaMachine, peer: str, frame: Any) -> None:
-        queue = machine.queues.get(frame.queue)
-        if queue is not None:
-            rule(queue, frame)
-
-    return routed
-
-
-def _stream(rule: Callable[[HostedQueue, str, Any], object]) -> _Rule:
-    """A rule of a queue whose stream another keeper speaks of."""
-
-    def routed(machine: ReplicaMachine, peer: str, frame: Any) -> None:
-        queue = machine.queues.get(frame.stream)
-        if queue is not None:
-            rule(queue, peer, frame)
-
-    return routed
-
-
-_RULES: dict[type[Frame], _Rule] = {
+_RULES: dict[type[Frame], Rule] = {
     Append: ReplicaMachine._append,
-    Ack: _stream(HostedQueue.learn),
+    Ack: rule_of_stream(HostedQueue.learn),
     Results: ReplicaMachine._results,
     Host: ReplicaMachine._host,
     Unhost: ReplicaMachine._unhost,
-    Consume: _consumers(QueueConsumers.consume),
-    Credit: _consumers(QueueConsumers.credit),
+    Consume: rule_of_consumers(QueueConsumers.consume),
+    Credit: rule_of_consumers(QueueConsumers.credit),
     Cancel: ReplicaMachine._cancel,
-    Settle: _consumers(QueueConsumers.settle),
-    DeadLettered: _queue(HostedQueue.dead_lettered),
-    Contended: _queue(lambda queue, frame: queue.grants.contended(frame)),
+    Settle: rule_of_consumers(QueueConsumers.settle),
+    DeadLettered: rule_of_queue(HostedQueue.dead_lettered),
+    Contended: rule_of_queue(lambda queue, frame: queue.grants.contended(frame)),
     GiveUp: ReplicaMachine._give_up,
     QueueCommand: ReplicaMachine._command,
     Prepare: ReplicaMachine.prepare,
     Heartbeat: ReplicaMachine.heartbeat,
     Fetch: ReplicaMachine.fetch,
     Evicted: ReplicaMachine.evicted,
-    Update: _stream(HostedQueue.give_update),
-    UpdateStart: _stream(HostedQueue.update_started),
-    UpdatePiece: _stream(HostedQueue.update_piece),
-    UpdateFront: _stream(HostedQueue.update_front),
-    UpdateHave: _stream(lambda queue, peer, frame: queue.catch_up.left_out(peer, frame)),
-    UpdateTaken: _stream(lambda queue, peer, frame: queue.catch_up.taken(peer, frame)),
+    Update: rule_of_stream(HostedQueue.give_update),
+    UpdateStart: rule_of_stream(HostedQueue.update_started),
+    UpdatePiece: rule_of_stream(HostedQueue.update_piece),
+    UpdateFront: rule_of_stream(HostedQueue.update_front),
+    UpdateHave: rule_of_stream(lambda queue, peer, frame: queue.catch_up.left_out(peer, frame)),
+    UpdateTaken: rule_of_stream(lambda queue, peer, frame: queue.catch_up.taken(peer, frame)),
     Supervised: ReplicaMachine._supervised,
+    **dict.fromkeys(
+        (Taken, Written, Ousted, Ahead, Room), lambda machine, peer, frame: machine.from_store(peer, frame)
+    ),
 }  # pyright: ignore[reportPrivateUsage]

@@ -208,7 +208,7 @@ class Backlog:
         self.passed.add((stream.name, member))
         if keeper is not None:
             reason = f"{member} is too far behind in {stream.name}: come back through an update (S8)"
-            self._outbox.send(keeper.peer, Evicted(reason, forget=True))
+            self._outbox.send(keeper.peer, Evicted(reason, True, stream.name))
             self._order.part_with(keeper.peer)
         self.trim(stream)
 

@@ -71,9 +71,8 @@ class Keepers:
             self._outbox.send(peer, Evicted(reason))
             return
         if older or is_old(frame, stream.lives):  # of a new life, with a log from before the one that counts
-            self._outbox.send(
-                peer, Evicted(f"{voter} has an old copy of its log of {stream.name}: come back blank", True)
-            )
+            reason = f"{voter} has an old copy of its log of {stream.name}: come back blank"
+            self._outbox.send(peer, Evicted(reason, True, stream.name))
             self._order.part_with(peer)
             return
         stream.gone.discard(voter)
@@ -116,7 +115,7 @@ class Keepers:
             return
         reason = f"{frame.voter} is too far behind in {stream.name}: come back through an update"
         stream.left[frame.voter] = -1
-        self._outbox.send(peer, Evicted(reason, forget=True))
+        self._outbox.send(peer, Evicted(reason, True, stream.name))
         self._order.part_with(peer)
 
     def _count(self, stream: Stream, voter: str, keeper: Progress) -> None:

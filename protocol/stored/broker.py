@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..broker.machine import BrokerMachine
-from ..broker.store_link import CHECKPOINT_BYTES, StoreLink
+from ..broker.store_link import CHECKPOINT_BYTES, StoredWiring
 from ..log.durability import Promises
 from ..machine import Effect, Flush, Input, Loaded, Received, Send, Stop, Tick, Yield
 from ..wire.events import Entry
@@ -32,7 +32,8 @@ class StoredBrokerMachine(BrokerMachine):
     def __init__(self, *args: Any, checkpoint_bytes: int = CHECKPOINT_BYTES, **options: Any) -> None:
         super().__init__(*args, **options)
         placement = self.placement
-        self.store = StoreLink(
+        placement.stored = True
+        self.store = StoredWiring(
             self, self.cluster, self._took, self._begin, self._wrote, lambda: placement.voters, checkpoint_bytes
         )
         self.hosting = Hosting(self.cluster, self._not_there)

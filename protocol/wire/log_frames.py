@@ -271,10 +271,12 @@ class Evicted(Frame):
 
     Attributes:
         forget: that log does not count any more: come back blank.
+        stream: which log that is.
     """
 
     reason: str
     forget: bool = False
+    stream: str = ""
 
 
 # ---- who supervises: 53

@@ -22,6 +22,7 @@ from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.replica.consumers import QueueConsumers
 from mantamq.protocol.replica.dead_letters import DeadLetters
 from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.replica.routes import rule_of_consumers
 from mantamq.protocol.sequencer import machine as sequencer_machine
 from mantamq.protocol.sequencer import stream as sequencer_stream
 from mantamq.protocol.sequencer.machine import SequencerMachine
@@ -42,7 +43,7 @@ def patch_rule(patch: Patch, frame: type[Frame], function: Any) -> None:
 
 def patch_settle(patch: Patch, function: Any) -> None:
     """Replace what a queue's consumers do on a `Settle`: the rule is bound in the replica's table."""
-    patch.setitem(replica_machine._RULES, Settle, replica_machine._consumers(function))
+    patch.setitem(replica_machine._RULES, Settle, rule_of_consumers(function))
 
 
 def commit_on_one_ack(patch: Patch) -> None:

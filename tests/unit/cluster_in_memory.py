@@ -111,7 +111,7 @@ class MemoryCluster:
             self._inbox.append((broker, Members({b: f"127.0.0.1:{5000 + i}" for i, b in enumerate(self.members)})))
             for i in range(replicas):
                 name = f"{broker}.r{i}"
-                self.machines[name] = ReplicaMachine(name, broker, 1, timing, limits, watching.get(name, ()))
+                self.machines[name] = self.queue_replica(name, broker, 1, watching.get(name, ()))
         self._up(SEQUENCER, OWNERSHIP)
         for broker in self.members:
             self._up(SEQUENCER, broker)
@@ -127,6 +127,9 @@ class MemoryCluster:
     def broker(self, name: str, inc: int, **options: Any) -> BrokerMachine:
         """A new process of that broker."""
         return BrokerMachine(name, inc, self.members, timing=self.timing, limits=self.limits, **options)
+
+    def queue_replica(self, name: str, broker: str, inc: int, observers: Sequence[Any] = ()) -> ReplicaMachine:
+        return ReplicaMachine(name, broker, inc, self.timing, self.limits, observers)
 
     def _up(self, a: str, b: str) -> None:
         self._inbox += ((a, PeerUp(b)), (b, PeerUp(a)))

@@ -6,7 +6,6 @@ from typing import Any
 
 from cluster_in_memory import MemoryCluster
 from mantamq.protocol.machine import OWNERSHIP, Members, PeerDown, is_sequencer
-from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer.machine import SequencerMachine
 
 LIFE = 10_000
@@ -50,7 +49,7 @@ class MortalCluster(MemoryCluster):
     def add_replica(self, broker: str) -> str:
         self._born += 1
         name = f"{broker}.r{100 + self._born}"
-        self.machines[name] = ReplicaMachine(name, broker, 1000 + self._born, self.timing, self.limits)
+        self.machines[name] = self.queue_replica(name, broker, 1000 + self._born)
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
         for peer in (*self.sequencers(), OWNERSHIP, broker, *fellows):
             self._up(peer, name)

@@ -1,13 +1,18 @@
-"""The cluster of `mortal_cluster.py`, whose brokers have stores, on disks of lists: power goes out, and comes back."""
+"""The cluster of `mortal_cluster.py`, whose brokers have stores, on disks of lists: power goes out, and comes back.
+
+Brokers and replicas write to their broker's store; every other link is as it was.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire, Stop, Stopped, Yield, Yielded
-from mantamq.protocol.store.host import Commit, log_of
+from mantamq.protocol.store.host import Advance, Commit, log_of
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.broker import StoredBrokerMachine
+from mantamq.protocol.stored.replica import StoredReplicaMachine
 from mortal_cluster import MortalCluster
 from toy_disk import ToyDisk
 
@@ -15,11 +20,17 @@ CONTAINER_BYTES = 1 << 20
 
 
 class StoredCluster(MortalCluster):
-    """`stalled`: brokers whose disks write nothing; `retired`: broker -> why it asked for its end; `yielded`, `stopped`:
+    """`stalled`: brokers whose disks write nothing; `retired`: process -> why it asked for its end; `yielded`, `stopped`:
     who has said so."""
 
-    def __init__(self, brokers: int = 3, kind: type[StoredBrokerMachine] = StoredBrokerMachine, **options: Any) -> None:
+    def __init__(
+        self, brokers: int = 3, kind: type[StoredBrokerMachine] = StoredBrokerMachine,
+        replica_kind: type[StoredReplicaMachine] = StoredReplicaMachine, container_bytes: int = CONTAINER_BYTES,
+        **options: Any,
+    ) -> None:  # fmt: skip
         self.kind = kind
+        self.replica_kind = replica_kind
+        self.container_bytes = container_bytes
         self.disks: dict[str, ToyDisk] = {}
         self.stalled: set[str] = set()
         self.unwritten: dict[str, Commit] = {}
@@ -33,12 +44,17 @@ class StoredCluster(MortalCluster):
 
     def broker(self, name: str, inc: int, blank: bool = False, **options: Any) -> StoredBrokerMachine:
         """With its store; it is as blank as its disk says."""
-        disk = self.disks.setdefault(name, ToyDisk(CONTAINER_BYTES))
+        disk = self.disks.setdefault(name, ToyDisk(self.container_bytes))
         store = f"{name}.store"
         self.machines[store] = StoreMachine(store)
         self._inbox += [(store, disk.recovered()), (store, PeerUp(name)), (name, PeerUp(store))]
         blank = name in self.blank
         return self.kind(name, inc, self.members, timing=self.timing, limits=self.limits, blank=blank, **options)
+
+    def queue_replica(self, name: str, broker: str, inc: int, observers: Sequence[Any] = ()) -> StoredReplicaMachine:
+        store = f"{broker}.store"
+        self._inbox += [(store, PeerUp(name)), (name, PeerUp(store))]
+        return self.replica_kind(name, broker, inc, self.timing, self.limits, observers)
 
     def _up(self, a: str, b: str) -> None:
         if not a.endswith(".store") and not b.endswith(".store"):  # those two know each other only
@@ -52,10 +68,12 @@ class StoredCluster(MortalCluster):
                 self.unwritten[owner] = effect
                 if owner not in self.stalled:
                     self.write(owner)
+            elif isinstance(effect, Advance):
+                self.disks[owner].advance(effect)
             elif isinstance(effect, Load):
                 self.loads.append(effect)
-                chain = self.disks[owner].chain(log_of(effect.stream), effect.last, effect.checkpoint)
-                records = [(record.lsn, record.kind, record.payload) for record in chain]
+                read = self.disks[owner].read(log_of(effect.stream), effect.last, effect.checkpoint)
+                records = [(record.lsn, record.kind, record.payload) for record in read]
                 chain = (
                     self.disks[owner].before(log_of(effect.stream), effect.checkpoint) if effect.before_bytes else []
                 )

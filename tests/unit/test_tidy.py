@@ -97,7 +97,18 @@ ROOMS: dict[str, set[str]] = {
         "wire",
         OFFICE,
     },
-    "stored": {"broker", "log", "machine.py", "wire"},
+    "stored": {
+        "broker",
+        "errors.py",
+        "limits.py",
+        "log",
+        "machine.py",
+        "queue",
+        "ranges.py",
+        "replica",
+        "timing.py",
+        "wire",
+    },
     "replica": {
         "companions.py",
         "errors.py",
@@ -178,10 +189,7 @@ MAY_BE_DEAD = {
     ),
     "decide": "the supervisor of a cluster with stores comes next",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
-    **dict.fromkeys(
-        ("Checkpoints", "ahead", "checkpointed", "move"),
-        "replicas that keep durable queues come next",
-    ),
+    "StoredReplicaMachine": "the process of a replica with a store comes next",
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mantamq.protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, FoundLog, Recovered
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.wire.events import ZERO, Ballot
-from mantamq.protocol.wire.records import StoreRecord, decode_record
+from mantamq.protocol.wire.records import CheckpointRecord, StoreRecord, decode_record
 
 FIRST = 64
 """Bytes of a log's header: no record has LSN 0."""
@@ -118,3 +118,16 @@ class ToyDisk:
         while record is not None and (record := by_lsn.get(record.undo)) is not None:
             found.append(record)
         return found[::-1]
+
+    def read(self, log: str, last: int, checkpoint: int) -> list[OnDisk]:
+        """As a shell reads a stream: the checkpoint, what it names, and what is behind it.
+
+        Raises:
+            KeyError: something of it is not there.
+        """
+        found = self.chain(log, last, checkpoint)
+        by_lsn = {record.lsn: record for record in self.logs[log].records}
+        assert found[0].lsn == checkpoint if checkpoint else not found[0].undo, "the chain is broken"
+        head = found[0].read()
+        named = {*head.behind, *head.extents[2::4]} if isinstance(head, CheckpointRecord) else set()
+        return [found[0], *(by_lsn[lsn] for lsn in sorted(named)), *found[1:]]

@@ -215,9 +215,9 @@ class NeverApplied(Durability):
     """Is told of what is on disk, and hands nothing out."""
 
     def _written(self, lsn):
-        told, self._told = self._told, lambda: None
+        told, self.told = self.told, lambda: None
         super()._written(lsn)
-        self._told = told
+        self.told = told
 
 
 class WrittenOnce(Durability):

@@ -162,6 +162,9 @@ class Owner:
             raise AssertionError(str(error)) from None
         assert state.index >= self.state.index, "what was applied is not on disk"
         assert state.digest() == self.digests[state.index], "what is on disk is another queue"
+        assert all(extent[2] in self.disk for extent in self.checkpoints.extents), (
+            "the next checkpoint names what is gone"
+        )
 
     def run(self, steps: int = 120) -> None:
         deeds = [self.enqueue, self.enqueue, self.dequeue, self.write, self.flush, self.apply, self.ahead, self.work]
@@ -247,7 +250,15 @@ class ForgetsWhereTheyWent(MovesOnce):
         self._moving = None
 
 
-@pytest.mark.parametrize("kind", [TellsLowEarly, MovesOnce, SkipsTheEnd, ForgetsWhereTheyWent])
+class NotAgain(Checkpoints):
+    """What is applied while a checkpoint is on its way stays where it was, before that checkpoint."""
+
+    def applied(self, enqueued) -> None:
+        super().applied(enqueued)
+        self._since.clear()
+
+
+@pytest.mark.parametrize("kind", [TellsLowEarly, MovesOnce, SkipsTheEnd, ForgetsWhereTheyWent, NotAgain])
 def test_a_base_that_passes_what_is_needed_is_found(kind):
     with pytest.raises(AssertionError):
         story(kind)

@@ -1,0 +1,210 @@
+"""A durable queue at one replica: what it shows is on disk, and what is on disk brings it back.
+
+Its stream is a write-ahead log, and its checkpoint an outline of the state with the places of the bodies
+(`durable.md` 2, 3). Entries are acknowledged, and committed ones applied, when they are on disk; where they lie there
+is noted as they are applied, so that a checkpoint can say it. Checkpoints and the moves before them are made behind
+other work, one record at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..log.checkpoint import checkpoint_of, tail_of
+from ..log.durability import Promises, RecordWriter
+from ..log.history import StreamHistory
+from ..log.store_link import Records
+from ..queue.applied import Applied
+from ..queue.snapshot import QueueSnapshot
+from ..replica.checkpoints import Checkpoints
+from ..replica.extents import Extents
+from ..replica.hosted_queue import HostedQueue
+from ..replica.status import Status
+from ..timing import DEFAULT_TIMING, Timing
+from ..wire.events import AnyEvent, Enqueue, Entry
+from ..wire.log_frames import LogReport, UpdateFront
+from ..wire.records import MESSAGE, OPENED, MessageRecord, OpenedRecord, StoreRecord, decode_record, encode_record
+from .acknowledgements import StoredAcknowledgements
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(QueueSnapshot).decode
+
+
+class Outline(msgspec.Struct):
+    """A queue as a checkpoint has it: its state without bodies, those, and where they lie."""
+
+    snapshot: QueueSnapshot
+    blobs: dict[int, bytes]
+    extents: Extents
+
+
+def read_outline(history: StreamHistory, records: Records) -> Outline | None:
+    """The queue as the last checkpoint has it; None without one.
+
+    Raises:
+        PeerError: `bad-frame`, the records that it names do not hold what it says.
+        msgspec.DecodeError: its outline is none.
+    """
+    checkpoint = history.checkpoint
+    if checkpoint is None:
+        return None
+    snapshot, extents = _decode(checkpoint.outline), Extents(checkpoint.extents)
+    payloads = {lsn: (kind, payload) for lsn, kind, payload in records}
+    last: list[Any] = [0, None]  # many extents in a row are in one record
+
+    def record_at(lsn: int) -> StoreRecord | None:
+        if last[0] != lsn:
+            kind, payload = payloads.get(lsn, (0, b""))
+            last[:] = lsn, decode_record(kind, payload)
+        return last[1]
+
+    return Outline(snapshot, extents.read(snapshot.live(), record_at), extents)
+
+
+class StoredQueue(HostedQueue):
+    """Attributes:
+    checkpoints: where the messages lie on disk, and when that is written down.
+    """
+
+    __slots__ = ("_blank", "_chunks", "_more", "_unreported", "_wanted", "_writer", "checkpoints")
+
+    acks: StoredAcknowledgements
+
+    def stored(self, writer: RecordWriter, promises: Promises, timing: Timing = DEFAULT_TIMING) -> None:
+        """It writes to the store from now on. Its keeper's durability must be there."""
+        durability = self.keeper.durability
+        assert durability is not None
+        durability.told, durability.placed = self._told, self._placed
+        self.acks = StoredAcknowledgements(self.keeper, self._outbox, timing, promises)
+        self.checkpoints = Checkpoints(self.state)
+        self._writer = writer
+        self._blank = self.keeper.blank  # on disk it does not vote
+        self._chunks = 0  # of an update, on their way to disk
+        self._more = False  # more is on disk than is followed up on
+        self._unreported = False  # a leader asked, and it could not speak
+        self._wanted = False  # a checkpoint, at once
+
+    def resume(self, outline: Outline | None, history: StreamHistory, committed: list[Entry]) -> None:
+        """Go on with what an earlier life has kept; `committed` is behind the checkpoint, and applied when the stream
+        is open."""
+        checkpoint = history.checkpoint
+        if outline is not None and checkpoint is not None:
+            self.state.restore(outline.snapshot)
+            self.state.fill(outline.blobs)
+            self.applied = checkpoint.index
+            self.expiries.restart()
+            size = len(checkpoint.outline) + 8 * len(checkpoint.extents)
+            self.checkpoints = Checkpoints(self.state, outline.extents, checkpoint.low, size)
+        for place in history.places:
+            self.checkpoints.wrote(*place)
+        self._unapplied = committed
+
+    # ---- what is on disk
+
+    def _placed(self, first: int, count: int, lsn: int, size: int) -> None:
+        self.checkpoints.wrote(first, count, lsn, size)
+
+    def _told(self) -> None:
+        self._more = True
+        self._outbox.dirty[self.id] = None
+
+    def _follow_up(self) -> None:
+        """More of the log is on disk, or what an update has brought."""
+        self._more = False
+        keeper = self.keeper
+        if self._unreported and not self._speechless():
+            self._unreported = False
+            self._outbox.report_log(keeper.log_report())
+        committed = keeper.wrote()
+        if committed:
+            self._unapplied += committed
+        self.acks.wrote()
+        if not self.acks.learner:
+            self.apply()
+
+    def _applied(self, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
+        self.checkpoints.applied(done.positions if type(event) is Enqueue and done.effective else [])
+        super()._applied(entry, event, done)
+        if self._blank and not self.keeper.blank:  # else it would come back without the vote that it has used
+            self._blank, self._wanted = False, True
+
+    # ---- updates
+
+    def restored(self) -> None:
+        """Of the log so far nothing counts, and no message is on disk."""
+        super().restored()
+        self.checkpoints = Checkpoints(self.state)
+        self._chunks = 0
+        record = OpenedRecord(self.inc, self.keeper.log_inc, True)
+        self._writer.put_ahead(OPENED, self.id, encode_record(record), lambda lsn: None)
+
+    def update_front(self, peer: str, frame: UpdateFront) -> None:
+        before = self.catch_up.chunks
+        super().update_front(peer, frame)
+        if self.catch_up.chunks == before:
+            return
+        self._wanted = True
+        if frame.ranges:
+            checkpoints, span = self.checkpoints, (frame.ranges[0], frame.ranges[-1])
+            self._chunks += 1
+
+            def on_disk(lsn: int) -> None:
+                checkpoints.extents.moved(*span, lsn)
+                if checkpoints is self.checkpoints:
+                    self._chunks -= 1
+                    self._outbox.dirty[self.id] = None
+
+            record = MessageRecord(list(frame.ranges), list(frame.blobs))
+            self._writer.put(MESSAGE, self.id, encode_record(record), on_disk, grows=True)
+
+    # ---- what it says
+
+    def log_report(self) -> LogReport | None:
+        """What a leader is told; None: it will be, when what an update has brought is on disk."""
+        self._unreported = self._speechless()
+        return None if self._unreported else self.keeper.log_report()
+
+    def _speechless(self) -> bool:
+        """It votes, and what an update has brought is not on disk: it can say neither that it has it nor that not."""
+        keeper, durability = self.keeper, self.keeper.durability
+        return durability is not None and not durability.whole and not keeper.blank
+
+    # ---- serving
+
+    def serve(self) -> bool:
+        if self._more:
+            self._follow_up()
+        more = super().serve()
+        if self._wanted or self.checkpoints.under_way or self.checkpoints.due():
+            self._checkpoint()
+        return more
+
+    def _checkpoint(self) -> None:
+        """Do the next piece of a checkpoint: one record of moves, or at last the checkpoint, when nothing committed is
+        unapplied."""
+        checkpoints = self.checkpoints
+        if self._chunks or self.catch_up.status not in (Status.JOINING, Status.SERVING):
+            return
+        if not checkpoints.under_way:
+            self._wanted = False
+            checkpoints.begin()
+        move = checkpoints.move()
+        if move is not None:
+            self._writer.put_ahead(MESSAGE, self.id, encode_record(move), lambda lsn: self._moved(checkpoints, lsn))
+        elif checkpoints.ready() and self.applied == self.keeper.commit:
+            self._write_checkpoint()
+
+    def _moved(self, checkpoints: Checkpoints, lsn: int) -> None:
+        checkpoints.moved(lsn)
+        self._outbox.dirty[self.id] = None
+
+    def _write_checkpoint(self) -> None:
+        checkpoints, keeper, durability = self.checkpoints, self.keeper, self.keeper.durability
+        assert durability is not None
+        record = checkpoints.complete(checkpoint_of(keeper, _encode(self.state.snapshot())))
+        checkpoints.put(record, durability.checkpoint(record, checkpoints.checkpointed))
+        tail = tail_of(keeper)
+        if tail is not None:
+            durability.tail(tail)

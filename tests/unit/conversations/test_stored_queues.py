@@ -1,0 +1,125 @@
+"""Durable queues, with real sequencers, brokers, replicas and stores: what was complete survives a power cut, once."""
+
+from __future__ import annotations
+
+from mantamq.protocol.ranges import pairs
+from mantamq.protocol.replica.status import Status
+from mantamq.protocol.stored.queue import StoredQueue
+from mantamq.protocol.stored.replica import StoredReplicaMachine
+from mantamq.protocol.wire.client_frames import (
+    AttachReceiver,
+    AttachSender,
+    Completed,
+    Delivery,
+    Dispose,
+    Disposed,
+    Flow,
+    Transfer,
+)
+from mantamq.protocol.wire.queue_frames import ACCEPT
+from stored_cluster import StoredCluster
+
+ALL = ["b1", "b2", "b3"]
+ANY_TWO = [["b1", "b2"], ["b3", "b1"], ["b2", "b3"]]
+
+
+class Sender:
+    """A client that sends to a durable queue; `complete` of its transfers are, counted from the first."""
+
+    def __init__(self, cluster: StoredCluster, broker: str, queue: str = "q") -> None:
+        self.client = cluster.client(broker)
+        for name in (queue, "another"):  # what is declared is known everywhere when the next one is
+            reply = self.client.command("declare_queue", name=name, durable=True)
+            assert not reply.code, reply
+        self.client.send(AttachSender(1, "", queue))
+        self.sent = self.complete = 0
+
+    def send(self, count: int, size: int = 1) -> None:
+        """Messages of their numbers; `size`: bytes of each, about."""
+        for _ in range(count):
+            self.sent += 1
+            self.client.send(Transfer(1, self.sent, [b"%d" % self.sent * size]))
+        for frame in self.client.take(Completed):
+            self.complete = max(self.complete, *frame.ranges)
+
+
+class Receiver:
+    """A client that consumes a durable queue; `got`: the messages, in order."""
+
+    def __init__(self, cluster: StoredCluster, broker: str, queue: str = "q", credit: int = 1000) -> None:
+        self.cluster = cluster
+        self.client = cluster.client(broker)
+        self.client.send(AttachReceiver(1, queue), Flow(1, credit))
+        self.got: list[bytes] = []
+        self.flagged: list[int] = []
+        self.runs: list[int] = []
+        self.accepts = 0
+        self.take()
+
+    def take(self) -> list[bytes]:
+        """What has come, to be accepted or not."""
+        self.cluster.pass_time(1000)
+        for delivery in self.client.take(Delivery):
+            self.got += delivery.blobs
+            self.flagged += delivery.redelivered
+            for first, last in pairs(delivery.ranges):
+                self.runs += (delivery.acquisition, first, last)
+        return self.got
+
+    def accept(self) -> None:
+        """All that it was given; whether it is accepted is known when this returns."""
+        self.accepts += 1
+        self.client.send(Dispose(1, self.accepts, ACCEPT, self.runs))
+        self.cluster.pass_time(1000)
+        assert [(frame.number, frame.lost) for frame in self.client.take(Disposed)] == [(self.accepts, [])]
+        self.runs = []
+
+
+def numbers(first: int, last: int, size: int = 1) -> list[bytes]:
+    return [b"%d" % number * size for number in range(first, last + 1)]
+
+
+def queues(cluster: StoredCluster, name: str = "q") -> dict[str, StoredQueue]:
+    """Broker -> its copy of the queue."""
+    return {
+        machine.broker: queue
+        for machine in cluster.machines.values()
+        if isinstance(machine, StoredReplicaMachine)
+        for id, queue in machine.queues.items()
+        if id.startswith(name + "#") and isinstance(queue, StoredQueue)
+    }
+
+
+def alike(cluster: StoredCluster, name: str = "q") -> None:
+    """All copies are equal, and serve."""
+    cluster.pass_time(3000)
+    copies = queues(cluster, name)
+    assert {copy.catch_up.status for copy in copies.values()} == {Status.SERVING}
+    assert len({(copy.applied, copy.state.digest()) for copy in copies.values()}) == 1, "the copies differ"
+
+
+def power_is_cut(kind=StoredReplicaMachine):
+    """Of what was complete, all is there but what was accepted, in order, whichever two come back; and they go on."""
+    for back in ANY_TWO:
+        cluster = StoredCluster(replica_kind=kind)
+        sender = Sender(cluster, "b2")
+        sender.send(10)
+        receiver = Receiver(cluster, "b1", credit=4)
+        assert receiver.got == numbers(1, 4)
+        receiver.accept()
+        sender.send(2)
+        assert sender.complete == 12
+        cluster.blackout(*back)
+        assert not cluster.retired, cluster.retired
+        again = Receiver(cluster, back[0])
+        assert again.got == numbers(5, 12), "complete, and lost; or accepted, and back"
+        again.accept()
+        alike(cluster)
+        later = Sender(cluster, back[1])
+        later.send(3)
+        assert later.complete == 3
+        assert again.take()[8:] == numbers(1, 3)
+
+
+def test_what_was_complete_survives_a_power_cut_of_all():
+    power_is_cut()
