@@ -21,15 +21,19 @@ from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
 from ..protocol.status.cluster import ClusterStatus
 from ..protocol.status.machines import BrokerStatus
-from .config import ClusterBook, ClusterConfig, EventsConfig, chosen_limits
+from .config import ClusterBook, ClusterConfig, EventsConfig, StoreConfig, chosen_limits
 from .ray_control import bound, door, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
 from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_control.ray_handles import ActorGone, Handle
 from .supervisor import lookout, tap_life
 from .supervisor.address_book import is_broker
-from .supervisor.cluster_start import START_S
-from .supervisor.plan import Plan
+from .supervisor.clean_stop import STOP_CLEAN_S
+from .supervisor.cluster_start import BACK_S, START_S
+from .supervisor.launcher import RECOVER_S
+from .supervisor.plan import BROKERS, Plan
+from .supervisor.store_start import NEEDED_S
+from .supervisor.store_survey import look_into
 from .supervisor.supervisor import STOP_S, Supervisor
 
 __all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
@@ -54,6 +58,8 @@ class Cluster:
         addresses: broker id -> "host:port" for clients.
         token: what clients must present; "" for none.
         namespace: the Ray namespace.
+        data: the directory, on each node, where durable queues are kept; "" for none.
+        notes: what its start had to say: a new store, directories that were refused.
     """
 
     def __init__(self, supervisor: Handle, book: ClusterBook, owns_ray: bool = False) -> None:
@@ -65,6 +71,8 @@ class Cluster:
         self.token = book.token
         self.namespace = book.namespace
         self.id = book.cluster
+        self.data = book.data
+        self.notes = list(book.notes)
 
     def __repr__(self) -> str:
         return f"Cluster({self.id}, {', '.join(f'{broker}={address}' for broker, address in self.addresses.items())})"
@@ -221,14 +229,19 @@ class Cluster:
         """Ray node id of every broker."""
         return dict(self._nodes)
 
-    def stop(self) -> None:
-        """End every actor; and Ray itself, if `start_cluster` started it. Can be called again."""
+    def stop(self, now: bool = False) -> None:
+        """End every actor; and Ray itself, if `start_cluster` started it. Can be called again.
+
+        Args:
+            now: do not wait until brokers with a store have given back what consumers hold, and written down what they
+                have: the next start is as after a power cut, which loses nothing either.
+        """
         if self._stopped:
             return
         self._stopped = True
         atexit.unregister(self.stop)
         if ray.is_initialized():
-            _stop(self._supervisor)
+            _stop(self._supervisor, now)
             if self._owns_ray:
                 ray.shutdown()
 
@@ -242,7 +255,7 @@ class Cluster:
 
 
 def start_cluster(
-    brokers: int = 3,
+    brokers: int | None = None,
     address: str | None = "local",
     namespace: str = NAMESPACE,
     detached: bool | None = None,
@@ -259,11 +272,18 @@ def start_cluster(
     max_message_bytes: int = DEFAULT.message_bytes,
     rebalance: bool = True,
     progress: Callable[[str], None] | None = None,
+    data: str | None = None,
+    restart: bool = False,
+    wait_s: float = 15.0,
+    wait_for: int = 0,
+    container_bytes: int = 16 * 1024**2,
+    containers: int = 2,
+    reserve_bytes: int = 256 * 1024**2,
 ) -> Cluster:
-    """Start a cluster and wait until it is ready.
+    """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
     Args:
-        brokers: how many brokers.
+        brokers: how many brokers; None: three, or as many as have a store in `data`.
         address: "local" for a fresh Ray in this process, which ends with the cluster; "auto", "host:port" or None (the
             remembered one) to use a running Ray. A Ray this process has joined already is used as it is.
         namespace: Ray namespace; one cluster each.
@@ -284,49 +304,72 @@ def start_cluster(
         rebalance: when a host comes or comes back, brokers move there by themselves, one after the other, so that one
             host may fail. A broker that moves has another name, address and port.
         progress: called with a line of text whenever the start gets on.
+        data: directory of a local disk, the same path on every node, where the wiring and durable queues are kept.
+            None: all is in memory, and durable queues are refused.
+        restart: only go on with what is in `data`; without anything there nothing is started.
+        wait_s: how long stores are waited for that are not needed; those that are needed, for five minutes.
+        wait_for: so many stores must be there; 0: a majority will do.
+        container_bytes, containers: size of the files of a new store's logs (512 KiB to 1 GiB), and how many each
+            begins with.
+        reserve_bytes: kept free on the disk, for what makes room.
 
     Raises:
-        LocalError: wrong arguments, no Ray, a cluster there already, or something that did not start, and what.
+        LocalError: wrong arguments, no Ray, a cluster there already, stores that cannot be used, or something that did
+            not start, and what; then nothing was changed in any store.
     """
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes),
+        store=StoreConfig(
+            data=store_directory(data), container_bytes=container_bytes, containers=containers,
+            reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart,
+        ),
     )  # fmt: skip
-    config.check(brokers)
+    config.check(max(BROKERS, wait_for) if brokers is None else brokers)
     say = progress or (lambda text: None)
-    owns_ray = False
-    if not ray.is_initialized():
-        if address == "local":
-            say("starting Ray")
-            local_ray.start_local(namespace, num_cpus)
-            owns_ray = True
-        else:
-            local_ray.join(_address(address), namespace)
+    owns_ray = _in_ray(address, namespace, num_cpus, say)
     if bind is None and owns_ray:
         config = replace(config, bind="127.0.0.1")
     if queue_actors_max is None:
-        config = replace(config, queue_actors_max=queue_actors(brokers, alive_nodes()))
+        config = replace(config, queue_actors_max=queue_actors(brokers or BROKERS, alive_nodes()))
     hosts = len({node.host for node in broker_nodes(alive_nodes())})
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
             config = replace(config, program=bound.this_program())
-        supervisor = _start_supervisor(namespace)
-        try:
-            _follow(supervisor, Plan.of(brokers, config, hosts), say)
-            book = supervisor.call_now("book_now")
-        except BaseException:
-            _stop(supervisor)
-            raise
+        cluster = _started(namespace, Plan.of(brokers or 0, config, hosts), say, owns_ray)
     except BaseException:
         if owns_ray:
             ray.shutdown()
         raise
-    cluster = Cluster(supervisor, book, owns_ray)
     if owns_ray:
         atexit.register(cluster.stop)
+    for line in cluster.notes:
+        say(line)
     say(f"running: {', '.join(cluster.addresses)}")
     return cluster
+
+
+def _in_ray(address: str | None, namespace: str, num_cpus: int | None, say: Callable[[str], None]) -> bool:
+    """Have this program in a Ray; whether it was started for it."""
+    if ray.is_initialized():
+        return False
+    if address != "local":
+        local_ray.join(_address(address), namespace)
+        return False
+    say("starting Ray")
+    local_ray.start_local(namespace, num_cpus)
+    return True
+
+
+def _started(namespace: str, plan: Plan, say: Callable[[str], None], owns_ray: bool) -> Cluster:
+    supervisor = _start_supervisor(namespace)
+    try:
+        _follow(supervisor, plan, say)
+        return Cluster(supervisor, supervisor.call_now("book_now"), owns_ray)
+    except BaseException:
+        _stop(supervisor)
+        raise
 
 
 def find_cluster(address: str | None = None, namespace: str | None = None) -> Cluster:
@@ -430,6 +473,18 @@ def _events(directory: str | None, keep_days: float, keep_gb: float) -> EventsCo
     return EventsConfig(directory=directory, keep_s=keep_days * 86400, keep_bytes=int(keep_gb * 1024**3))
 
 
+def store_directory(data: str | None) -> str:
+    """A directory for stores, where every process understands it alike; "" for none."""
+    if not data or "://" in data:
+        return data or ""
+    return os.path.abspath(os.path.expanduser(data))
+
+
+def stored_brokers(directory: str) -> int:
+    """The number of brokers that have a store in a directory of this machine; of one that cannot be read 0."""
+    return len(look_into(directory)["stores"])
+
+
 def _address(address: str | None) -> str:
     if address == "local":
         raise LocalError(
@@ -489,21 +544,22 @@ def _follow(supervisor: Handle, plan: Plan, say: Callable[[str], None]) -> None:
     """Start the cluster and tell how it goes."""
     started = supervisor.begin("start_cluster", plan)
     told = ""
-    until = time.monotonic() + 2 * START_S
+    limit_s = 2 * START_S + (NEEDED_S + BACK_S + plan.config.store.wait_s + RECOVER_S if plan.config.store.data else 0)
+    until = time.monotonic() + limit_s
     while not ray.wait([started], timeout=0.1)[0]:
         if time.monotonic() > until:
-            raise LocalError(f"the cluster did not start within {2 * START_S:g} s (last: {told or 'nothing heard'})")
+            raise LocalError(f"the cluster did not start within {limit_s:g} s (last: {told or 'nothing heard'})")
         if (stage := supervisor.call_now("stage", timeout_s=START_S)) != told:
             told = stage
             say(stage)
     supervisor.wait(started)
 
 
-def _stop(supervisor: Handle) -> None:
+def _stop(supervisor: Handle, now: bool = False) -> None:
     pids: dict[str, int] = {}
     try:
         pids = supervisor.call_now("book_now", timeout_s=STOP_S).pids
-        supervisor.call_now("stop", timeout_s=5 * STOP_S)
+        supervisor.call_now("stop", *([now] if now else []), timeout_s=5 * STOP_S + STOP_CLEAN_S)
     except (ActorGone, LocalError):
         pass
     supervisor.end_now(STOP_S)

@@ -20,6 +20,9 @@ from ..protocol.timing import DEFAULT_TIMING, Timing
 from .links.handshake import Credentials
 
 PORTS = 65536
+CONTAINER_BYTES = (512 * 1024, 1024**3)
+"""Bounds of the size of a log's container."""
+CONTAINER_UNIT = 4096
 HIDDEN = frozenset({"token", "state", "successor"})
 """Fields that no repr shows, for they are secret or have a secret in them; `Credentials` hides its own."""
 
@@ -68,7 +71,9 @@ class StoreConfig(Config, frozen=True, kw_only=True):
         gather_bytes: a group commit takes no further write once it has so much.
         reserve_bytes: kept on the disk for what frees space.
         wait_s: how long a start waits for stores that it could do without.
-        node_wait_s: a broker whose host is gone is waited for so long; then it begins elsewhere, blank.
+        wait_for: so many stores must be here at a start; 0: a majority will do.
+        restart: go on with the cluster that was there, and never begin one.
+        node_wait_s: a broker whose node is gone is waited for so long; then it begins elsewhere, blank.
     """
 
     data: str = ""
@@ -79,12 +84,46 @@ class StoreConfig(Config, frozen=True, kw_only=True):
     gather_bytes: int = 8 * 1024**2
     reserve_bytes: int = 256 * 1024**2
     wait_s: float = 15.0
+    wait_for: int = 0
+    restart: bool = False
     node_wait_s: float = 60.0
 
     @property
     def catalogued(self) -> bool:
         """Whether the wiring is kept in a catalogue besides the log."""
         return self.catalog != "log"
+
+    def check(self, brokers: int) -> None:
+        """Asked when the choice is made.
+
+        Raises:
+            LocalError: the rule that it breaks, and what to choose.
+        """
+        least, most = CONTAINER_BYTES
+        if not self.data:
+            if self.restart or self.wait_for:
+                raise LocalError("nothing is stored in memory, so there is nothing to go on with: name a directory")
+            return
+        if "://" in self.data or not self.data.startswith("/"):
+            raise LocalError(
+                f"a store is in a directory of a local disk, the same on every node, not in {self.data}: name one"
+            )
+        if not least <= self.container_bytes <= most or self.container_bytes % CONTAINER_UNIT:
+            raise LocalError(
+                f"a container of a log has {least:,} to {most:,} bytes, in whole pages of {CONTAINER_UNIT:,}, not "
+                f"{self.container_bytes:,}: choose another size (`mantamq up --container-size`)"
+            )
+        if self.containers < 2:
+            raise LocalError(
+                f"a log begins with at least two containers, not {self.containers}: one is written while the other "
+                "is made ready (`mantamq up --initial-containers`)"
+            )
+        if self.reserve_bytes < 0 or self.wait_s < 0 or self.node_wait_s < 0 or not 0 <= self.wait_for <= brokers:
+            raise LocalError(
+                f"the reserve and the times to wait are at least 0, and no more stores can be waited for than there "
+                f"are brokers ({brokers}): {self.reserve_bytes:,} bytes, {self.wait_s:g} s, {self.wait_for} stores "
+                "were asked for"
+            )
 
     def folder(self, broker: str) -> str:
         """The directory of a broker's store; "" where there are none."""
@@ -144,6 +183,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
                 "start_cluster(spares=..., queue_actors_max=...))"
             )
         self.check_ports(brokers)
+        self.store.check(brokers)
 
     def check_ports(self, brokers: int) -> None:
         """Asked when a broker joins, too.
@@ -294,6 +334,8 @@ class ClusterBook(Config, frozen=True, kw_only=True):
         nodes: broker -> its Ray node.
         program: Ray's id of the job whose end is the cluster's; "": it outlives the program that started it.
         pids: actor -> process id.
+        notes: what the operator should know of the start: a new store, directories that were refused.
+        data: the directory of its stores; "": none.
     """
 
     cluster: str
@@ -304,3 +346,5 @@ class ClusterBook(Config, frozen=True, kw_only=True):
     nodes: dict[str, str]
     program: str
     pids: dict[str, int]
+    notes: tuple[str, ...] = ()
+    data: str = ""

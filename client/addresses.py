@@ -18,6 +18,8 @@ from .errors import Invalid, MantaError, NoCluster
 
 _lock = threading.Lock()
 _embedded: Any = None
+BROKERS = 1
+"""Of an embedded cluster, unless it is told otherwise, or has more in its store."""
 
 
 def split_host(address: str) -> tuple[str, int]:
@@ -34,13 +36,23 @@ def split_host(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def resolve(address: str | Iterable[str] | None, token: str, brokers: int) -> tuple[list[str], str]:
+def resolve(
+    address: str | Iterable[str] | None, token: str, brokers: int | None = None, data: str | None = None
+) -> tuple[list[str], str]:
     """The brokers to try in turn, and the token to present.
 
+    Args:
+        brokers, data: of an embedded cluster (`embedded`).
+
     Raises:
-        NoCluster: no running cluster was found.
-        Invalid: the address is not of an allowed form.
+        NoCluster: no running cluster was found, or the embedded one does not start, and why.
+        Invalid: the address is not of an allowed form, or `data` goes with another than "local".
     """
+    if data is not None and address != "local":
+        raise Invalid(
+            'data= is the directory of an embedded cluster, connect("local", data=...): a cluster that runs keeps its '
+            "own (`mantamq up --data`, start_cluster(data=...))"
+        )
     if address is None:
         cluster = _find()
         if not cluster.addresses:
@@ -49,7 +61,7 @@ def resolve(address: str | Iterable[str] | None, token: str, brokers: int) -> tu
         others = [a for a in cluster.addresses.values() if a != nearest]
         return [nearest, *others], token or cluster.token
     if address == "local":
-        cluster = embedded(brokers)
+        cluster = embedded(brokers, data)
         return list(cluster.addresses.values()), token or cluster.token
     several = address.split(",") if isinstance(address, str) else address
     if not isinstance(several, Iterable):
@@ -62,15 +74,36 @@ def resolve(address: str | Iterable[str] | None, token: str, brokers: int) -> tu
     return [one.strip() for one in several], token
 
 
-def embedded(brokers: int) -> Any:
-    """This program's embedded cluster, started when first asked for and stopped at exit."""
+def embedded(brokers: int | None = None, data: str | None = None) -> Any:
+    """This program's embedded cluster, started when first asked for and stopped at exit.
+
+    Args:
+        brokers: how many, if it is started now; None: one, or as many as have a store in `data`.
+        data: the directory of its stores; None: whatever it was started with.
+
+    Raises:
+        Invalid: it was started with another directory.
+        NoCluster: it does not start, and why: what is in `data` cannot be used.
+    """
     global _embedded
-    from ..actors.cluster import start_cluster
+    from ..actors.cluster import start_cluster, store_directory, stored_brokers
 
     with _lock:
+        directory = store_directory(data)
         if _embedded is None:
-            _embedded = start_cluster(brokers=brokers, address="local", detached=False)
+            asked = brokers or (None if directory and stored_brokers(directory) else BROKERS)
+            try:
+                _embedded = start_cluster(brokers=asked, address="local", detached=False, data=data)
+            except LocalError as error:
+                if data is None:
+                    raise
+                raise NoCluster(str(error)) from error
             atexit.register(_stop_embedded)
+        elif directory and directory != _embedded.data:
+            raise Invalid(
+                f"this program's embedded cluster keeps its queues in {_embedded.data or 'memory'}, not in "
+                f"{directory}: a program has one, and the first connection says where"
+            )
         return _embedded
 
 

@@ -13,7 +13,9 @@ import errno
 import os
 import re
 import socket
+import threading
 from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -58,6 +60,8 @@ class StoreState(Enum):
     """Closed, with the whole cluster's stop."""
     RECOVERING = "recovering"
     """`mantamq store recover` is making a cluster of its own of it, and has not come to its end."""
+    LEFT = "left"
+    """Its broker has left the cluster: nothing in it is needed any more."""
 
 
 class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +77,7 @@ class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
         shutdown: id of the stop that left it clean, "" if it is not.
         life: the last life that used it, 0 for none.
         node: where that was, for an operator who looks for a missing one.
+        nodes: broker -> where it was last, as far as this store's process was told.
     """
 
     format: int = FORMAT
@@ -84,6 +89,7 @@ class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: str = ""
     life: int = 0
     node: str = ""
+    nodes: dict[str, str] = {}
 
 
 class _Head(msgspec.Struct):
@@ -165,6 +171,7 @@ class StoreDirectory:
         self.identity = identity
         self._files = files
         self._lock = lock
+        self._writing = threading.Lock()
 
     def begin(self, clock_ms: int, *, cluster: str, store: str, node: str, joining: bool = False) -> int:
         """A life begins to use the store, which is dirty from now on. Durable when this returns.
@@ -185,47 +192,55 @@ class StoreDirectory:
         was = self.identity
         _check_cluster(self.folder, was, cluster)
         blank = joining or was.status is StoreState.JOINING
-        self._write(
-            msgspec.structs.replace(
-                was,
-                minor=MINOR,
-                store=was.store or store,
-                cluster=cluster,
-                status=StoreState.JOINING if blank else StoreState.DIRTY,
-                shutdown="",
-                life=new_life(clock_ms, was.life),
-                node=node,
-            )
+        self._change(
+            minor=MINOR,
+            store=was.store or store,
+            cluster=cluster,
+            status=StoreState.JOINING if blank else StoreState.DIRTY,
+            shutdown="",
+            life=new_life(clock_ms, was.life),
+            node=node,
         )
         return self.identity.life
 
     def joined(self) -> None:
         """It is blank no more."""
-        self._write(msgspec.structs.replace(self.identity, status=StoreState.DIRTY))
+        self._change(status=StoreState.DIRTY)
+
+    def note_nodes(self, nodes: dict[str, str]) -> None:
+        """Keep where brokers are, for a start at which some are missing."""
+        if nodes != self.identity.nodes:
+            self._change(nodes=nodes)
+
+    def leave(self) -> None:
+        """Its broker has left the cluster, and this store is not to come back. Of a new one nothing says anything."""
+        if self.identity.status is not StoreState.EMPTY:
+            self._change(status=StoreState.LEFT)
 
     def close_clean(self, shutdown: str) -> None:
         """All is in the logs, and nothing comes behind it. `shutdown`: id of the cluster's stop."""
         if self.identity.status is not StoreState.DIRTY:
             raise LocalError(f"a store that is {self.identity.status.value} is not closed as clean")
-        self._write(msgspec.structs.replace(self.identity, status=StoreState.CLEAN, shutdown=shutdown))
+        self._change(status=StoreState.CLEAN, shutdown=shutdown)
 
     def recovering(self, cluster: str) -> None:
         """It is being made a cluster of its own, under a new id. Nobody else uses it until `recovered`."""
-        self._write(msgspec.structs.replace(self.identity, status=StoreState.RECOVERING, cluster=cluster, shutdown=""))
+        self._change(status=StoreState.RECOVERING, cluster=cluster, shutdown="")
 
     def recovered(self) -> None:
         """It is one now."""
-        self._write(msgspec.structs.replace(self.identity, status=StoreState.DIRTY))
+        self._change(status=StoreState.DIRTY)
 
     def release(self) -> None:
         """Let another process have it. It stays as it is: dirty, if it was not closed."""
         self._lock.release()
 
-    def _write(self, identity: StoreIdentity) -> None:
-        write_whole(
-            self._files, f"{self.folder}/{FILE}", msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n"
-        )
-        self.identity = identity
+    def _change(self, **values: Any) -> None:
+        with self._writing:
+            identity = msgspec.structs.replace(self.identity, **values)
+            data = msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n"
+            write_whole(self._files, f"{self.folder}/{FILE}", data)
+            self.identity = identity
 
 
 def open_store(
@@ -307,6 +322,9 @@ def _check(files: Files, folder: str, broker: str, cluster: str, recover: bool) 
     if found.status is StoreState.RECOVERING and not recover:
         text = f"{folder} was being recovered as a cluster of its own, and that has not come to its end"
         raise StoreError(STORE_RECOVERING, f"{text}: run `mantamq store recover --from {broker}` again")
+    if found.status is StoreState.LEFT:
+        text = f"{folder} is the store of {broker}, which has left the cluster {found.cluster}: empty the directory"
+        raise StoreError(NOT_OUR_STORE, text)
     if cluster:
         _check_cluster(folder, found, cluster)
     return found

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...protocol.errors import LocalError
-from ...protocol.machine import Members
+from ...protocol.machine import Members, Stop, Stopped, Yield, Yielded
 from ...protocol.status.members import KIND_OF_ROLE, AnyMember, MemberStatus
 from ...protocol.supervisor.office import Commission, Office
 from ..config import MemberConfig
@@ -21,7 +21,12 @@ from .shell import DiskFailed, Machine, Retired, Shell
 
 LAST_S = 0.05
 """The answer of a process that ends itself has this long to leave."""
-ORDERS = frozenset({"start", "meet", "part", "members", "remember", "drain", "dismiss", "end", "hush", "close", "stop"})
+ORDERS = frozenset(
+    {
+        *("start", "meet", "part", "members", "places", "remember"),
+        *("drain", "dismiss", "leave", "end", "give_back", "close", "hush", "stop"),
+    }
+)
 """The orders that a supervisor may give a member, by its number only: see `MemberActor.obey`."""
 
 
@@ -46,6 +51,7 @@ class MemberActor:
         self._fenced = fenced
         self._ending = asyncio.Event()
         self._disk_failure = ""
+        self._yielded, self._stopped = asyncio.Event(), asyncio.Event()
         if fenced:
             ending.fence(os.getppid())
 
@@ -61,6 +67,8 @@ class MemberActor:
         gc.freeze()
         self.office.timing = config.timing
         machine.office = self.office  # type: ignore[attr-defined]
+        ends = {Yielded: lambda effect: self._yielded.set(), Stopped: lambda effect: self._stopped.set()}
+        options["deeds"] = ends | options.get("deeds", {})
         self.shell = Shell(
             machine, config.credentials, timing=config.timing, limits=config.limits, on_failure=self._broke, **options
         )
@@ -177,6 +185,20 @@ class MemberActor:
     def _report(self, machine: Any) -> Any:
         """The machine's report of itself."""
         return machine.report()
+
+    async def give_back(self) -> None:
+        """The cluster is to stop, and still runs: send clients away, and give back what they hold. Returns when that is
+        done; at once where nothing is kept on disk."""
+        if getattr(self._running().machine, "stored", False):
+            self._running().give(Yield())
+            await self._yielded.wait()
+
+    async def close(self, shutdown: str) -> None:
+        """The cluster stops: write down what is in memory, and say nothing more. Returns when it is on disk; at once
+        where nothing is kept there. `shutdown`: id of this stop."""
+        if getattr(self._running().machine, "stored", False):
+            self._running().give(Stop(shutdown))
+            await self._stopped.wait()
 
     async def hush(self) -> None:
         """The cluster stops: whatever is seen of that is no news."""

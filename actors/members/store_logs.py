@@ -14,13 +14,16 @@ import threading
 import time
 from dataclasses import dataclass
 
+import msgspec
+
 from ...protocol.errors import PeerError, StoreError
 from ...protocol.log.history import StreamHistory
 from ...protocol.status.machines import StoreStatus
 from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog
 from ...protocol.store.index import LogIndex
-from ...protocol.supervisor.stores import StoreWord, voter_sets
-from ...protocol.wire.events import CLUSTER
+from ...protocol.supervisor.store_words import StoreWord, voter_sets
+from ...protocol.wire.events import CLUSTER, Supervise, decode_event
+from ...protocol.wiring.snapshot import ClusterOutline, WiringSnapshot
 from ...store.files import Files
 from ...store.identity import StoreDirectory, StoreState, open_store
 from ...store.log.aside import copy_aside
@@ -133,6 +136,7 @@ class StoreLogs:
             node=self._place.node, directory=self.directory.folder, broker=self._place.broker, store=own.store,
             cluster=own.cluster, status=status.value, shutdown=own.shutdown, format=own.format, minor=own.minor,
             life=own.life, voters=voter_sets(self._history), hurt=hurt, free_bytes=self.space().free_bytes,
+            supervisor=_supervisor(self._history), last_nodes={**own.nodes, self._place.broker: self._place.node},
         )  # fmt: skip
 
     # ---- a life
@@ -258,6 +262,15 @@ class StoreLogs:
             log.close()
         self._logs.clear()
         self.directory.release()
+
+
+def _supervisor(history: StreamHistory) -> int:
+    """The highest number that the cluster stream gives a supervisor; also by entries that may not be committed."""
+    checkpoint = history.checkpoint
+    outline = msgspec.msgpack.decode(checkpoint.outline, type=ClusterOutline) if checkpoint is not None else None
+    known = msgspec.convert(outline.wiring, WiringSnapshot).supervisor.number if outline is not None else 0
+    events = [decode_event(entry.event) for entry in history.entries.values()]
+    return max([known, *(event.number for event in events if isinstance(event, Supervise))])
 
 
 def refused_word(place: StorePlace, directory: str, error: StoreError) -> StoreWord:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
+from ...protocol.machine import Stop
 from ...protocol.status.machines import StoreStatus
 from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, Overdue, Recovered
 from ...protocol.store.machine import StoreMachine
@@ -192,10 +193,20 @@ class StoreNode(MemberActor):
             status.catalog, status.catalog_index = self._catalog.trouble, self._catalog.index
         return status
 
+    async def places(self, nodes: dict[str, str]) -> None:
+        """Keep where brokers are: broker -> host."""
+        await asyncio.to_thread(self._running_logs().directory.note_nodes, nodes)
+
     # ---- the end
 
+    async def leave(self) -> None:
+        """Its broker has left the cluster: this store is not to come back."""
+        await asyncio.to_thread(self._running_logs().directory.leave)
+
     async def close(self, shutdown: str) -> None:
-        """The whole cluster stops, and all that was in memory is in the logs: the store is clean."""
+        """The whole cluster stops, and its keepers have stopped: the logs end here, and the store is clean."""
+        self._running().give(Stop(shutdown))
+        await self._stopped.wait()
         await asyncio.to_thread(self._running_logs().close_clean, shutdown)
 
     async def stop(self) -> None:

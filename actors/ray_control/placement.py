@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,21 +158,25 @@ class Placement:
 
     def answering(self, nodes: list[str], timeout_s: float) -> set[str]:
         """Those of these Ray nodes that run a trifle when they are asked to, within the time. Blocks."""
+        return set(self.ask_nodes(nodes, _trifle, timeout_s=timeout_s))
+
+    def ask_nodes(self, nodes: list[str], question: Callable[..., Any], *args: Any, timeout_s: float) -> dict[str, Any]:
+        """What a function returns on each of these Ray nodes; a node on which it does not end in time is left out.
+        Blocks."""
+        if not nodes:
+            return {}
         asked: dict[ray.ObjectRef[Any], str] = {}
         for node in nodes:
             strategy = NodeAffinitySchedulingStrategy(node, soft=False)
-            task: Any = ray.remote(_trifle).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy)
-            asked[task.remote()] = node
+            task: Any = ray.remote(question).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy)
+            asked[task.remote(*args)] = node
         ended, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
         for one in late:
             ray.cancel(one, force=True)
-        found: set[str] = set()
+        found: dict[str, Any] = {}
         for one in ended:
-            try:
-                ray.get(one)
-                found.add(asked[one])
-            except RayError:
-                continue
+            with suppress(RayError):
+                found[asked[one]] = ray.get(one)
         return found
 
     def kill_process(self, node: str, pid: int) -> None:

@@ -47,6 +47,7 @@ class Announcer:
         self._turns = turns
         self._successor = successor
         self._tasks = Tasks()
+        self._placed: dict[str, str] = {}  # broker -> its host, as stores were told
 
     def close(self) -> None:
         self._tasks.close()
@@ -68,7 +69,16 @@ class Announcer:
             )
             calls.append(self._tell_broker(broker, addresses, watch))
         told = sum(await asyncio.gather(*calls))
+        self._tasks.spawn(self._tell_stores())
         return told >= majority([b for b in brokers if record.book[b].inc or b in self._turns])
+
+    async def _tell_stores(self) -> None:
+        """Stores keep where brokers are, for a start at which some are missing."""
+        book = self._record.book
+        stores, places = book.of("StoreNode"), {name: book[name].host for name in book.of("BrokerNode")}
+        if stores and places != self._placed:
+            self._placed = places
+            await self._orders.give_all(stores, "places", places)
 
     async def _tell_broker(self, broker: str, addresses: dict[str, str], watch: WatchConfig) -> bool:
         """Whether it remembers."""
@@ -104,7 +114,8 @@ class Announcer:
         while record.book.get(broker) is not None and record.book[broker].pid == entry.pid:
             try:
                 machine = read_member(await entry.handle.call("status", timeout_s=ASK_S)).machine
-                if isinstance(machine, BrokerStatus) and not machine.blank and not record.leaves(broker):
+                joined = isinstance(machine, BrokerStatus) and not machine.blank and machine.returning is not True
+                if joined and not record.leaves(broker):
                     record.book.change(broker, serving=True)
                     await self.tell()
                     return

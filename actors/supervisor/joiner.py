@@ -13,11 +13,13 @@ can let it go without it. Only a newcomer that never ran is undone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from ...protocol.errors import LocalError
+from ...protocol.machine import store_of
 from ...protocol.status.machines import BrokerStatus, SequencerStatus
 from ...protocol.status.members import read_member
 from ...protocol.supervisor.change_deeds import (
@@ -215,10 +217,18 @@ class Joiner:
             return Dismissed(await self._certainly_left(broker))
         elif kind is ForgetBroker or kind is Undo:
             async with self._launcher.starting:
+                await self._leave_store(broker)
                 await self._launcher.forget(broker)
                 self._record.plan = self._record.plan.left_by(broker)
             return Forgotten() if kind is ForgetBroker else Undone()
         return None
+
+    async def _leave_store(self, broker: str) -> None:
+        """Its directory says so when a broker has left. One that cannot be told is refused by what the others know."""
+        store = store_of(broker)
+        if store in self._record.book:
+            with contextlib.suppress(LocalError):
+                await self._orders.give(store, "leave", timeout_s=ASK_S)
 
     async def _looked(self, broker: str) -> Looked:
         entry = self._record.book.get(broker)

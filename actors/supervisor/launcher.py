@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ...protocol.machine import EVENTS, SEQUENCER, store_of
 from ...protocol.supervisor.layout import Node
-from ...protocol.supervisor.stores import StoreWord
+from ...protocol.supervisor.store_words import StoreWord
 from ...protocol.supervisor.turns import Turns
 from ..config import (
     BrokerConfig,

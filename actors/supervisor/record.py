@@ -30,6 +30,7 @@ class ClusterRecord:
     version: rises with each word to the brokers.
     began: when the cluster was started, Unix time.
     stage: what the supervisor is doing: "running" once the cluster is complete, "stopped" at the end.
+    notes: what the operator should know of the start: a new store, directories that were refused.
     """
 
     cluster: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -43,6 +44,7 @@ class ClusterRecord:
     version: int = 0
     began: float = field(default_factory=time.time)
     stage: str = "starting"
+    notes: list[str] = field(default_factory=list)
 
     @property
     def config(self) -> ClusterConfig:

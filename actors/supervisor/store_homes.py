@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 from ...protocol.errors import LocalError
 from ...protocol.supervisor.layout import Node
+from ...store.identity import StoreState
 from .nodes import Nodes
 from .record import ClusterRecord
+from .store_survey import StoreSurvey
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +26,20 @@ class StoreHomes:
     """
     Args:
         now: the time, in seconds.
+        survey: looks for its directory on other nodes.
 
     Attributes:
         awaited: broker -> why it is not started yet, in words.
     """
 
-    def __init__(self, record: ClusterRecord, nodes: Nodes, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, record: ClusterRecord, nodes: Nodes, now: Callable[[], float] = time.monotonic,
+        survey: StoreSurvey | None = None,
+    ) -> None:  # fmt: skip
         self.awaited: dict[str, str] = {}
         self._record = record
         self._nodes = nodes
+        self._survey = survey
         self._now = now
         self._missed_s: dict[str, float] = {}
 
@@ -49,6 +56,11 @@ class StoreHomes:
             if same:
                 self._found(broker)
                 return same[0]
+        for one in (await self._survey.found()).of(broker) if self._survey is not None else ():
+            own = one.identity
+            if own is not None and own.cluster == self._record.cluster and own.status is not StoreState.LEFT:
+                self._found(broker)
+                return one.node
         now_s = self._now()
         missed_s = self._missed_s.setdefault(broker, now_s)
         where = f"the host of broker {broker}'s store ({entry.host or 'not known'}) does not answer"

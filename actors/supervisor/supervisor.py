@@ -33,6 +33,7 @@ from ..ray_control.placement import Placement, alive_nodes, current_place
 from . import tap_life
 from .address_book import AddressBook
 from .announcer import Announcer
+from .clean_stop import CleanStop
 from .cluster_start import ClusterStart
 from .frail_hosts import critical_hosts
 from .healer import Healer
@@ -48,6 +49,7 @@ from .record import ClusterRecord
 from .replacer import Replacer
 from .reports import reports
 from .store_homes import StoreHomes
+from .store_survey import StoreSurvey
 from .supervision_shell import SupervisionShell
 from .takeover import Takeover
 
@@ -65,6 +67,7 @@ class Supervisor:
         self._fenced = fenced
         self._running = asyncio.Event()
         self._bound: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[list[str]] | None = None
         self._host = ""
         record = self._record = ClusterRecord()
         supervision = self._supervision = Supervision(Commission(0, secrets.token_hex(6), name))
@@ -74,7 +77,8 @@ class Supervisor:
         shell = self._shell = SupervisionShell(record, supervision, placement, orders, turns, reach, self._resign)
         announcer = Announcer(record, placement, supervision, orders, turns, pickle.dumps(Supervisor))
         launcher = Launcher(record, placement, orders, shell, turns)
-        homes = StoreHomes(record, nodes)
+        survey = self._survey = StoreSurvey(record, placement)
+        homes = StoreHomes(record, nodes, survey=survey)
         replacer = Replacer(record, orders, turns, nodes, launcher, announcer, shell.mind, homes)
         joiner = Joiner(record, orders, nodes, launcher, announcer, shell.dead)
         self._announcer, self._launcher, self._replacer, self._joiner = announcer, launcher, replacer, joiner
@@ -101,7 +105,7 @@ class Supervisor:
         supervision.timing = plan.config.timing
         supervision.commission, supervision.elected = supervision.commission._replace(number=1), True
         try:
-            await ClusterStart(record, self._placement, self._launcher).run()
+            await ClusterStart(record, self._placement, self._launcher, supervision, self._survey).run()
         except BaseException:
             await self.stop()
             raise
@@ -182,6 +186,8 @@ class Supervisor:
             addresses=book.serving(),
             nodes={name: entry.node for name, entry in book.items() if entry.clients},
             program=record.config.program,
+            notes=tuple(record.notes),
+            data=record.config.store.data,
             pids={self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         )
 
@@ -261,16 +267,20 @@ class Supervisor:
         for part in (self._shell, self._healer, self._announcer, self._joiner, self._rebalancer):
             part.close()
 
-    async def stop(self) -> dict[str, int]:
+    async def stop(self, now: bool = False) -> dict[str, int]:
         """Close all links, clients' first, then end every actor but this one; returns the pids by name.
+
+        Args:
+            now: as a power cut would, also while another call stops the cluster clean.
 
         Raises:
             LocalError: this one does not supervise the cluster any more.
         """
         if self._supervision.resigned:
             raise LocalError(f"this is not the cluster's supervisor any more: {self._supervision.resigned}")
-        self._record.stage = "stopped"
+        was, self._record.stage = self._record.stage, "stopped"
         self._close()
+        await self._stop_clean(was == "running" and not now)
         if self._bound is not None and self._bound is not asyncio.current_task():
             self._bound.cancel()
         brokers = self._record.book.of("BrokerNode")
@@ -282,6 +292,14 @@ class Supervisor:
         await asyncio.gather(*(entry.handle.end(STOP_S) for entry in self._record.book.values()))
         self._record.book = AddressBook()
         return pids
+
+    async def _stop_clean(self, begin: bool) -> None:
+        """With stores: have all that is in memory written down; an end in a hurry ends that, too."""
+        if begin and self._record.config.store.data:
+            self._stopping = asyncio.get_running_loop().create_task(CleanStop(self._record, self._orders).run())
+            await asyncio.wait([self._stopping])
+        elif self._stopping is not None:
+            self._stopping.cancel()
 
     async def _tell(self, names: list[str], method: str) -> None:
         calls = (self._orders.give(name, method, timeout_s=STOP_S) for name in names)

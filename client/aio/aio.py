@@ -31,26 +31,29 @@ class connect_async:
         address: None (this Ray cluster's nearest broker), "local" (an embedded cluster), "host:port", or several.
         token: what the cluster asks its clients for.
         timeout: seconds to wait for the connection and for each answer (while there is a broker).
-        brokers: size of the embedded cluster, where this starts it: a program has one.
+        brokers: size of the embedded cluster, where this starts it: a program has one. None: one broker, or as many as
+            have a store in `data`.
         reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
         heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
         send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
             more, gets Unavailable; None: for ever. A sender may have its own.
         on_reconnect: called in the event loop with the connection when another broker has taken over.
         rescue: only look, also at a broker that has lost the majority (`connect`).
+        data: directory in which an embedded cluster keeps its durable queues; None: in memory.
 
     Raises (when awaited):
         NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
     """
 
     def __init__(
-        self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
+        self, address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0,
+        brokers: int | None = None,
         reconnect_s: float = 30.0, heartbeat_ms: int = 500,
         on_reconnect: Callable[[AsyncConnection], None] | None = None, send_timeout_s: float | None = SEND_TIMEOUT_S,
-        rescue: bool = False,
+        rescue: bool = False, data: str | None = None,
     ) -> None:  # fmt: skip
         reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect, rescue)
-        self._arguments = (address, token, timeout, brokers, reconnecting, checked(send_timeout_s))
+        self._arguments = (address, token, timeout, brokers, data, reconnecting, checked(send_timeout_s))
         self._connection: AsyncConnection | None = None
 
     def __await__(self) -> Generator[Any, None, AsyncConnection]:
@@ -75,11 +78,11 @@ class connect_async:
             await self._connection.close()
 
     async def _connect(self) -> AsyncConnection:
-        address, token, timeout, brokers, reconnecting, send_timeout_s = self._arguments
+        address, token, timeout, brokers, data, reconnecting, send_timeout_s = self._arguments
         if address is None or address == "local":
-            addresses, token = await asyncio.to_thread(resolve, address, token, brokers)
+            addresses, token = await asyncio.to_thread(resolve, address, token, brokers, data)
         else:
-            addresses, token = resolve(address, token, brokers)
+            addresses, token = resolve(address, token, brokers, data)
         failure: MantaError | None = None
         for one in addresses:
             try:

@@ -35,8 +35,34 @@ def _message(text: str) -> str:
     return text
 
 
+def _container(text: str) -> str:
+    least, most = 512 << 10, 1 << 30
+    if not least <= size(text) <= most:
+        raise typer.BadParameter(f"a file of a log has 512KiB to 1GiB, not {text}")
+    return text
+
+
+def _size(text: str) -> str:
+    size(text)
+    return text
+
+
+def _whole(text: str) -> int:
+    """Bytes, in whole pages."""
+    from ...actors.config import CONTAINER_UNIT
+
+    return -(-size(text) // CONTAINER_UNIT) * CONTAINER_UNIT
+
+
+def _least(wait_for: int) -> int:
+    """Brokers of a cluster of which nobody has said how many there are."""
+    from ...actors.supervisor.plan import BROKERS
+
+    return max(BROKERS, wait_for)
+
+
 def up(
-    brokers: Annotated[int, typer.Option(min=1, help="how many brokers")] = 3,
+    brokers: Annotated[int | None, typer.Option(min=1, help="how many; 3, or as many as have a store")] = None,
     address: Start = "",
     namespace: Namespace = "mantamq",
     token: Annotated[str, typer.Option(envvar="MANTAMQ_TOKEN", help="clients must present it; none: no check")] = "",
@@ -53,18 +79,37 @@ def up(
         str, typer.Option(callback=_message, help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
     ] = "8MiB",
     rebalance: Annotated[bool, typer.Option(help="when a host comes or comes back, brokers move there")] = True,
+    data: Annotated[str, typer.Option(help="directory of durable queues, on each node; ~/.mantamq/data")] = "",
+    memory: Annotated[bool, typer.Option("--memory", help="keep nothing: no queue can be durable")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="only go on with what is stored")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="seconds to wait for stores that it could do without")] = 15.0,
+    wait_for: Annotated[int, typer.Option(min=0, help="wait for this many stores; 0: for a majority")] = 0,
+    container_size: Annotated[
+        str, typer.Option(callback=_container, help="of a file of a new store's logs, 512KiB to 1GiB")
+    ] = "16MiB",
+    initial_containers: Annotated[int, typer.Option(min=2, help="files that a new store's log begins with")] = 2,
+    reserve: Annotated[str, typer.Option(callback=_size, help="kept free on the disk, for what makes room")] = "256MiB",
     as_json: Json = False,
 ) -> None:
-    """Start a cluster: on a running Ray cluster, or on a Ray of its own that `down` stops again."""
-    from ...actors.cluster import start_cluster, start_ray_head
-    from ...actors.config import ClusterConfig, chosen_limits
+    """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
+    `down` stops again."""
+    from ...actors.cluster import start_cluster, start_ray_head, store_directory
+    from ...actors.config import ClusterConfig, StoreConfig, chosen_limits
     from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
 
     max_message_bytes = size(max_message_size)
     own = not address
+    if memory and (data or restart or wait_for):
+        raise typer.BadParameter("with --memory nothing is stored: leave out --data, --restart and --wait-for, or it")
+    kept: dict[str, Any] = {
+        "data": "" if memory else store_directory(data or _data(namespace)), "containers": initial_containers,
+        "container_bytes": _whole(container_size), "reserve_bytes": size(reserve), "restart": restart, "wait_s": wait,
+        "wait_for": wait_for,
+    }  # fmt: skip
     # Options that cannot be met are refused before anything is started.
-    ClusterConfig(spares=spares, client_port=client_port, limits=chosen_limits(max_message_bytes)).check(brokers)
+    limits, store = chosen_limits(max_message_bytes), StoreConfig(**kept)
+    ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
     _refuse_another(own, namespace, token)
     table = events or _events()
@@ -78,13 +123,22 @@ def up(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
-                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance,
+                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance, **kept,
             )  # fmt: skip
         except BaseException:
             if own:
                 leave_ray()
                 local_ray.stop_ray_head()
             raise
+    address = _note(cluster, address, namespace, own)
+    warnings = [*cluster.notes, *cluster.report().warnings, *([] if events else _per_host(cluster, table))]
+    _tell(cluster, address, namespace, warnings, as_json)
+
+
+def _note(cluster: Any, address: str, namespace: str, own: bool) -> str:
+    """Write down where the cluster is, for the commands that follow; returns the address of its Ray."""
+    from ...actors.ray_control import local_ray
+
     known = local_ray.recall()
     # One more cluster in a Ray of ours leaves it ours: the last `down` stops it.
     ours = own or bool(known.get("ray_is_ours") and local_ray.same_ray(known.get("address"), cluster.ray_address))
@@ -93,9 +147,16 @@ def up(
     elif address == "auto":  # what that is may be another Ray tomorrow
         address = cluster.ray_address
     local_ray.remember(address=address, namespace=namespace, ray_is_ours=ours, members=cluster.addresses)
-    warnings = [*cluster.report().warnings, *([] if events else _per_host(cluster, table))]
+    return address
+
+
+def _tell(cluster: Any, address: str, namespace: str, warnings: list[str], as_json: bool) -> None:
+    """What runs now, and where."""
     if as_json:
-        members = {"address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings}
+        members = {
+            "address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings,
+            "data": cluster.data,
+        }  # fmt: skip
         say("", members, True)
         return
     out.print(f"running on Ray at {address}", highlight=False, markup=False, soft_wrap=True)
@@ -103,15 +164,18 @@ def up(
          ["broker", "clients connect to"], False)  # fmt: skip
     for line in warnings:
         err.print(f"warning: {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    kept = f"durable queues are kept in {cluster.data}" if cluster.data else "all is in memory: no queue can be durable"
+    out.print(kept, highlight=False, markup=False, soft_wrap=True)
     out.print("Try `mantamq queue add orders`, `mantamq status`; stop it with `mantamq down`.", markup=False)
 
 
 def down(
     address: Ray = "", namespace: Namespace = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="also when there are messages in it")] = False,
+    now: Annotated[bool, typer.Option("--now", help="close no store: as a power cut, which loses nothing")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Stop the cluster, and Ray too if `up` started it. What is in its queues is gone."""
+    """Stop the cluster, and Ray too if `up` started it. What is not in durable queues is gone."""
     from ...actors.cluster import NotThere, stop_ray_head
     from ...actors.ray_control import local_ray
 
@@ -138,8 +202,12 @@ def down(
         loss = contents(cluster)
     if loss:
         agree(loss, yes)
+    kept = ""
     if cluster is not None:
-        cluster.stop()
+        if cluster.data:
+            kept = f"; `mantamq up` goes on with what is in {cluster.data}"
+        with err.status("closing stores (`mantamq down --now` does not wait)" if kept and not now else "stopping"):
+            cluster.stop(now)
         others = still_there()
         if others and ours:
             local_ray.remember(namespace=others[0], members={})
@@ -151,7 +219,7 @@ def down(
         stop_ray_head()
     if remembered:
         local_ray.forget()
-    say("stopped", {"stopped": True, "ray_stopped": ours}, as_json)
+    say(f"stopped{kept}", {"stopped": True, "ray_stopped": ours}, as_json)
 
 
 def contents(cluster: Any) -> str:
@@ -160,7 +228,8 @@ def contents(cluster: Any) -> str:
         status: ClusterStatus = cluster.report()
     except LocalError as error:
         return f"the cluster does not say what is in it ({error})"
-    held = {id: queue.messages for id, queue in held_queues(status.actors).items() if queue.messages}
+    found = held_queues(status.actors).items()
+    held = {id: queue.messages for id, queue in found if queue.messages and not getattr(queue, "durable", False)}
     if not held:
         return ""
     names = sorted(id.rpartition("#")[0] for id in held)
@@ -175,6 +244,13 @@ def still_there() -> list[str]:
     from ...actors.ray_control.placement import Placement
 
     return Placement("").others() if ray.is_initialized() else []
+
+
+def _data(namespace: str) -> str:
+    """Where durable queues are kept unless the user says otherwise; each namespace has a cluster of its own."""
+    from ...actors.ray_control import local_ray
+
+    return str(local_ray.home() / ("data" if namespace == "mantamq" else f"data-{namespace}"))
 
 
 def _events() -> str:

@@ -26,9 +26,9 @@ from .driver import Driver
 
 
 def connect(
-    address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int = 1,
+    address: str | Iterable[str] | None = None, token: str = "", timeout: float = 10.0, brokers: int | None = None,
     reconnect_s: float = 30.0, heartbeat_ms: int = 500, on_reconnect: Callable[[Connection], None] | None = None,
-    send_timeout_s: float | None = SEND_TIMEOUT_S, rescue: bool = False,
+    send_timeout_s: float | None = SEND_TIMEOUT_S, rescue: bool = False, data: str | None = None,
 ) -> Connection:  # fmt: skip
     """Connect to a broker; use it as a context manager.
 
@@ -37,7 +37,8 @@ def connect(
             "host:port" (no Ray needed), or several of these, tried in turn.
         token: what the cluster asks its clients for.
         timeout: seconds to wait for the connection and for each answer (while there is a broker).
-        brokers: size of the embedded cluster, where this starts it: a program has one.
+        brokers: size of the embedded cluster, where this starts it: a program has one. None: one broker, or as many as
+            have a store in `data`.
         reconnect_s: how long to look for another member when the broker is lost; 0 does not look.
         heartbeat_ms: a broker that is silent for two heartbeats is lost. 0 for no heartbeats.
         send_timeout_s: how long nothing may complete of what is sent or settled, before whoever waits for it, or sends
@@ -47,13 +48,15 @@ def connect(
         rescue: only look (browse, ask), also at a broker that has lost the majority and serves nobody else. What is
             seen may be old: the last completed messages may be missing, others' accepts as well. What consumers hold,
             and can settle no more, is shown.
+        data: directory in which an embedded cluster keeps its durable queues, for the next program that names it. None:
+            it keeps all in memory.
 
     Raises:
         NoCluster, ConnectionLost, Unauthorized, Unavailable, Timeout, Invalid.
     """
     reconnecting = Reconnecting(reconnect_s, heartbeat_ms, on_reconnect, rescue)
     checked(send_timeout_s)
-    addresses, token = resolve(address, token, brokers)
+    addresses, token = resolve(address, token, brokers, data)
     failure: MantaError | None = None
     for one in addresses:
         try:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET
+
 from ..status.machines import BrokerStatus, WaitingStatus
+from .lifecycle import State
 
 
 def status_of(machine: Any) -> BrokerStatus:
@@ -24,5 +27,5 @@ def status_of(machine: Any) -> BrokerStatus:
         flow_stopped=flow.stopped, flow_stopped_count=flow.count, flow=dict(flow.members),
         condemned=machine.deletions.report(), ballot=list(view.promised), leader=view.leader, attached=view.attached,
         replicas={name: sorted(queues) for name, queues in placement.replicas.items()},
-        homeless=sorted(placement.homeless),
+        homeless=sorted(placement.homeless), returning=True if lifecycle.state is State.RETURNING else UNSET,
     )  # fmt: skip

@@ -177,6 +177,7 @@ class BrokerStatus(StatusStruct, kw_only=True):
         homeless: ids of queues that no replica keeps.
         facts: number of facts that it keeps for the tap; no key without events.
         facts_dropped: number of those that there was no room for.
+        returning: it has come back with its log, and learns what it has missed: no client is let in yet; no key else.
     """
 
     broker: str
@@ -212,6 +213,7 @@ class BrokerStatus(StatusStruct, kw_only=True):
     homeless: list[str]
     facts: int | UnsetType = UNSET
     facts_dropped: int | UnsetType = UNSET
+    returning: bool | UnsetType = UNSET
 
 
 # ---- queues

@@ -19,112 +19,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ..errors import NOT_OUR_STORE, STORE_FORMAT
-from ..log.history import StreamHistory
-from ..log.quorum import change, majority, recovery_quorum
-from ..wire.events import Member, decode_event
+from ..log.quorum import majority, recovery_quorum
 from ..wire.version import MINOR, spoken
-
-STORE_LAYOUT = 1
-"""The format of a store's directory that this program knows."""
-EMPTY, JOINING = "empty", "joining"
-"""Of the states in `store.json`, those without a log that votes."""
-
-
-class VoterSet(msgspec.Struct, frozen=True, array_like=True):
-    """The voters of the cluster stream from an index on."""
-
-    index: int
-    brokers: tuple[str, ...]
-
-
-class StoreWord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of one store, by whoever has looked into it. It travels as a map: fields are added with defaults.
-
-    Attributes:
-        node: where it is: a host, and what tells its directories apart.
-        directory: its path there.
-        broker: whose it is; "" for an empty directory that could be anybody's.
-        store, cluster: ids, "" for an empty one.
-        status: as in `store.json`: empty, joining, dirty, clean.
-        shutdown: id of the stop that left it clean.
-        format, minor: those it was written with.
-        life: the last life that used it.
-        voters: by its cluster stream: first the set as of the last index known committed, then one for each change
-            behind that. None: its log has no record of it.
-        last_nodes: broker -> where it was last, as far as this one knows.
-        hurt: damage in the cluster stream, in words; "" for none: such a log does not vote.
-        free_bytes: on its disk.
-        code, text: the `StoreError` for which it cannot be used; "" for none.
-    """
-
-    node: str = ""
-    directory: str = ""
-    broker: str = ""
-    store: str = ""
-    cluster: str = ""
-    status: str = EMPTY
-    shutdown: str = ""
-    format: int = STORE_LAYOUT
-    minor: int = MINOR
-    life: int = 0
-    voters: tuple[VoterSet, ...] = ()
-    last_nodes: dict[str, str] = {}
-    hurt: str = ""
-    free_bytes: int = 0
-    code: str = ""
-    text: str = ""
-
-    @property
-    def votes(self) -> bool:
-        """Whether it has a log that counts for a recovery quorum."""
-        return self.status not in (EMPTY, JOINING) and not self.hurt and bool(self.voters)
-
-    @property
-    def place(self) -> str:
-        return f"{self.directory or 'a directory'} on {self.node or 'a node'}"
-
-
-class StartWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator has asked for, and how long stores were waited for.
-
-    Attributes:
-        brokers: how many; 0: not said.
-        restart: only a cluster that was there before: never begin one.
-        wait_for: so many stores must be here, however long that takes; 0: a majority will do.
-        waited: the time to wait for stores that are not needed is over.
-        cluster: only this one, by its id; "": any.
-    """
-
-    brokers: int = 0
-    restart: bool = False
-    wait_for: int = 0
-    waited: bool = False
-    cluster: str = ""
-
-
-def voter_sets(history: StreamHistory) -> tuple[VoterSet, ...]:
-    """`StoreWord.voters`, by the records of the cluster stream; none where they do not say with whom it begins."""
-    if not history.voters:
-        return ()
-    voters, sets = list(history.voters), list[VoterSet]()
-    for index in range(history.base + 1, history.end + 1):
-        if index == history.commit + 1:
-            sets.append(VoterSet(history.commit, tuple(voters)))
-        event = decode_event(history.entries[index].event)
-        if isinstance(event, Member):
-            change(voters, event)
-            if index > history.commit:
-                sets.append(VoterSet(index, tuple(voters)))
-    return tuple(sets) if history.end > history.commit else (VoterSet(history.commit, tuple(voters)),)
-
-
-class RefusedStore(msgspec.Struct, frozen=True):
-    """A store that is not used, and why; it stays as it is."""
-
-    word: StoreWord
-    code: str
-    text: str
-
+from .store_words import EMPTY, JOINING, LEFT, STORE_LAYOUT, RefusedStore, StartWish, StoreWord, VoterSet
 
 # ---- what is to be done
 
@@ -144,12 +41,19 @@ class ResumeCluster(msgspec.Struct, frozen=True):
         stores: broker -> its store.
         blank: brokers that have lost their log: they come in blank (K4). Also in `stores`.
         missing: members that are not here; each enrols when it comes.
+        supervisor: the highest number that any supervisor of it has had: of those whose number was committed, and
+            maybe of others.
     """
 
     cluster: str
     stores: dict[str, StoreWord]
     blank: tuple[str, ...]
     missing: tuple[str, ...]
+    supervisor: int = 0
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(_in_order({*self.stores, *self.missing}))
 
 
 class AwaitStores(msgspec.Struct, frozen=True):
@@ -231,7 +135,8 @@ def _resume(
     enough = there and logs and len(stores) >= wish.wait_for
     if not enough or (missing and not wish.waited):
         return AwaitStores(missing, _waiting(members, missing, stored, refused, wish, there and logs), enough)
-    return ResumeCluster(cluster, stores, tuple(b for b in members if b in stores and b not in with_log), missing)
+    blank = tuple(broker for broker in members if broker in stores and broker not in with_log)
+    return ResumeCluster(cluster, stores, blank, missing, max(word.supervisor for word in stored))
 
 
 def _nothing_stored(empty: Sequence[StoreWord], refused: Sequence[RefusedStore], wish: StartWish) -> StartDeed:
@@ -306,6 +211,12 @@ def _unreadable(word: StoreWord) -> RefusedStore | None:
             "one"
         )
         return RefusedStore(word, STORE_FORMAT, text)
+    if word.status == LEFT:
+        text = (
+            f"the store in {word.place} is that of {word.broker}, which has left the cluster {word.cluster}: empty the "
+            "directory, nothing in it is needed"
+        )
+        return RefusedStore(word, NOT_OUR_STORE, text)
     return None
 
 
@@ -347,7 +258,7 @@ def _no_wiring(stored: Sequence[StoreWord]) -> str:
 def _other_number(asked: int, voters: Sequence[str]) -> str:
     return (
         f"the stored cluster has {len(voters)} brokers ({', '.join(voters)}), not {asked}: start without --brokers, "
-        "then use `mantamq broker add` or `mantamq broker remove`"
+        "then use `mantamq broker add` or `mantamq broker remove`; or name another directory for a new cluster"
     )
 
 

@@ -84,6 +84,7 @@ def test_a_new_store():
         "shutdown": "",
         "life": life,
         "node": "host-1",
+        "nodes": {},
     }
 
 
@@ -113,6 +114,31 @@ def test_a_blank_store_is_blank_until_it_has_joined():
     store.joined()
     store.close_clean("stop-1")
     assert read_identity(files, "/data/b1").status is StoreState.CLEAN
+
+
+def test_a_store_keeps_where_brokers_were():
+    files = used(SimulatedFiles())
+    store = open_store(files, "/data", "b1")
+    begin(store)
+    store.note_nodes({"b1": "host-1", "b2": "host-2"})
+    files.crash()
+    assert read_identity(files, "/data/b1").nodes == {"b1": "host-1", "b2": "host-2"}
+    before = files.image()
+    store.note_nodes({"b1": "host-1", "b2": "host-2"})
+    assert content(files.image()) == content(before), "it is written when it changes"
+
+
+def test_the_store_of_a_broker_that_has_left_does_not_come_back():
+    files = used(SimulatedFiles())
+    store = open_store(files, "/data", "b1")
+    store.leave()
+    store.release()
+    files.crash()
+    assert read_identity(files, "/data/b1").status is StoreState.LEFT
+    refused(files, lambda: open_store(files, "/data", "b1"), "not-our-store", "has left the cluster c1: empty")
+    new = open_store(files, "/data", "b2")
+    new.leave()
+    assert not files.exists("/data/b2/store.json"), "there was nothing to leave"
 
 
 @given(st.integers(1, 2**45), st.lists(st.integers(1, 2**45), min_size=1))

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from mantamq.actors.members.broker_node import BrokerNode
 from mantamq.actors.members.member import MemberActor
+from mantamq.actors.members.store_node import StoreNode
 from mantamq.actors.ray_control import placement
 from mantamq.actors.ray_control.placement import is_supervisor
 from mantamq.actors.ray_control.ray_handles import CALL_S, ActorDied, ActorGone
-from mantamq.actors.supervisor import cluster_start, nodes, rebalancer, supervision_shell, supervisor
+from mantamq.actors.supervisor import cluster_start, nodes, rebalancer, store_survey, supervision_shell, supervisor
 from mantamq.actors.supervisor.supervisor import Supervisor
 from mantamq.protocol.supervisor.layout import Node
 
@@ -144,6 +145,9 @@ class RayInMemory:
     def answering(self, nodes: list[str], timeout_s: float) -> set[str]:
         return set(nodes) - self.silent
 
+    def ask_nodes(self, nodes: list[str], question: Any, *args: Any, timeout_s: float) -> dict[str, Any]:
+        return {node: question(*args) for node in nodes if node not in self.silent}
+
     def kill_process(self, node: str, pid: int) -> None: ...
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -160,7 +164,9 @@ class RayInMemory:
             actor._close()
         if isinstance(actor, BrokerNode) and actor._watch is not None:
             actor._watch.close()
-        if isinstance(actor, MemberActor) and actor.shell is not None:
+        if isinstance(actor, StoreNode):
+            self._stopping.add(self.spawn(actor.stop()))  # with the process its lock is gone
+        elif isinstance(actor, MemberActor) and actor.shell is not None:
             self._stopping.add(self.spawn(actor.shell.stop()))
 
     async def gone(self) -> None:
@@ -186,7 +192,8 @@ def nodes_in_memory() -> Iterator[None]:
         patch.setattr(nodes.Nodes.__init__, "__defaults__", (alive,))
         patch.setattr(rebalancer, "_carriers", lambda: (NODES, []))
         patch.setattr(placement, "current_place", here)
-        for module in (cluster_start, supervision_shell, supervisor):
+        for module in (cluster_start, store_survey, supervision_shell, supervisor):
             patch.setattr(module, "alive_nodes", alive)
+        for module in (cluster_start, supervision_shell, supervisor):
             patch.setattr(module, "current_place", here)
         yield

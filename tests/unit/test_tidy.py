@@ -187,7 +187,6 @@ MAY_BE_DEAD = {
         ("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"),
         "asyncio calls it by this name",
     ),
-    "decide": "the supervisor of a cluster with stores comes next",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
     "StoredReplicaMachine": "the process of a replica with a store comes next",
 }

@@ -20,7 +20,8 @@ from mantamq.protocol.errors import (
 )
 from mantamq.protocol.log.history import StreamHistory
 from mantamq.protocol.store.host import Recovered
-from mantamq.protocol.supervisor.stores import ResumeCluster, StartWish, decide
+from mantamq.protocol.supervisor.store_words import StartWish
+from mantamq.protocol.supervisor.stores import ResumeCluster, decide
 from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, Enqueue, Member, Return, decode_event
 from mantamq.protocol.wire.records import ENTRIES, OPENED, EntriesRecord, OpenedRecord, decode_record
 from mantamq.store.files import RealFiles, read_whole

@@ -35,7 +35,7 @@ TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
 STORE = StoreConfig(
     data="/data", catalog="sqlite", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
-    node_wait_s=7.0,
+    node_wait_s=7.0, wait_for=2, restart=True,
 )  # fmt: skip
 CHOSEN = ClusterConfig(
     token="open sesame", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="10.0.0.1", events=EVENTS,
@@ -64,9 +64,9 @@ ALL: list[Config] = [
     ),
     ClusterBook(
         cluster="c", namespace="mantamq", stage="running", token="open sesame", addresses={"b1": "10.0.0.1:5"},
-        nodes={"b1": "n1"}, program="01", pids={"b1": 7},
+        nodes={"b1": "n1"}, program="01", pids={"b1": 7}, notes=("new store in /data",), data="/data",
     ),
-    Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2)),
+    Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2), asked=2),
 ]  # fmt: skip
 FIRST: dict[str, set[str]] = {
     "EventsConfig": set(),

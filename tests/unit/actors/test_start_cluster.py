@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mantamq.actors import cluster
-from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig
+from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig, StoreConfig
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.client.cli import app
 from mantamq.protocol.errors import LocalError
@@ -21,10 +21,11 @@ BOOK = ClusterBook(
     pids={"b1": 7},
 )  # fmt: skip
 DEFAULTS = {
-    "brokers": 3, "address": "local", "namespace": "mantamq", "detached": None, "token": "", "slice_ms": 20,
+    "brokers": None, "address": "local", "namespace": "mantamq", "detached": None, "token": "", "slice_ms": 20,
     "spares": 2, "queue_actors_max": None, "client_port": None, "num_cpus": None, "bind": None, "events": None,
     "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
-    "progress": None,
+    "progress": None, "data": None, "restart": False, "wait_s": 15.0, "wait_for": 0, "container_bytes": 1 << 24,
+    "containers": 2, "reserve_bytes": 256 << 20,
 }  # fmt: skip
 
 
@@ -92,14 +93,18 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
     plan = made_up.plan(
         brokers=2, token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0",
         events="s3://bucket/events", events_keep_days=0.5, events_keep_gb=0.5, max_message_bytes=5000, rebalance=False,
-        detached=True,
+        detached=True, data="/disk/../data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3,
+        reserve_bytes=4096,
     )  # fmt: skip
     events = EventsConfig(directory="s3://bucket/events", keep_s=43200.0, keep_bytes=1 << 29)
     config = ClusterConfig(
         token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0", events=events,
         rebalance=False, limits=Limits(message_bytes=5000),
+        store=StoreConfig(
+            data="/data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3, reserve_bytes=4096
+        ),
     )  # fmt: skip
-    assert plan == Plan(config=config, members=("b1", "b2"), hosts=2)
+    assert plan == Plan(config=config, members=("b1", "b2"), hosts=2, asked=2)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +116,12 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         ({"client_port": 65534}, "cannot count up"),
         ({"max_message_bytes": 1 << 30}, "the largest message may have"),
         ({"slice_ms": "20"}, "not of its type"),
+        ({"data": "s3://bucket/data"}, "directory of a local disk"),
+        ({"data": "/data", "container_bytes": 4096}, "524,288 to 1,073,741,824 bytes"),
+        ({"data": "/data", "container_bytes": (1 << 20) + 1}, "whole pages"),
+        ({"data": "/data", "containers": 1}, "at least two containers"),
+        ({"data": "/data", "brokers": 3, "wait_for": 4}, "no more stores can be waited for"),
+        ({"restart": True}, "name a directory"),
     ],
 )
 def test_a_wrong_choice_is_refused_before_anything_is_started(
@@ -149,21 +160,42 @@ def test_up_chooses_what_start_cluster_does_and_outlives_its_program(
 ) -> None:
     told = up(monkeypatch, tmp_path)
     assert told.pop("address") == "10.0.0.1:6379" and told.pop("detached") is True and told.pop("events") == "off"
+    assert told.pop("data") == f"{tmp_path}/data", "it keeps a store unless it is told not to"
     assert told == {name: DEFAULTS[name] for name in told}
-    assert set(DEFAULTS) - set(told) == {"address", "detached", "events", "queue_actors_max", "num_cpus", "progress"}
+    assert set(DEFAULTS) - set(told) - {"data"} == {
+        "address",
+        "detached",
+        "events",
+        "queue_actors_max",
+        "num_cpus",
+        "progress",
+    }
 
 
 def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     told = up(
         monkeypatch, tmp_path, "--brokers", "2", "--token", "t", "--slice-ms", "9", "--spares", "3", "--client-port",
         "5000", "--bind", "0.0.0.0", "--events-keep-days", "0.5", "--events-keep-gb", "0.25", "--max-message-size",
-        "1MiB", "--no-rebalance", "--namespace", "two",
+        "1MiB", "--no-rebalance", "--namespace", "two", "--data", f"{tmp_path}/here", "--restart", "--wait", "2.5",
+        "--wait-for", "2", "--container-size", "1MB", "--initial-containers", "4", "--reserve", "1MiB",
     )  # fmt: skip
     assert told == {
         "brokers": 2, "address": "10.0.0.1:6379", "namespace": "two", "detached": True, "token": "t", "slice_ms": 9,
         "spares": 3, "client_port": 5000, "bind": "0.0.0.0", "events": "off", "events_keep_days": 0.5,
-        "events_keep_gb": 0.25, "max_message_bytes": 1 << 20, "rebalance": False,
+        "events_keep_gb": 0.25, "max_message_bytes": 1 << 20, "rebalance": False, "data": f"{tmp_path}/here",
+        "restart": True, "wait_s": 2.5, "wait_for": 2, "container_bytes": 1_003_520, "containers": 4,
+        "reserve_bytes": 1 << 20,
     }  # fmt: skip
+
+
+def test_up_keeps_nothing_with_memory_and_one_directory_for_each_namespace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert up(monkeypatch, tmp_path, "--memory")["data"] == ""
+    assert up(monkeypatch, tmp_path, "--namespace", "two")["data"] == f"{tmp_path}/data-two"
+    for words in (["--data", "/d"], ["--restart"], ["--wait-for", "2"]):
+        assert up(monkeypatch, tmp_path, "--memory", *words) == {}
+        assert "with --memory nothing is stored" in " ".join(capsys.readouterr().err.split())
 
 
 def test_up_refuses_what_cannot_be_before_it_starts_anything(

@@ -23,7 +23,7 @@ from mantamq.actors.members.store_node import StoreNode, StoreRefused
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import PeerUp, Received, Send
 from mantamq.protocol.store.host import MESSAGES, TX
-from mantamq.protocol.supervisor.stores import StoreWord, VoterSet
+from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
 from mantamq.protocol.wire.records import CHECKPOINT, ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
 from mantamq.protocol.wire.store_frames import Ahead, Room, Take, Taken, Write, Written

@@ -29,7 +29,7 @@ from mantamq.actors.supervisor.record import ClusterRecord
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission
-from mantamq.protocol.supervisor.stores import StoreWord
+from mantamq.protocol.supervisor.store_words import StoreWord
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.turns import Turns
 from mantamq.protocol.timing import Timing

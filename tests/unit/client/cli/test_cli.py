@@ -414,7 +414,7 @@ def found(run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> Any:
     cluster = SimpleNamespace(
         addresses={"b1": broker.address}, nearest=lambda: broker.address, token="", namespace="shop", asked=[],
         ray_address="10.0.0.9:6379", report=lambda: replace(report([]), brokers=["b1"]),
-        stop=lambda: cluster.asked.append("stop"), rebalance=lambda *_: cluster.asked.append("rebalance"),
+        data="", stop=lambda now: cluster.asked.append("stop"), rebalance=lambda *_: cluster.asked.append("rebalance"),
         remove_broker=lambda *_, **__: cluster.asked.append("remove"),
     )  # fmt: skip
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -529,7 +529,9 @@ def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
     run: Run, monkeypatch: pytest.MonkeyPatch, address: str, ours: bool
 ) -> None:
     there = "10.0.0.9:1" if not ours else "10.0.0.9:6379"
-    cluster = SimpleNamespace(addresses={"b1": "10.0.0.9:5"}, ray_address=there, report=lambda: report([]))
+    cluster = SimpleNamespace(
+        addresses={"b1": "10.0.0.9:5"}, ray_address=there, report=lambda: report([]), notes=[], data=""
+    )
     monkeypatch.setattr("mantamq.actors.cluster.start_cluster", lambda **_: cluster)
     local_ray.remember(address="127.0.0.1:6379", session="session_1", namespace="mantamq", ray_is_ours=True)
     ran = run("up", "--address", address, "--namespace", "two", "--events", "off", "--json")

@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mantamq.protocol.log.quorum import majority, recovery_quorum
-from mantamq.protocol.supervisor.stores import (
-    STORE_LAYOUT,
-    AwaitStores,
-    BeginCluster,
-    RefusedStore,
-    RefuseStart,
-    ResumeCluster,
-    StartWish,
-    StoreWord,
-    VoterSet,
-    decide,
-)
+from mantamq.protocol.supervisor.store_words import STORE_LAYOUT, RefusedStore, StartWish, StoreWord, VoterSet
+from mantamq.protocol.supervisor.stores import AwaitStores, BeginCluster, RefuseStart, ResumeCluster, decide
 from mantamq.protocol.wire.version import MINOR
 from mantamq.store.identity import FORMAT, StoreState
 from msgspec.structs import replace
@@ -54,7 +44,7 @@ def refusals(*words: StoreWord, wish: StartWish = WAITED) -> dict[str, str]:
 def test_the_words_of_the_directory_and_of_the_exchange_are_the_same() -> None:
     assert STORE_LAYOUT == FORMAT
     refused = {"recovering"}  # before the exchange: `open_store` says why
-    assert {one.value for one in StoreState} - refused == {"empty", "joining", "dirty", "clean"}
+    assert {one.value for one in StoreState} - refused == {"empty", "joining", "dirty", "clean", "left"}
 
 
 # ---- all empty
@@ -192,6 +182,20 @@ def test_two_clusters_that_could_both_go_on_are_not_chosen_between() -> None:
     found = deed(*words)
     assert isinstance(found, RefuseStart) and "cluster c: b1" in found.text and "cluster d: b2" in found.text
     assert isinstance(deed(*words, wish=StartWish(waited=True, cluster="d")), ResumeCluster)
+
+
+def test_the_store_of_a_broker_that_has_left_is_refused_and_counts_for_nothing() -> None:
+    left = word("b3", (9, ("b3",)), status="left", cluster="c", node="old")
+    found = deed(word("b1", (7, ("b1", "b2"))), word("b2", (7, ("b1", "b2"))), left)
+    assert isinstance(found, ResumeCluster) and found.members == ("b1", "b2")
+    assert "has left the cluster c: empty the directory" in refusals(word("b1"), word("b2"), left)["old"]
+    found = deed(left)
+    assert isinstance(found, RefuseStart) and "has left" in found.text, "nothing begins over it"
+
+
+def test_the_next_supervisors_number_is_above_all_that_stores_know_of() -> None:
+    found = deed(word("b1", supervisor=3), word("b2", supervisor=7), word("b3"))
+    assert isinstance(found, ResumeCluster) and found.supervisor == 7
 
 
 def test_of_two_stores_of_one_broker_the_one_used_last_counts() -> None:

@@ -1,0 +1,141 @@
+"""A whole cluster with stores in one process, on real files: it begins, goes on, is refused, and ends clean."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mantamq.actors.config import ClusterConfig, StoreConfig
+from mantamq.actors.supervisor.clean_stop import CleanStop
+from mantamq.actors.supervisor.plan import Plan
+from mantamq.client import connect_async
+from mantamq.protocol.errors import LocalError
+
+from tests.unit.actors.supervisor.test_supervised_cluster import LIMIT_S, Story
+from tests.unit.ray_in_memory import nodes_in_memory
+
+
+class Stored(Story):
+    """Clusters one after the other in one directory."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__()
+        self.data = data
+
+    def config(self, **store: Any) -> ClusterConfig:
+        chosen = {"data": str(self.data), "container_bytes": 512 * 1024, "reserve_bytes": 0, "wait_s": 0.5}
+        return ClusterConfig(bind="127.0.0.1", spares=1, rebalance=False, store=StoreConfig(**chosen | store))
+
+    async def up(self, brokers: int = 0, **store: Any) -> None:
+        await self.supervisor("start_cluster", Plan.of(brokers, self.config(**store)))
+
+    async def power_cut(self) -> None:
+        """Every process is gone at once, and another Ray is there."""
+        await self.ray.gone()
+        fresh = type(self.ray)()
+        self.ray = fresh
+
+    def json(self, broker: str) -> dict[str, Any]:
+        return json.loads((self.data / broker / "store.json").read_text())
+
+    async def placed(self, *brokers: str) -> None:
+        """When stores know where all are."""
+        async with asyncio.timeout(LIMIT_S):
+            while any(len(self.json(broker)["nodes"]) < len(brokers) for broker in brokers):
+                await asyncio.sleep(0.02)
+
+    async def addresses(self) -> list[str]:
+        return list((await self.supervisor("book_now")).addresses.values())
+
+
+@pytest.fixture
+async def story(tmp_path: Path) -> AsyncIterator[Stored]:
+    with nodes_in_memory():
+        one = Stored(tmp_path / "data")
+        yield one
+        await one.ray.gone()
+
+
+async def test_a_cluster_begins_and_goes_on_after_a_power_cut(story: Stored) -> None:
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    async with connect_async(await story.addresses()) as there:
+        await there.declare_exchange("news", "fanout")
+    await story.placed("b1", "b2", "b3")
+    first = await story.supervisor("book_now")
+    assert first.notes[0].startswith("new store in ") and first.data == str(story.data)
+    assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
+    await story.power_cut()
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    second = await story.supervisor("book_now")
+    assert second.cluster == first.cluster and second.notes == () and sorted(second.addresses) == ["b1", "b2", "b3"]
+    async with connect_async(await story.addresses()) as there:
+        assert "news" in {exchange["name"] for exchange in await there.exchanges()}, "the wiring is there again"
+    assert story.json("b1")["nodes"] == dict.fromkeys(("b1", "b2", "b3"), "127.0.0.1")
+    status = await story.supervisor("status")
+    assert status["supervisor"]["number"] == 2, "orders of the first are refused by its number"
+
+
+async def test_other_numbers_of_brokers_are_refused_and_nothing_is_changed(story: Stored) -> None:
+    await story.up(1)
+    await story.placed("b1")
+    await story.power_cut()
+    before = story.json("b1")
+    with pytest.raises(LocalError, match=r"has 1 brokers? \(b1\), not 5"):
+        await story.up(5)
+    assert story.json("b1") == before
+    assert sorted(path.name for path in story.data.iterdir()) == ["b1"]
+
+
+async def test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop(story: Stored) -> None:
+    await story.up()
+    await story.whole("b1.store")
+    async with connect_async(await story.addresses()) as there:
+        await there.declare_exchange("news", "fanout")
+    await story.supervisor("stop")
+    left = [story.json(broker) for broker in ("b1", "b2", "b3")]
+    assert {one["status"] for one in left} == {"clean"}
+    assert len({one["shutdown"] for one in left}) == 1 and left[0]["shutdown"]
+    await story.power_cut()
+    await story.up()
+    async with connect_async(await story.addresses()) as there:
+        assert "news" in {exchange["name"] for exchange in await there.exchanges()}
+    assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
+
+
+async def test_a_stop_in_a_hurry_closes_nothing(story: Stored) -> None:
+    await story.up()
+    await story.supervisor("stop", True)
+    assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
+
+
+async def test_what_does_not_answer_stays_dirty_and_the_rest_is_closed(story: Stored) -> None:
+    await story.up()
+    await story.whole("b1.store")
+    story.ray.named["b2"].stands_still = True
+    supervisor = story.ray.named["supervisor"].actor
+    stop = CleanStop(supervisor._record, supervisor._orders, give_back_s=0.2, close_s=5.0)
+    assert await stop.run() == ["b2"]
+    assert {broker: story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {
+        "b1": "clean", "b2": "dirty", "b3": "clean",
+    }  # fmt: skip
+
+
+async def test_a_broker_that_leaves_leaves_a_directory_that_says_so(story: Stored) -> None:
+    await story.up()
+    await story.whole("b1.store")
+    assert await story.changed("add_broker", "n3") == "b4"
+    await story.whole("b4", "b4.store")
+    await story.changed("remove_broker", "b4")
+    await story.power_cut()
+    await story.up()
+    book = await story.supervisor("book_now")
+    assert sorted(book.addresses) == ["b1", "b2", "b3"]
+    [note] = book.notes
+    assert "b4, which has left the cluster" in note or "b4, which is no member" in note
+    assert await story.changed("add_broker", "n3") == "b5", "a name is never given twice"
