@@ -111,6 +111,8 @@ class StoredBrokerMachine(BrokerMachine):
             self.store.drop(queue)
 
     def commit(self, committed: Sequence[Entry]) -> None:
+        if self.hosting.stored:
+            self.hosting.hosted(committed)
         super().commit(committed)
         if self.lifecycle.returned:
             self.hosting.applied()

@@ -8,15 +8,25 @@ or to be deleted: of these it says so as soon as it knows, else they would be wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ..broker.cluster_state import ClusterState
-from ..wire.events import DeclareQueue, decode_event
+from ..wire.events import DeclareQueue, Entry, decode_event
 
 
 def declared_at(queue: str) -> int:
     """The index of the entry of the cluster stream that has declared the queue of this id."""
     return int(queue.rpartition("#")[2])
+
+
+def declarations(entries: Sequence[Entry], first: int) -> list[str]:
+    """Ids of the queues that these entries declare, of which the first has index `first`."""
+    found = []
+    for index, entry in enumerate(entries, first):
+        event = decode_event(entry.event) if entry.origin else None
+        if type(event) is DeclareQueue:
+            found.append(f"{event.name}#{index}")
+    return found
 
 
 class Hosting:
@@ -37,6 +47,14 @@ class Hosting:
         """The store's records were found."""
         self.stored = set(stored)
 
+    def hosted(self, committed: Sequence[Entry]) -> None:
+        """These entries are about to be applied. What the wiring knows, or learns by them, a replica takes from the
+        store, and drops there when it is deleted: nobody else may take it then."""
+        cluster = self._cluster
+        first = cluster.keeper.commit - len(committed) + 1
+        self.stored.difference_update([queue.id for queue in cluster.wiring.queues()])
+        self.stored.difference_update(declarations(committed, first))
+
     def queues(self) -> list[str]:
         """Ids of all that may be kept here."""
         wiring = self._cluster.wiring
@@ -48,12 +66,7 @@ class Hosting:
     def _behind(self) -> list[str]:
         """Declared by an entry that is not known as committed."""
         keeper = self._cluster.keeper
-        found = []
-        for index, entry in enumerate(keeper.entries(keeper.commit + 1, keeper.end), keeper.commit + 1):
-            event = decode_event(entry.event) if entry.origin else None
-            if type(event) is DeclareQueue:
-                found.append(f"{event.name}#{index}")
-        return found
+        return declarations(keeper.entries(keeper.commit + 1, keeper.end), keeper.commit + 1)
 
     def applied(self) -> None:
         """More of the cluster stream is applied."""

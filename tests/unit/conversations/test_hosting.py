@@ -102,12 +102,29 @@ def what_only_the_store_knows_is_named_and_dropped():
     assert not cluster.retired
 
 
+def deleted_as_soon_as_it_is_back(kind=StoredBrokerMachine):
+    """A queue that the store has, the wiring knows, and an entry deletes that is applied together with the return: a
+    replica has taken it by then, and drops it."""
+    cluster = StoredCluster(kind=kind)
+    client = cluster.client("b1")
+    assert not client.command("declare_queue", name="q", durable=True).code
+    queue = cluster.machines["b1"].wiring.queue("q").id
+    cluster.cut_power("b3")
+    assert not client.command("delete_queue", name="q").code
+    cluster.come_back("b3")
+    for _ in range(10):
+        cluster.pass_time(200)
+    assert not cluster.retired, "two have taken the same stream"
+    assert queue not in cluster.disks["b3"].recovered().logs[MESSAGES].index.streams
+
+
 @pytest.mark.parametrize(
     "story",
     [
         what_was_declared_last_is_named,
         what_nobody_has_any_more_goes,
         what_never_was_is_taken_back,
+        deleted_as_soon_as_it_is_back,
         what_only_the_store_knows_is_named_and_dropped,
     ],
 )
@@ -124,6 +141,11 @@ def _never_taken_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoredBrokerMachine, "_not_there", lambda self, queue, stored: None)
 
 
+def _taken_twice(patch: pytest.MonkeyPatch) -> None:
+    """The broker takes from a replica what the wiring knew when it came back."""
+    patch.setattr(Hosting, "hosted", lambda self, committed: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "story"),
     [
@@ -131,6 +153,7 @@ def _never_taken_back(patch: pytest.MonkeyPatch) -> None:
         (_applied_only, what_nobody_has_any_more_goes),
         (_applied_only, what_only_the_store_knows_is_named_and_dropped),
         (_never_taken_back, what_never_was_is_taken_back),
+        (_taken_twice, deleted_as_soon_as_it_is_back),
         (_never_taken_back, what_only_the_store_knows_is_named_and_dropped),
     ],
 )
