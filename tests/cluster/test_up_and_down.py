@@ -48,7 +48,7 @@ def head(run: Run) -> list[int]:
 
 @pytest.mark.timeout(240)
 def test_nothing_is_stopped_by_mistake(run: Run) -> None:
-    up = run("up", "--brokers", "1", "--spares", "1", "--namespace", "shop", "--events", "off")
+    up = run("up", "--brokers", "1", "--spares", "1", "--namespace", "shop", "--events", "off", "--memory")
     assert up.returncode == 0, up.stderr
     actors = pids(run)
 
@@ -78,10 +78,23 @@ def test_nothing_is_stopped_by_mistake(run: Run) -> None:
 
 @pytest.mark.timeout(240)
 def test_an_empty_cluster_goes_without_a_question_and_leaves_others(run: Run) -> None:
-    first = run("up", "--brokers", "1", "--spares", "1", "--events", "off", "--json")
+    first = run("up", "--brokers", "1", "--spares", "1", "--events", "off", "--memory", "--json")
     address = json.loads(first.stdout)["address"]
     ray = head(run)
-    up = run("up", "--brokers", "1", "--spares", "1", "--events", "off", "--namespace", "two", "--address", address)
+    up = run(
+        "up",
+        "--brokers",
+        "1",
+        "--spares",
+        "1",
+        "--events",
+        "off",
+        "--namespace",
+        "two",
+        "--address",
+        address,
+        "--memory",
+    )
     assert up.returncode == 0, up.stderr
 
     done = run("down", "--address", address, "--namespace", "two", "--json")

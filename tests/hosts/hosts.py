@@ -92,8 +92,8 @@ class Hosts:
     def up(self, brokers: int, *options: str) -> str:
         """`mantamq up` on the first host; returns what it warns of."""
         done = self.mantamq(
-            "h1", "up", "--address", self.ray_address, "--brokers", str(brokers), "--events", "off", "--spares", "1",
-            *options, "--json", timeout_s=UP_S,
+            "h1", "up", "--address", self.ray_address, "--brokers", str(brokers), "--events", "off", "--memory",
+            "--spares", "1", *options, "--json", timeout_s=UP_S,
         )  # fmt: skip
         assert done.returncode == 0, f"the cluster did not start: {done.stdout}{done.stderr}"
         self.addresses = json.loads(done.stdout)["members"]
