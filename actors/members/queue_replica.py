@@ -1,12 +1,15 @@
 """A queue replica: hosts one or more queues of one broker. Dials sequencer, Ownership, its broker, and the replicas of
-other brokers that were there before it."""
+other brokers that were there before it; with a store that one, which keeps its durable queues."""
 
 from __future__ import annotations
 
 from ...protocol.capture.capture import ReplicaCapture
+from ...protocol.machine import Load
 from ...protocol.replica.machine import ReplicaMachine
+from ...protocol.stored.replica import StoredReplicaMachine
 from ..config import ReplicaConfig
 from .member import MemberActor
+from .stream_reader import StreamReader
 
 
 class QueueReplica(MemberActor):
@@ -21,7 +24,9 @@ class QueueReplica(MemberActor):
         observers = (
             (ReplicaCapture(self.name, broker, member.inc, member.timing, member.limits),) if config.events else ()
         )
-        self._run(ReplicaMachine(self.name, broker, member.inc, member.timing, member.limits, observers), member)
+        kind = StoredReplicaMachine if config.store else ReplicaMachine
+        machine = kind(self.name, broker, member.inc, member.timing, member.limits, observers)
+        self._run(machine, member, deeds={Load: StreamReader(config.store, self._running).load})
         return await self._open(member)
 
     async def digests(self) -> dict[str, tuple[int, int]]:

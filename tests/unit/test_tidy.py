@@ -188,7 +188,6 @@ MAY_BE_DEAD = {
         "asyncio calls it by this name",
     ),
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
-    "StoredReplicaMachine": "the process of a replica with a store comes next",
 }
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",

@@ -184,6 +184,21 @@ async def test_a_store_that_is_closed_is_clean(tmp_path: Path) -> None:
     assert (await word(made)).status == "dirty"
 
 
+async def test_a_blank_store_is_blank_until_its_log_votes_and_not_closed_as_clean_before(tmp_path: Path) -> None:
+    made, path = config(tmp_path, birth=False), tmp_path / "b1" / "store.json"
+    for blank, left in ((True, "joining"), (False, "clean")):
+        async with running(made) as one:
+            assert '"joining"' in path.read_text()
+            one.say(Take(CLUSTER, one.life))
+            await one.hear(Taken)
+            one.say(Write(1, [(OPENED, CLUSTER, encode_record(OpenedRecord(one.life, one.life, blank, VOTERS)))]))
+            await one.hear(Written)
+            if not blank:
+                await until(lambda: '"dirty"' in path.read_text())
+            await one.node.close("stop-1")
+        assert (await word(made)).status == left
+
+
 async def test_a_failed_flush_answers_nothing_and_ends_the_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
