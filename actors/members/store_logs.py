@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -19,7 +20,7 @@ import msgspec
 from ...protocol.errors import PeerError, StoreError
 from ...protocol.log.history import StreamHistory
 from ...protocol.status.machines import StoreStatus
-from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog
+from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog, Rotten
 from ...protocol.store.index import LogIndex
 from ...protocol.supervisor.store_words import StoreWord, voter_sets
 from ...protocol.wire.events import CLUSTER, Supervise, decode_event
@@ -30,6 +31,7 @@ from ...store.log.aside import copy_aside
 from ...store.log.containers import container_numbers
 from ...store.log.log import Log
 from ...store.log.recovery import open_log
+from ...store.log.scrub import scrub
 from ..config import StoreConfig
 
 logger = logging.getLogger(__name__)
@@ -243,6 +245,17 @@ class StoreLogs:
     def make_spare(self) -> bool:
         """Make one container ahead, of a log that has too few: in any thread. Returns whether one was made."""
         return any(log.make_spare() for log in list(self._logs.values()))
+
+    def scrub(self) -> Iterator[int | Rotten]:
+        """Read both logs once, while they are in use; yields bytes read, and what is rotten."""
+        for name in LOGS:
+            old = set(self.found[name].index.damage)  # known since the store was opened
+            for one in scrub(self._files, self._folder(name)):
+                if isinstance(one, int):
+                    yield one
+                elif one not in old:
+                    logger.critical("%s: rot from %d to %d, written anew by who keeps it", self._folder(name), *one)
+                    yield Rotten(name, *one)
 
     def space(self) -> DiskSpace:
         """What may still be written, spares included."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import msgspec
 from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
 from ...protocol.machine import Stop
 from ...protocol.status.machines import StoreStatus
-from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, Overdue, Recovered
+from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, Overdue, Recovered, Rotten
 from ...protocol.store.machine import StoreMachine
 from ...store.files import Files
 from ...store.identity import unusable
@@ -37,6 +38,26 @@ IDLE_S = 0.25
 """How often it is looked whether a container is to be made ahead, and how much room there is."""
 
 
+SCRUB_BYTES = 1024 * 1024
+SCRUB_S = 0.25
+"""A running store's logs are read at so many bytes in this time: 4 MiB a second."""
+SCRUB_REST_S = 600.0
+"""From one reading of all to the next."""
+
+
+def read_on(turn: Iterator[int | Rotten]) -> list[Rotten] | None:
+    """Read the next `SCRUB_BYTES`; what is rotten, or None when all is read."""
+    read, found = 0, list[Rotten]()
+    for one in turn:
+        if isinstance(one, Rotten):
+            found.append(one)
+        else:
+            read += one
+        if read >= SCRUB_BYTES or found:
+            return found
+    return None
+
+
 class StoreInUse(LocalError):
     """The process that had a store may not be gone yet."""
 
@@ -49,6 +70,7 @@ class StoreNode(MemberActor):
     _logs: StoreLogs | None = None
     _idle: asyncio.Task[None] | None = None
     _catalog: CatalogWriter | None = None
+    _scrubbing: asyncio.Task[None] | None = None
 
     def __init__(self, name: str, fenced: bool = False, files: Files | None = None) -> None:
         super().__init__(name, fenced)
@@ -109,6 +131,7 @@ class StoreNode(MemberActor):
         if catalog is not None:
             self._catalog = self._writer(catalog, logs)
         self._idle = asyncio.get_running_loop().create_task(self._work(logs), name="store's idle time")
+        self._scrubbing = asyncio.get_running_loop().create_task(self._scrub(logs), name="store's scrub")
         return await self._open(member) | {"life": str(life)}
 
     def _admits(self, peer: str) -> bool:
@@ -168,6 +191,21 @@ class StoreNode(MemberActor):
             f"{self._running_logs().directory.folder}: {error}: look after the disk (errno {error.errno})"
         )
 
+    async def _scrub(self, logs: StoreLogs) -> None:
+        """Read the logs over and over, slowly: rot is found while what it hides is still in memory."""
+        turn = iter(logs.scrub())
+        while True:
+            try:
+                found = await asyncio.to_thread(read_on, turn)
+            except OSError as error:
+                self._running().fail(self._failed(error))
+                return
+            for one in found or ():
+                self._running().give(one)  # type: ignore[arg-type]
+            if found is None:
+                turn = iter(logs.scrub())
+            await asyncio.sleep(SCRUB_S if found is not None else SCRUB_REST_S)
+
     async def _work(self, logs: StoreLogs) -> None:
         """Containers are made ahead, and the room that is left is told."""
         while True:
@@ -212,9 +250,10 @@ class StoreNode(MemberActor):
     async def stop(self) -> None:
         """Close all, and give the lock back. The store stays as it is: dirty, if it was not closed."""
         await super().stop()
-        if self._idle is not None:
-            self._idle.cancel()
-            await asyncio.wait([self._idle])
+        for task in (self._idle, self._scrubbing):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
         if self._catalog is not None:
             catalog, self._catalog = self._catalog, None
             await asyncio.to_thread(catalog.close)

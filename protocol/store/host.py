@@ -81,7 +81,15 @@ class Overdue(msgspec.Struct, frozen=True):
     """A checkpoint of the cluster stream is wanted, for the catalogue."""
 
 
-StoreInput = Input | Recovered | Committed | DiskSpace | Cataloged | Overdue
+class Rotten(msgspec.Struct, frozen=True):
+    """A part of `log`, from LSN `first` up to `behind`, is unreadable, as was found while the log is in use."""
+
+    log: str
+    first: int
+    behind: int
+
+
+StoreInput = Input | Recovered | Committed | DiskSpace | Cataloged | Overdue | Rotten
 
 
 # ---- effects

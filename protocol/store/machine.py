@@ -30,6 +30,7 @@ from .host import (
     DiskSpace,
     Overdue,
     Recovered,
+    Rotten,
     StoreEffect,
     StoreInput,
     log_of,
@@ -82,7 +83,7 @@ class StoreMachine:
         self._rules: dict[type, Callable[[Any], None]] = {
             Received: self._received, Flush: self._flush, Tick: self._tick, Committed: self._committed,
             PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
-            Stop: self._begin_stop, Cataloged: self._cataloged, Overdue: self._overdue,
+            Stop: self._begin_stop, Cataloged: self._cataloged, Overdue: self._overdue, Rotten: self._rotten,
         }  # fmt: skip
 
     # ---- the door
@@ -292,6 +293,10 @@ class StoreMachine:
             return
         if tail.advance():
             self._effects.append(Advance(log, tail.base))
+        self._ask(log)
+
+    def _ask(self, log: str) -> None:
+        tail = self._tails[log]
         upto, streams = tail.ask()
         told: dict[str, None] = {}
         for stream in streams:
@@ -314,6 +319,11 @@ class StoreMachine:
         if keeping is not None:
             self._send(keeping.peer, Ahead(TX, self._tails[TX].base))
 
+    def _rotten(self, input: Rotten) -> None:
+        """The owners write what they need of it anew, from memory; then its container goes."""
+        if self._tails[input.log].rotten(input.first, input.behind):
+            self._ask(input.log)
+
     # ---- space
 
     def _measured(self, input: DiskSpace) -> None:
@@ -328,18 +338,18 @@ class StoreMachine:
         return StoreStatus(
             name=self.name, promised=list(self.promised), groups=self._groups.flushed,
             waiting=sum(len(group.writes) for group in self._groups.gathering),
-            logs={log: self._report(log) for log in self._tails},
+            logs={log: _log_status(tail, self._indexes[log], self.owners) for log, tail in self._tails.items()},
             left_bytes=room.left_bytes, pressed=room.pressed, full=room.full,
         )  # fmt: skip
 
-    def _report(self, log: str) -> StoreLogStatus:
-        tail, index = self._tails[log], self._indexes[log]
-        return StoreLogStatus(
-            base=tail.base,
-            end=tail.end,
-            live_bytes=index.live_bytes,
-            streams=len(index.streams),
-            unowned=[stream for stream in index.streams if stream not in self.owners.by_stream],
-            hurt=[stream for stream, place in index.streams.items() if place.hurt],
-            damage=[list(stretch) for stretch in index.damage],
-        )
+
+def _log_status(tail: LogTail, index: LogIndex, owners: Owners) -> StoreLogStatus:
+    return StoreLogStatus(
+        base=tail.base,
+        end=tail.end,
+        live_bytes=index.live_bytes,
+        streams=len(index.streams),
+        unowned=[stream for stream in index.streams if stream not in owners.by_stream],
+        hurt=[stream for stream, place in index.streams.items() if place.hurt],
+        damage=[list(stretch) for stretch in [*index.damage, *tail.rot]],
+    )

@@ -32,6 +32,7 @@ class LogTail:
         self._index = index
         self._looked = -1  # the last container when it was looked at
         self._asked: dict[str, int] = {}  # stream -> up to which LSN its owner was asked to move
+        self._rot: list[tuple[int, int]] = []  # found while the log is in use, and not behind the base yet
 
     @property
     def used_bytes(self) -> int:
@@ -55,12 +56,30 @@ class LogTail:
         self.base = base
         return True
 
+    @property
+    def rot(self) -> list[tuple[int, int]]:
+        """What was found rotten, as (first, behind) LSNs, and has not gone with its container."""
+        self._rot = [one for one in self._rot if one[1] > self.base]
+        return self._rot
+
+    def rotten(self, first: int, behind: int) -> bool:
+        """That part cannot be read any more; whether that is news, of what may still be needed."""
+        new = behind > self.base and (first, behind) not in self._rot
+        self._rot += [(first, behind)] if new else []
+        return new
+
     def ask(self) -> tuple[int, list[str]]:
-        """If the log is too long: the end of its oldest container, and the streams, not yet asked, that need anything
-        below."""
-        if self.used_bytes <= 2 * self._index.live_bytes + SLACK_CONTAINERS * self.container_bytes:
+        """If the log is too long, the end of its oldest container; of what is rotten, the end of its container, once
+        another is written to: what is needed below is still in memory. And the streams, not yet asked, that need
+        anything below."""
+        size, upto = self.container_bytes, 0
+        if self.used_bytes > 2 * self._index.live_bytes + SLACK_CONTAINERS * size:
+            upto = self.base + size
+        for _, behind in self.rot if self._rot else ():
+            end = -(-behind // size) * size
+            upto = max(upto, end if end <= self.end else 0)
+        if not upto:
             return 0, []
-        upto = self.base + self.container_bytes
         return upto, [
             stream
             for stream, place in self._index.streams.items()

@@ -32,7 +32,7 @@ from mantamq.protocol.wire.records import (
     PromiseRecord,
     encode_record,
 )
-from mantamq.protocol.wire.store_frames import Take, Taken
+from mantamq.protocol.wire.store_frames import Ahead, Take, Taken
 from mantamq.store.log import aside
 from mantamq.store.log.chain import read_chain
 from mantamq.store.log.containers import container_numbers
@@ -247,7 +247,50 @@ def test_what_a_crash_has_left_of_a_copy_is_completed():
     assert aside.copy_aside(files, "/log", "/aside", 32, 16) == []
 
 
+# ---- a scrub
+
+
+def rot_in_a_running_store() -> None:
+    """What rots while a store runs is found by its scrub, and written anew by the stream's owner."""
+    files = SimulatedFiles(3)
+    files.put_back(IMAGE)
+    first = container(files, MESSAGES)
+    opened = Opened(files)
+    taken = opened.take("q#1")
+    assert not [one for one in opened.logs.scrub() if not isinstance(one, int)]
+    files.flip(first, 4 * 4096 + 300, 1)
+    found = [one for one in opened.logs.scrub() if not isinstance(one, int)]
+    assert found, "the rot was not found"
+    assert {rotten.log for rotten in found} == {MESSAGES}
+    effects = [effect for rotten in found for effect in opened.machine.step(rotten)]
+    ahead = [effect.frame for effect in effects if isinstance(effect, Send) and isinstance(effect.frame, Ahead)]
+    assert [frame.log for frame in ahead] == [MESSAGES] and ahead[0].upto % CONFIG.container_bytes == 0
+    assert ahead[0].upto > found[-1].first and taken.last < ahead[0].upto
+    assert opened.machine.report().logs[MESSAGES].damage == [[one.first, one.behind] for one in found]
+    assert [effect for rotten in found for effect in opened.machine.step(rotten)] == [], "asked twice"
+    opened.logs.close()
+
+
+def test_rot_in_a_running_store_is_found_and_written_anew():
+    rot_in_a_running_store()
+
+
+def test_a_scrub_reads_a_little_at_a_time():
+    files = SimulatedFiles(3)
+    files.put_back(IMAGE)
+    logs = StoreLogs(files, CONFIG, PLACE)
+    read = list(logs.scrub())
+    assert len(read) > 20 and all(isinstance(one, int) for one in read)
+    logs.close()
+
+
 # ---- planted bugs
+
+
+def test_a_scrub_that_finds_nothing_is_found(monkeypatch):
+    monkeypatch.setattr("mantamq.actors.members.store_logs.scrub", lambda files, folder: iter([1, 2]))
+    with pytest.raises(AssertionError, match="was not found"):
+        rot_in_a_running_store()
 
 
 def test_damage_that_is_not_told_is_found(monkeypatch):

@@ -19,10 +19,10 @@ from mantamq.actors.config import MemberConfig, StoreConfig, StoreNodeConfig
 from mantamq.actors.members.ending import DISK_FAILED, leave
 from mantamq.actors.members.shell import DiskFailed, Shell
 from mantamq.actors.members.store_logs import StoreLogs, StorePlace
-from mantamq.actors.members.store_node import StoreNode, StoreRefused
+from mantamq.actors.members.store_node import SCRUB_BYTES, StoreNode, StoreRefused, read_on
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import PeerUp, Received, Send
-from mantamq.protocol.store.host import MESSAGES, TX
+from mantamq.protocol.store.host import MESSAGES, TX, Rotten
 from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
 from mantamq.protocol.wire.records import CHECKPOINT, ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
@@ -292,3 +292,9 @@ async def test_a_store_saves_its_wiring_and_asks_for_what_it_lacks(tmp_path: Pat
     with pytest.raises(StoreRefused, match="damaged"):
         async with running(made):
             pass
+
+
+def test_a_scrub_reads_a_part_at_a_time():
+    rotten = Rotten(TX, 8192, 8200)
+    turn = iter([SCRUB_BYTES - 1, 10, 5, rotten, SCRUB_BYTES, 7])
+    assert [read_on(turn) for _ in range(4)] == [[], [rotten], [], None]

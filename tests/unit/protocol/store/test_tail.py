@@ -72,3 +72,19 @@ def test_nothing_that_a_stream_needs_is_freed(lows, end, base):
     tail.advance()
     assert tail.base >= before and tail.base % 100 == 0
     assert all(tail.base <= place.low for place in index.streams.values()) and tail.base <= end
+
+
+def test_what_is_rotten_is_asked_for_once_another_container_is_written():
+    tail, index = a_tail(350, a=(10, 1000), b=(210, 1000), c=(340, 1000))
+    assert tail.ask() == (0, [])
+    assert not tail.rotten(-50, 0), "it is gone already"
+    assert tail.rotten(120, 130) and not tail.rotten(120, 130)
+    assert tail.ask() == (200, ["a"]) and tail.rot == [(120, 130)]
+    assert tail.rotten(310, 320)
+    assert tail.ask() == (200, ["a"]), "what is moved now would come to lie in that container again"
+    tail.end = 410
+    assert tail.ask() == (400, ["a", "b", "c"])
+    for place in index.streams.values():
+        place.low = 405
+    assert tail.advance() and tail.base == 400 and tail.rot == []
+    assert tail.ask() == (0, [])
