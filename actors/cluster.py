@@ -279,6 +279,8 @@ def start_cluster(
     container_bytes: int = 16 * 1024**2,
     containers: int = 2,
     reserve_bytes: int = 256 * 1024**2,
+    connect: str = "log",
+    catalog: str = "",
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
@@ -312,6 +314,9 @@ def start_cluster(
         container_bytes, containers: size of the files of a new store's logs (512 KiB to 1 GiB), and how many each
             begins with.
         reserve_bytes: kept free on the disk, for what makes room.
+        connect: where the wiring is kept in SQL as well: "sqlite" for a file beside the logs, "postgresql://USER@HOST/DB"
+            for a schema of each store; "log": in the logs alone.
+        catalog: the first part of those schemas' names; "": manta.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, stores that cannot be used, or something that did
@@ -323,7 +328,8 @@ def start_cluster(
         rebalance=rebalance, limits=chosen_limits(max_message_bytes),
         store=StoreConfig(
             data=store_directory(data), container_bytes=container_bytes, containers=containers,
-            reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart,
+            reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart, catalog=connect,
+            catalog_name=catalog,
         ),
     )  # fmt: skip
     config.check(max(BROKERS, wait_for) if brokers is None else brokers)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
-from ..protocol.errors import LocalError
+from ..protocol.errors import LocalError, StoreError
 from ..protocol.limits import DEFAULT, MESSAGE_BYTES, Limits
 from ..protocol.timing import DEFAULT_TIMING, Timing
 from .links.handshake import Credentials
@@ -64,7 +65,7 @@ class StoreConfig(Config, frozen=True, kw_only=True):
 
     Attributes:
         data: directory on each node, with a folder for each broker; "": no stores, all is kept in memory.
-        catalog: where the catalogue of the wiring is kept; "log": in the log.
+        catalog: where the catalogue of the wiring is kept: "sqlite" (or ""), "postgresql://..."; "log": in the log.
         catalog_name: the first part of its schema's name in PostgreSQL; "": the usual one.
         container_bytes: size of a container of a log.
         containers: how many are made at once, and kept ready.
@@ -124,6 +125,16 @@ class StoreConfig(Config, frozen=True, kw_only=True):
                 f"are brokers ({brokers}): {self.reserve_bytes:,} bytes, {self.wait_s:g} s, {self.wait_for} stores "
                 "were asked for"
             )
+        if self.catalogued:
+            self._check_catalog()
+
+    def _check_catalog(self) -> None:
+        from ..store.catalog.catalog import database_of  # SQL, for those who want it
+
+        try:
+            database_of(self.catalog, self.data, UUID(int=0), self.catalog_name)
+        except StoreError as error:
+            raise LocalError(f"{error.text} (`mantamq up --connect`, `--catalog`)") from None
 
     def folder(self, broker: str) -> str:
         """The directory of a broker's store; "" where there are none."""

@@ -89,6 +89,8 @@ def up(
     ] = "16MiB",
     initial_containers: Annotated[int, typer.Option(min=2, help="files that a new store's log begins with")] = 2,
     reserve: Annotated[str, typer.Option(callback=_size, help="kept free on the disk, for what makes room")] = "256MiB",
+    connect: Annotated[str, typer.Option(help="keep the wiring in SQL as well: sqlite, or postgresql://...")] = "log",
+    catalog: Annotated[str, typer.Option(help="first part of its schemas' names in PostgreSQL")] = "",
     as_json: Json = False,
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
@@ -108,7 +110,7 @@ def up(
         "wait_for": wait_for,
     }  # fmt: skip
     # Options that cannot be met are refused before anything is started.
-    limits, store = chosen_limits(max_message_bytes), StoreConfig(**kept)
+    limits, store = chosen_limits(max_message_bytes), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
     ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
     _refuse_another(own, namespace, token)
@@ -123,7 +125,8 @@ def up(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
-                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance, **kept,
+                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance, connect=connect,
+                catalog=catalog, **kept,
             )  # fmt: skip
         except BaseException:
             if own:

@@ -34,7 +34,7 @@ from ray import cloudpickle
 TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
 STORE = StoreConfig(
-    data="/data", catalog="sqlite", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
+    data="/data", catalog="sqlite", catalog_name="mine", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
     node_wait_s=7.0, wait_for=2, restart=True,
 )  # fmt: skip
 CHOSEN = ClusterConfig(
@@ -217,3 +217,13 @@ def test_the_defaults_and_the_bounds_may_be_chosen() -> None:
 def test_a_size_of_messages_that_no_frame_carries_is_refused(size: int) -> None:
     with pytest.raises(LocalError, match=f"1,024 to 25,165,824 bytes .*, not {size:,}: send what is larger in pieces"):
         chosen_limits(size)
+
+
+@pytest.mark.parametrize("connect", ["mysql://me@host/db", "nowhere", "postgresql"])
+def test_a_catalogue_that_cannot_be_is_refused_before_anything_starts(connect: str) -> None:
+    with pytest.raises(LocalError, match=r"a catalogue is in SQLite .*mantamq up --connect"):
+        StoreConfig(data="/data", catalog=connect).check(3)
+    with pytest.raises(LocalError, match=r"small letters.*--catalog"):
+        StoreConfig(data="/data", catalog="postgresql://me@host/db", catalog_name="Not Good").check(3)
+    for fine in ("log", "", "sqlite", "postgresql://me@host/db"):
+        StoreConfig(data="/data", catalog=fine, catalog_name="mine").check(3)
