@@ -117,15 +117,12 @@ class Keeper(KeptLog):
             self.stream, self.voter, end, ballot, self.promised, seq, self.commit, self.base, self.log_inc, self.blank,
             dict(self.numbers), dict(self.incs), uncommitted, list(voters), change_at,
             list(changed) if change_at else [], joins, MINOR, dict(self.over), self.life, self.opened, lives,
-            self.stored,
+            self.stored, self.durability is None or self.durability.whole,
         )  # fmt: skip
 
     def _said(self) -> tuple[int, Ballot, int]:
-        """Index, ballot and seq of the last entry that others are told of: that on disk, if the stream is durable;
-        nothing is, as long as what an update has brought is not."""
+        """Index, ballot and seq of the last entry that others are told of: that on disk, if the stream is durable."""
         found = self.durability
-        if found is not None and not found.whole:
-            return 0, ZERO, 0
         if found is None or found.flushed >= self.end:
             return self.end, self.end_ballot, self.end_seq
         return (found.flushed, *self.place(found.flushed))

@@ -216,7 +216,7 @@ class Backlog:
         self.passed.discard((stream.name, voter))
         stream.left.pop(voter, None)
         if not keeper.updating:
-            stream.held = max(stream.base, min(stream.held, keeper.match))
+            stream.held = max(stream.base, min(stream.held, keeper.next - 1))
 
     def dropped(self, stream: Stream) -> None:
         """The stream is gone."""

@@ -137,7 +137,9 @@ class Election:
             voter: report
             for voter, (_, report) in stream.reports.items()
             if report.log_inc >= floor.get(voter, 0)
-            and (not report.blank or report.joins or (report.have and report.log_inc == sure.get(voter)))
+            and (
+                not report.blank or report.joins or (report.have and report.whole and report.log_inc == sure.get(voter))
+            )
         }
 
     def empty(self, stream: Stream, cluster: dict[str, int]) -> set[str]:
@@ -219,6 +221,11 @@ def is_old(frame: LogReport | Promise, lives: dict[str, int]) -> bool:
     """
     latest = lives.get(frame.voter if isinstance(frame, LogReport) else frame.broker, 0)
     return not frame.blank and 0 < frame.opened < latest != life_of(frame)
+
+
+def _holds(report: LogReport) -> bool:
+    """Whether a blank log has anything, on disk if it is durable."""
+    return report.have > 0 and report.whole
 
 
 def committed(stream: Stream) -> int:

@@ -98,6 +98,8 @@ class Keepers:
         same = frame.have <= stream.end and stream.ballot_at(frame.have) == frame.ballot
         have = frame.have if same else min(frame.commit, stream.end)
         keeper = Progress(peer, frame.log_inc, have, not frame.blank, frame.minor, frame.life)
+        if not frame.whole:
+            keeper.match = 0
         inc, index = stream.returned.get(frame.voter, (0, 0))
         if (
             not keeper.voting and inc == frame.log_inc and have >= stream.base

@@ -59,6 +59,8 @@ class LogReport(Frame):
         opened: the life that kept this log before; 0: it was born in this one (`durable.md` 4).
         lives: voter -> the life that joined, rejoined or returned last, by all entries that the keeper holds.
         stored: the log is on disk: it comes back with the next life.
+        whole: False: an update has brought what is up to `have`, and it is not on disk: it is sent what is behind, and
+            counts as holding nothing until it acknowledges.
     """
 
     stream: str
@@ -84,6 +86,7 @@ class LogReport(Frame):
     opened: int = 0
     lives: dict[str, int] = {}
     stored: bool = False
+    whole: bool = True
 
 
 class LogDropped(Frame):

@@ -25,8 +25,8 @@ a deletion. A member before 2 reports no consumers and holds no completions, so 
 3: the frames between a keeper's process and its broker's store (`store_frames.py`); they never leave a broker's own
 processes, which are of one version. `LogReport.minor` and `Update.minor`, so that an updater knows what its updatee
 reads; `QueueSnapshot.marks`. `over` in `LogReport` and `UpdateStart`: a keeper before 3 drops no request numbers, and a
-sequencer before 3 takes the requests of processes that are over. `life`, `opened`, `lives`, `stored` in `LogReport`,
-`life` and `opened` in `Promise`, `UpdateStart.lives`, `Evicted.forget`, `Return`: a log may be older than its process.
+sequencer before 3 takes the requests of processes that are over. `life`, `opened`, `lives`, `stored` and
+`whole` in `LogReport`, `life` and `opened` in `Promise`, `UpdateStart.lives`, `Evicted.forget`, `Return`: a log may be older than its process.
 `UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`.
 `Pressed`; `Host.durable`; `even_durable` in `Lost` and `Reset`."""
 KNOWS_MARKS = KNOWS_PIECES = 3

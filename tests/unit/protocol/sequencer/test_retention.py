@@ -19,7 +19,8 @@ from mantamq.protocol.sequencer.keepers import Keepers
 from mantamq.protocol.sequencer.retention import Retention
 from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire.events import CLUSTER, Entry
-from mantamq.protocol.wire.log_frames import Append, Evicted, LogReport
+from mantamq.protocol.wire.log_frames import Ack, Append, Evicted, LogReport
+from msgspec.structs import replace
 from sequencer_in_memory import MEMBERS, Order
 
 FEW = Limits(retained_entries=20, backlog_entries=1_000_000)
@@ -181,6 +182,29 @@ def test_an_overruled_entry_does_not_count_as_held():
     wrong_term()
 
 
+def not_on_disk_does_not_count() -> None:
+    """A blank one has been updated, and nothing of it is on disk: it is sent what is behind, and not given its vote."""
+    order = StoredOrder()
+    order.enqueue(10)
+    order.lose("b3")
+    order.enqueue(5)
+    end = order.log.commit
+    blank = LogReport(
+        "q#1", "b3", end, (1, 7), (1, 7), end, end, end, 2_000_000, True, voters=MEMBERS, stored=True, whole=False
+    )
+    order.tell("b3", blank)
+    keeper = order.log.keepers["b3"]
+    order.tell("b3", Ack((1, 7), "q#1", "b3", 0, end))
+    assert keeper.next == end + 1 and not keeper.updating, "it is sent what is behind"
+    assert not keeper.rejoin, "it is given its vote by what is not on disk"
+    order.tell("b3", Ack((1, 7), "q#1", "b3", end, end))
+    assert keeper.rejoin
+
+
+def test_what_an_update_has_brought_counts_when_it_is_on_disk():
+    not_on_disk_does_not_count()
+
+
 # ---- a sequencer that takes over
 
 
@@ -267,6 +291,14 @@ TestKept.settings = settings(max_examples=25, stateful_step_count=25, deadline=N
 
 
 # ---- planted bugs
+
+
+def test_an_update_that_counts_before_it_is_on_disk_is_found(monkeypatch):
+    progress = Keepers.__dict__["_progress"].__func__
+    hasty = staticmethod(lambda stream, peer, frame: progress(stream, peer, replace(frame, whole=True)))
+    monkeypatch.setattr(Keepers, "_progress", hasty)
+    with pytest.raises(AssertionError, match="not on disk"):
+        not_on_disk_does_not_count()
 
 
 def test_a_bound_that_is_not_kept_is_found(monkeypatch):
