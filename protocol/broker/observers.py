@@ -38,5 +38,18 @@ class BrokerObserver(Protocol):
     def reading_paused(self, paused: bool) -> None:
         """The broker stops to read from its clients (`sequencer.md` S8), or reads on."""
 
+    def store_opened(self, before: int, blank: bool, entries: int, took_ms: int) -> None:
+        """Its store has the cluster stream open for this life, on disk.
+
+        Args:
+            before: the life that had it before, 0 for none.
+            blank: it begins without a log that votes.
+            entries: that were read back behind the last checkpoint.
+            took_ms: since the store was asked.
+        """
+
+    def disk_pressed(self, pressed: bool) -> None:
+        """Its store has begun its reserve, for want of room on the disk; or there is room again."""
+
     def members_moved(self, addresses: dict[str, str]) -> None:
         """Clients are told these members from now on, with their "host:port"."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.json import encode as encode_json
+
 from ..broker.observers import BrokerObserver
 from ..limits import DEFAULT, Limits
 from ..queue.dispatch import Dispatcher
@@ -184,6 +186,7 @@ class BrokerCapture(Capture, BrokerObserver):
     def __init__(self, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT) -> None:
         super().__init__(broker, broker, inc, timing, limits)
         self._paused_us = 0
+        self._pressed_us = 0
         self._address = ""
 
     def applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
@@ -207,6 +210,18 @@ class BrokerCapture(Capture, BrokerObserver):
             self.observe("flow_on")
         else:
             self.observe("flow_off", value=now_us - self._paused_us)
+
+    def store_opened(self, before: int, blank: bool, entries: int, took_ms: int) -> None:
+        detail = encode_json({"before": before, "blank": blank, "entries": entries}).decode()
+        self.observe("store_opened", inc=self.inc, value=took_ms * 1000, detail=detail)
+
+    def disk_pressed(self, pressed: bool) -> None:
+        now_us = self.reporter.now_us
+        if pressed:
+            self._pressed_us = now_us
+            self.observe("disk_full", inc=self.inc)
+        else:
+            self.observe("disk_free", inc=self.inc, value=now_us - self._pressed_us)
 
     def report(self, status: BrokerStatus) -> None:
         status.facts, status.facts_dropped = self.reporter.kept, self.reporter.dropped

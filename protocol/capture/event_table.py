@@ -81,13 +81,14 @@ class Row(NamedTuple):
         value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
             uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "lost": 1 when an
-            operator ordered it; "credit_stall",
-            "flow_off", "hand_over": the duration in microseconds; "redelivery": the delivery count; "dropped": the
-            number of events missing here.
+            operator ordered it; "credit_stall", "flow_off", "hand_over", "store_opened" (since the store was asked),
+            "disk_free": the duration in microseconds; "redelivery": the delivery count; "dropped": the number of
+            events missing here.
         effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
             definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
-            "address": "host:port" for clients.
+            "address": "host:port" for clients; "store_opened": as JSON the life before (0: none), whether the broker
+            begins without a log that votes, and how many entries of the cluster stream were read behind its checkpoint.
     """
 
     row: int = 0
@@ -125,10 +126,12 @@ LOG_KINDS = (
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
+    "store_opened", "disk_full", "disk_free",
 )  # fmt: skip
 """Kinds that no committed event has: connections, time without credit (on its end), flow control, a message given to a
 consumer again, the consume lock's way from one broker to another (on its end); events that the table lacks; the address
-of a broker that clients are told, which changes when the broker moves."""
+of a broker that clients are told, which changes when the broker moves; a broker's store that is open for a new life of
+it, has no room on its disk, has room again."""
 
 
 def check_kinds(kinds: Iterable[str]) -> None:

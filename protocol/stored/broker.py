@@ -13,7 +13,7 @@ from typing import Any
 from ..broker.machine import BrokerMachine
 from ..broker.store_link import CHECKPOINT_BYTES, StoredWiring
 from ..log.durability import Promises
-from ..machine import Effect, Flush, Input, Loaded, Received, Send, Stop, Tick, Yield
+from ..machine import Effect, Flush, Input, Loaded, PeerUp, Received, Send, Stop, Tick, Yield
 from ..wire.events import Entry
 from ..wire.log_frames import Evicted, Heartbeat, LogDropped
 from .hosting import Hosting
@@ -41,6 +41,8 @@ class StoredBrokerMachine(BrokerMachine):
         self._cluster_rules[Evicted] = self._evicted
         self._blank = False  # on disk it does not vote
         self._unreported = False  # an update was taken, and is not on disk
+        self._asked_ms = 0  # when its store was asked for the stream
+        self._pressed = False
         self._out = False  # its log is given up: whatever it said of it now might not be true any more
 
     def step(self, input: Input) -> list[Effect]:
@@ -55,12 +57,23 @@ class StoredBrokerMachine(BrokerMachine):
         elif kind is Loaded:
             store.loaded(input)  # type: ignore[arg-type]
         elif getattr(input, "peer", "") == store.peer:
-            store.hear(input)  # type: ignore[arg-type]
+            self._hear(input)
         elif store.opened or kind in (Tick, Flush):
             return super().step(input)
         elif not isinstance(input, Received) or type(input.frame) is not Heartbeat:  # a late one lengthens the lease
             self._early.append(input)
         return self.take()
+
+    def _hear(self, input: Any) -> None:
+        """The store says something."""
+        store = self.store
+        if type(input) is PeerUp:
+            self._asked_ms = self.now_ms
+        store.hear(input)
+        if store.pressed != self._pressed:
+            self._pressed = store.pressed
+            for observer in self._observers:
+                observer.disk_pressed(store.pressed)
 
     # ---- ending
 
@@ -89,6 +102,10 @@ class StoredBrokerMachine(BrokerMachine):
 
     def _begin(self) -> None:
         """The stream is opened on disk: now the others are heard."""
+        keeper = self.keeper
+        took_ms = self.now_ms - self._asked_ms
+        for observer in self._observers:
+            observer.store_opened(keeper.opened, keeper.blank, keeper.end - keeper.base, took_ms)
         early, self._early = self._early, []
         effects = self.take()
         for input in early:

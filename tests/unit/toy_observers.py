@@ -111,6 +111,12 @@ class BrokerRecorder(BrokerObserver):
     def members_moved(self, addresses: dict[str, str]) -> None:
         self.book.append(("moved", *sorted(addresses)))
 
+    def store_opened(self, before: int, blank: bool, entries: int, took_ms: int) -> None:
+        self.book.append(("store", before, blank, entries))
+
+    def disk_pressed(self, pressed: bool) -> None:
+        self.book.append(("pressed", pressed))
+
 
 class Talker:
     """A companion that answers each frame of its peer, and wants a flush at `due_ms`."""

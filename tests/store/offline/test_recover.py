@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,6 +35,8 @@ from mantamq.store.log.survey import Survey
 from mantamq.store.offline.recover import StoreRecovery
 from mantamq.store.offline.verify import Verified, verify
 from stored_cluster import StoredCluster
+
+from tests.unit.conversations.test_stored_queues import Receiver, Sender, numbers
 
 from ..disks import Fault, PowerCut, SimulatedFiles
 from .made_up_stores import CLUSTER_ID, DATA, MEMBERS, QUEUE, blob, entries, make_store, write
@@ -215,21 +218,24 @@ class FiledDisk:
         )
         self.logs.begin(cluster, "0b8bdf18-903a-4a54-a5c1-b6e3a279913a", False)
         directory = self.logs.directory
-        from msgspec.structs import replace
-
-        directory._write(replace(directory.identity, life=life))
+        directory._change(life=life)
         return Recovered(self.logs.found)
 
     def carry_out(self, commit: Any) -> Any:
         assert self.logs is not None
         return self.logs.commit(commit)
 
-    def chain(self, log: str, last: int, checkpoint: int) -> list[Any]:
-        from types import SimpleNamespace
+    def advance(self, effect: Any) -> None:
+        assert self.logs is not None
+        self.logs.advance(effect)
 
+    def read(self, log: str, last: int, checkpoint: int) -> list[Any]:
         reader = LogReader(self.files, f"{DATA}/{self.broker}/{log}")
-        found = read_chain(reader, CLUSTER, checkpoint, last)
+        found = read_chain(reader, reader.read(last).stream, checkpoint, last)
         return [SimpleNamespace(lsn=lsn, kind=kind, payload=payload) for lsn, kind, payload in found]
+
+    def before(self, log: str, checkpoint: int) -> list[Any]:
+        return []
 
     def cut_power(self) -> None:
         pass  # by the files, for all at once
@@ -274,6 +280,34 @@ def test_the_survivor_leads_alone_and_goes_on_with_what_was_declared():
     assert cluster.machines["b2"].keeper.voters == ["b2"]
     assert not cluster.client("b2").command("declare_queue", name="after", durable=True).code, "a majority of itself"
     assert names(cluster, "b2") == ["after", "q0", "q1", "q2"]
+
+
+def test_messages_of_durable_queues_are_there_and_what_others_held_is_given_again():
+    files = SimulatedFiles(2)
+    cluster = FiledCluster(files)
+    sender = Sender(cluster, "b1")
+    sender.send(20)
+    assert sender.complete == 20
+    taken = Receiver(cluster, "b3", credit=5)
+    assert taken.got == numbers(1, 5)
+    taken.accept()
+    held = Receiver(cluster, "b1", credit=3)
+    assert held.got == numbers(6, 8), "and not accepted, at a broker that will be no more"
+    cluster.pass_time(3000)
+    cluster.cut_power("b1", "b2", "b3")
+    cluster.kill(*cluster.sequencers())
+    files.crash()
+    found = recover(files).survivor
+    assert found.durable == ("another", "q") and not (found.partial or found.hurt or found.unknown)
+    cluster.members, cluster.id = ["b2"], NEW
+    cluster.add_sequencer("sequencer9")
+    cluster.come_back("b2")
+    for _ in range(30):
+        cluster.pass_time(200)
+    assert Receiver(cluster, "b2").got == numbers(6, 20)
+    again = Sender(cluster, "b2")
+    again.send(2)
+    assert again.complete == 2
 
 
 def test_without_recovery_the_survivor_serves_nobody():

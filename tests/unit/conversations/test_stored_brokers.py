@@ -16,10 +16,11 @@ from mantamq.protocol.wire.client_frames import Command, Reply
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import Evicted, Prepare, UpdateStart
 from mantamq.protocol.wire.records import CHECKPOINT, OPENED
-from mantamq.protocol.wire.store_frames import Ahead, Ousted, Take, Taken, Written
+from mantamq.protocol.wire.store_frames import Ahead, Ousted, Room, Take, Taken, Written
 from mantamq.protocol.wiring.wiring import Wiring
 from stored_cluster import StoredCluster
 from toy_disk import ToyDisk
+from toy_observers import BrokerRecorder
 
 ALL = ["b1", "b2", "b3"]
 
@@ -121,6 +122,35 @@ def test_a_queue_is_as_durable_as_it_was_declared():
     cluster.blackout(*ALL)
     shown = {one.name: one.durable for one in cluster.machines["b3"].wiring.queues()}
     assert shown["lasting"] is True
+
+
+class WatchedCluster(StoredCluster):
+    """Observers of its brokers are told of their stores."""
+
+    def __init__(self):
+        self.recorders = {}
+        super().__init__()
+
+    def broker(self, name, inc, blank=False, **options):
+        recorder = self.recorders[name] = BrokerRecorder()
+        return super().broker(name, inc, blank, **{**options, "observers": (recorder,)})
+
+    def told(self, broker, *words):
+        return [word for word in self.recorders[broker].book if word[0] in words]
+
+
+def test_observers_hear_that_a_store_is_open_and_has_no_room():
+    cluster = WatchedCluster()
+    assert cluster.told("b1", "store") == [("store", 0, False, 0)]
+    declare(cluster.client("b1"), 1)
+    life = cluster.machines["b1"].keeper.life
+    cluster.blackout(*ALL)
+    ((_, before, blank, entries),) = cluster.told("b1", "store")
+    assert (before, blank) == (life, False) and entries > 3
+    for pressed in (True, True, False):
+        cluster.post("b1.store", "b1", Room(100, pressed))
+        cluster.settle()
+    assert cluster.told("b1", "pressed") == [("pressed", True), ("pressed", False)]
 
 
 def test_a_broker_speaks_when_its_log_is_open():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from made_up_status import broker
 from mantamq.protocol.capture.capture import BrokerCapture, QueueCapture, ReplicaCapture
+from mantamq.protocol.capture.event_table import OBSERVED_KINDS
 from mantamq.protocol.machine import EVENTS, Flush, PeerDown, PeerUp, Received, Send, Tick
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.dispatch import Dispatcher
@@ -183,6 +184,10 @@ def test_a_broker_notes_the_cluster_stream_and_what_its_clients_do():
     capture.companion.step(Tick(9, 9000))
     capture.reading_paused(False)
     capture.client_ended("c", "in-use")
+    capture.store_opened(5, False, 12, 30)
+    capture.disk_pressed(True)
+    capture.companion.step(Tick(12, 12_000))
+    capture.disk_pressed(False)
     told = [decode_fact(fact) for fact in capture.reporter.buffers["@b1#7"].facts]
     assert [(f.what, f.client, f.detail, f.value) for f in told if isinstance(f, Observation)] == [
         ("connect", "c", "", 0),
@@ -190,8 +195,12 @@ def test_a_broker_notes_the_cluster_stream_and_what_its_clients_do():
         ("flow_on", "", "", 0),
         ("flow_off", "", "", 6000),
         ("disconnect", "c", "in-use", 0),
+        ("store_opened", "", '{"before":5,"blank":false,"entries":12}', 30_000),
+        ("disk_full", "", "", 0),
+        ("disk_free", "", "", 3000),
     ]
+    assert {f.what for f in told if isinstance(f, Observation)} <= set(OBSERVED_KINDS)
     assert {(f.seq, f.term) for f in told} == {(42, 3)}, "behind the last event that the broker knew"
     status = broker(["b1"])
     capture.report(status)
-    assert (status.facts, status.facts_dropped) == (7, 0)
+    assert (status.facts, status.facts_dropped) == (10, 0)
