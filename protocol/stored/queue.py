@@ -79,6 +79,7 @@ class StoredQueue(HostedQueue):
         durability.told, durability.placed = self._told, self._placed
         self.acks = StoredAcknowledgements(self.keeper, self._outbox, timing, promises)
         self.checkpoints = Checkpoints(self.state)
+        self.catch_up.cache = None  # what it has would have to be written anew, under the new log
         self._writer = writer
         self._blank = self.keeper.blank  # on disk it does not vote
         self._chunks = 0  # of an update, on their way to disk

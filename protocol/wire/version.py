@@ -26,9 +26,8 @@ a deletion. A member before 2 reports no consumers and holds no completions, so 
 processes, which are of one version. `LogReport.minor` and `Update.minor`, so that an updater knows what its updatee
 reads; `QueueSnapshot.marks`. `over` in `LogReport` and `UpdateStart`: a keeper before 3 drops no request numbers, and a
 sequencer before 3 takes the requests of processes that are over. `life`, `opened`, `lives`, `stored` and
-`whole` in `LogReport`, `life` and `opened` in `Promise`, `UpdateStart.lives`, `Evicted.forget`, `Return`: a log may be older than its process.
-`UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`.
-`Pressed`; `Host.durable`; `even_durable` in `Lost` and `Reset`."""
+`whole` in `LogReport`, `life` and `opened` in `Promise`, `UpdateStart.lives`, `Evicted.forget`, `Return`: a log may be
+older than its process. `UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`."""
 KNOWS_MARKS = KNOWS_PIECES = 3
 """The minor versions from which a program reads `QueueSnapshot.marks`, and `UpdatePiece`."""
 
