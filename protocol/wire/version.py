@@ -27,7 +27,8 @@ processes, which are of one version. `LogReport.minor` and `Update.minor`, so th
 reads; `QueueSnapshot.marks`. `over` in `LogReport` and `UpdateStart`: a keeper before 3 drops no request numbers, and a
 sequencer before 3 takes the requests of processes that are over. `life`, `opened`, `lives`, `stored` and
 `whole` in `LogReport`, `life` and `opened` in `Promise`, `UpdateStart.lives`, `Evicted.forget`, `Return`: a log may be
-older than its process. `UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`."""
+older than its process. `UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`.
+`Pressed`; `Host.durable`; `even_durable` in `Lost` and `Reset`."""
 KNOWS_MARKS = KNOWS_PIECES = 3
 """The minor versions from which a program reads `QueueSnapshot.marks`, and `UpdatePiece`."""
 
