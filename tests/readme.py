@@ -15,6 +15,20 @@ PROMISES: dict[str, list[str]] = {
         "tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die",
         "tests/unit/protocol/sequencer/test_machine.py::test_how_many_make_a_majority",
     ],
+    "What is durable survives all of them at once.": [
+        "tests/unit/conversations/test_stored_brokers.py::test_what_was_declared_survives_a_power_cut_of_all",
+    ],
+    "In a cluster with a store exchanges, bindings and durable queues": [
+        "tests/unit/conversations/test_stored_brokers.py::test_nothing_is_shown_that_is_not_on_disk",
+        "tests/store/test_power_cuts.py::test_what_killed_processes_had_flushed_is_there_after_a_power_cut",
+    ],
+    "A majority of the stores is enough to go on": [
+        "tests/unit/protocol/supervisor/test_stores.py::test_the_others_are_waited_for_then_a_majority_goes_on",
+        "tests/unit/protocol/supervisor/test_stores.py::test_fewer_than_a_majority_wait_however_long",
+    ],
+    "A disk that is full stops transfers until there is room": [
+        "tests/unit/conversations/test_room.py::test_room",
+    ],
     "A queue is deleted if_unused or if_empty only where that is so at every broker": [
         "tests/cluster/test_promises.py::test_a_queue_in_use_or_with_messages_is_not_deleted_on_that_condition",
         "tests/unit/conversations/test_conditional_delete.py::test_a_consumer_without_credit_is_seen_from_every_broker",
