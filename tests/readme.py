@@ -17,6 +17,8 @@ PROMISES: dict[str, list[str]] = {
     ],
     "What is durable survives all of them at once.": [
         "tests/unit/conversations/test_stored_brokers.py::test_what_was_declared_survives_a_power_cut_of_all",
+        "tests/unit/conversations/test_stored_queues.py::test_what_was_complete_survives_a_power_cut_of_all",
+        "tests/cluster/test_store.py::test_what_is_complete_is_there_and_what_was_accepted_is_not",
     ],
     "In a cluster with a store exchanges, bindings and durable queues": [
         "tests/unit/conversations/test_stored_brokers.py::test_nothing_is_shown_that_is_not_on_disk",
