@@ -68,6 +68,11 @@ class CatchUp:
         """How many chunks of the last update, pieces of its sync point among them, have come."""
         return self._last.chunk if self._last is not None else 0
 
+    @property
+    def brought(self) -> dict[int, bytes]:
+        """The messages that the update under way has brought so far, or found here."""
+        return self._update.blobs if self._update is not None else {}
+
     def _move(self, status: Status) -> None:
         if status not in MOVES[self.status]:
             raise LocalError(f"{self._state.id}: a copy that is {self.status.value} cannot become {status.value}")

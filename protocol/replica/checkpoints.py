@@ -191,6 +191,11 @@ class Checkpoints:
             record, low=self.extents.low, live_bytes=state.bytes, extents=self.extents.flat()
         )
 
+    @property
+    def on_its_way(self) -> bool:
+        """A checkpoint is, to disk."""
+        return self._put > 0
+
     def put(self, record: CheckpointRecord, size: int) -> None:
         """That one, of so many bytes, is on its way to disk."""
         self._put = size

@@ -44,7 +44,7 @@ from ..wire.events import (
     decode_event,
 )
 from ..wire.frame import Frame
-from ..wire.log_frames import Ack, Append, Update, UpdateFront, UpdatePiece, UpdateStart
+from ..wire.log_frames import Ack, Append, LogReport, Update, UpdateFront, UpdatePiece, UpdateStart
 from ..wire.queue_frames import Cancel, DeadLettered, QueueCommand
 from .acknowledgements import Acknowledgements
 from .catch_up import CatchUp
@@ -253,10 +253,6 @@ class HostedQueue:
 
     # ---- updates
 
-    def update_started(self, peer: str, frame: UpdateStart) -> None:
-        """Begin again at an updater's sync point. One that cannot be read ends the link, as any bad frame does."""
-        self._begin(peer, frame)
-
     def update_piece(self, peer: str, frame: UpdatePiece) -> None:
         """A piece of an updater's sync point: with the last one it begins."""
         try:
@@ -265,9 +261,10 @@ class HostedQueue:
             self._outbox.refuse(peer, error)
             return
         if start is not None:
-            self._begin(peer, start, frame.chunk)
+            self.update_started(peer, start, frame.chunk)
 
-    def _begin(self, peer: str, frame: UpdateStart, pieces: int = 0) -> None:
+    def update_started(self, peer: str, frame: UpdateStart, pieces: int = 0) -> None:
+        """Begin again at an updater's sync point. One that cannot be read ends the link, as any bad frame does."""
         if self.catch_up.replaced(frame):
             self._begin_anew()
         try:
@@ -284,7 +281,11 @@ class HostedQueue:
             else:
                 self.consumers.overtaken(tag)
         self.catch_up.fenced(self.state.fence.evicted.get(self._outbox.broker, -1))
-        self._outbox.report_log(self.keeper.log_report())
+        if (report := self.log_report()) is not None:
+            self._outbox.report_log(report)
+
+    def log_report(self) -> LogReport | None:
+        return self.keeper.log_report()
 
     def update_front(self, peer: str, frame: UpdateFront) -> None:
         if self.catch_up.take(peer, frame):

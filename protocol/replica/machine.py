@@ -375,7 +375,7 @@ _RULES: dict[type[Frame], Rule] = {
     Update: rule_of_stream(HostedQueue.give_update),
     UpdateStart: rule_of_stream(HostedQueue.update_started),
     UpdatePiece: rule_of_stream(HostedQueue.update_piece),
-    UpdateFront: rule_of_stream(HostedQueue.update_front),
+    UpdateFront: rule_of_stream(lambda queue, peer, frame: queue.update_front(peer, frame)),
     UpdateHave: rule_of_stream(lambda queue, peer, frame: queue.catch_up.left_out(peer, frame)),
     UpdateTaken: rule_of_stream(lambda queue, peer, frame: queue.catch_up.taken(peer, frame)),
     Supervised: ReplicaMachine._supervised,

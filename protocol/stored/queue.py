@@ -18,7 +18,8 @@ from ..log.history import StreamHistory
 from ..log.store_link import Records
 from ..queue.applied import Applied
 from ..queue.snapshot import QueueSnapshot
-from ..replica.checkpoints import Checkpoints
+from ..ranges import RangeSet, compress, pairs
+from ..replica.checkpoints import MOVE_BYTES, Checkpoints
 from ..replica.extents import Extents
 from ..replica.hosted_queue import HostedQueue
 from ..replica.status import Status
@@ -68,7 +69,7 @@ class StoredQueue(HostedQueue):
     checkpoints: where the messages lie on disk, and when that is written down.
     """
 
-    __slots__ = ("_blank", "_chunks", "_more", "_unreported", "_wanted", "_writer", "checkpoints")
+    __slots__ = ("_blank", "_brought", "_chunks", "_more", "_unreported", "_wanted", "_writer", "checkpoints")
 
     acks: StoredAcknowledgements
 
@@ -83,6 +84,7 @@ class StoredQueue(HostedQueue):
         self._writer = writer
         self._blank = self.keeper.blank  # on disk it does not vote
         self._chunks = 0  # of an update, on their way to disk
+        self._brought = RangeSet()  # positions that the update under way has brought
         self._more = False  # more is on disk than is followed up on
         self._unreported = False  # a leader asked, and it could not speak
         self._wanted = False  # a checkpoint, at once
@@ -140,30 +142,50 @@ class StoredQueue(HostedQueue):
         self._chunks = 0
         record = OpenedRecord(self.inc, self.keeper.log_inc, True)
         self._writer.put_ahead(OPENED, self.id, encode_record(record), lambda lsn: None)
+        self._brought = RangeSet()
+        self._bring(self.catch_up.brought)
 
     def update_front(self, peer: str, frame: UpdateFront) -> None:
         before = self.catch_up.chunks
         super().update_front(peer, frame)
-        if self.catch_up.chunks == before:
-            return
-        self._wanted = True
-        if frame.ranges:
-            checkpoints, span = self.checkpoints, (frame.ranges[0], frame.ranges[-1])
-            self._chunks += 1
+        if self.catch_up.chunks != before:
+            self._wanted = True
+            positions = (position for first, last in pairs(frame.ranges) for position in range(first, last + 1))
+            self._bring(dict(zip(positions, frame.blobs, strict=True)))
 
-            def on_disk(lsn: int) -> None:
-                checkpoints.extents.moved(*span, lsn)
-                if checkpoints is self.checkpoints:
-                    self._chunks -= 1
-                    self._outbox.dirty[self.id] = None
+    def _bring(self, bodies: dict[int, bytes]) -> None:
+        """Write what an update has brought, or found here: it counts with the checkpoint at the end."""
+        positions: list[int] = []
+        size = 0
+        for position in sorted(bodies):
+            if position not in self._brought:
+                positions.append(position)
+                size += len(bodies[position])
+                self._brought.add(position, position)
+            if size > MOVE_BYTES:
+                self._bring_record(positions, bodies)
+                positions, size = [], 0
+        if positions:
+            self._bring_record(positions, bodies)
 
-            record = MessageRecord(list(frame.ranges), list(frame.blobs))
-            self._writer.put(MESSAGE, self.id, encode_record(record), on_disk, grows=True)
+    def _bring_record(self, positions: list[int], bodies: dict[int, bytes]) -> None:
+        checkpoints, ranges = self.checkpoints, compress(positions)
+        self._chunks += 1
+
+        def on_disk(lsn: int) -> None:
+            for first, last in pairs(ranges):
+                checkpoints.extents.moved(first, last, lsn)
+            if checkpoints is self.checkpoints:
+                self._chunks -= 1
+                self._outbox.dirty[self.id] = None
+
+        record = MessageRecord(ranges, [bodies[position] for position in positions])
+        self._writer.put(MESSAGE, self.id, encode_record(record), on_disk, grows=True)
 
     # ---- what it says
 
     def log_report(self) -> LogReport | None:
-        """What a leader is told; None: it will be, when what an update has brought is on disk."""
+        """A voter says nothing while what an update has brought is not on disk."""
         self._unreported = self._speechless()
         return None if self._unreported else self.keeper.log_report()
 
@@ -195,6 +217,12 @@ class StoredQueue(HostedQueue):
         if move is not None:
             self._writer.put_ahead(MESSAGE, self.id, encode_record(move), lambda lsn: self._moved(checkpoints, lsn))
         elif checkpoints.ready() and self.applied == self.keeper.commit:
+            self._write_checkpoint()
+
+    def close(self) -> None:
+        """This life ends: write down how the queue is now, if it is whole, and all of what is committed is applied."""
+        whole = self.catch_up.status in (Status.JOINING, Status.SERVING) and not self._chunks
+        if whole and self.applied == self.keeper.commit and not self.checkpoints.on_its_way:
             self._write_checkpoint()
 
     def _moved(self, checkpoints: Checkpoints, lsn: int) -> None:

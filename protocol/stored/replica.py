@@ -18,7 +18,7 @@ from ..log.durability import Durability, Promises
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
 from ..log.store_link import Records, StoreLink
-from ..machine import Input, Loaded, PeerDown, PeerGone, PeerUp, Send
+from ..machine import Effect, Flush, Input, Loaded, PeerDown, PeerGone, PeerUp, Received, Send, Stop
 from ..replica.hosted_queue import HostedQueue
 from ..replica.machine import ReplicaMachine
 from ..replica.observers import ReplicaObserver
@@ -76,6 +76,23 @@ class StoredReplicaMachine(ReplicaMachine):
             self.store.loaded(input)
         elif isinstance(input, PeerGone) and input.peer == self.store.peer:
             self.store.hear(input)
+        elif isinstance(input, Stop):
+            self._stop()
+
+    def _stop(self) -> None:
+        """Write down how the durable queues are; from now on only the store is heard, and told."""
+        self.step = self._end_of_life
+        for queue in self.queues.values():
+            if isinstance(queue, StoredQueue):
+                queue.close()
+        self.store.close()
+
+    def _end_of_life(self, input: Input) -> list[Effect]:
+        if type(input) is Flush:
+            self.store.flush(self._live_bytes)
+        elif isinstance(input, (Received, PeerUp, PeerDown, PeerGone)) and input.peer == self.store.peer:
+            self.store.hear(input)
+        return [effect for effect in self.take() if type(effect) is not Send or effect.peer == self.store.peer]
 
     def from_store(self, peer: str, frame: Frame) -> None:
         if peer == self.store.peer:
@@ -186,8 +203,7 @@ class StoredReplicaMachine(ReplicaMachine):
         leader = self.view.leader
         self.effects += (Send(leader, LogDropped(id, self.broker)) for id in self._unhosted)
         for queue in self.queues.values():
-            report = queue.log_report() if isinstance(queue, StoredQueue) else queue.keeper.log_report()
-            if report is not None:
+            if (report := queue.log_report()) is not None:
                 self.send(leader, report)
 
     def evicted(self, peer: str, frame: Evicted) -> None:

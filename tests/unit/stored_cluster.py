@@ -54,6 +54,7 @@ class StoredCluster(MortalCluster):
     def queue_replica(self, name: str, broker: str, inc: int, observers: Sequence[Any] = ()) -> StoredReplicaMachine:
         store = f"{broker}.store"
         self._inbox += [(store, PeerUp(name)), (name, PeerUp(store))]
+        inc += self._lives.get(broker, 0)  # as everywhere it rises over all processes of a broker
         return self.replica_kind(name, broker, inc, self.timing, self.limits, observers)
 
     def _up(self, a: str, b: str) -> None:
@@ -101,9 +102,11 @@ class StoredCluster(MortalCluster):
         stores are closed; all processes end."""
         self.give_back()
         stores = [f"{broker}.store" for broker in self.members]
-        self.stop(*self.members)
+        keepers = [*self.members, *(name for name in self.machines if ".r" in name)]
+        self.stop(*keepers)
+        assert (sorted(self.yielded), sorted(self.stopped)) == (self.members, sorted(keepers))
         self.stop(*stores)
-        assert (sorted(self.yielded), self.stopped) == (self.members, [*self.members, *stores])
+        assert self.stopped[len(keepers) :] == stores
         self.cut_power(*self.members)
         self.kill(*self.sequencers())
 

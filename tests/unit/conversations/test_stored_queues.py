@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mantamq.protocol.limits import Limits
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.replica.status import Status
 from mantamq.protocol.stored.queue import StoredQueue
@@ -16,6 +17,7 @@ from mantamq.protocol.wire.client_frames import (
     Flow,
     Transfer,
 )
+from mantamq.protocol.wire.log_frames import UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import ACCEPT
 from stored_cluster import StoredCluster
 
@@ -123,3 +125,113 @@ def power_is_cut(kind=StoredReplicaMachine):
 
 def test_what_was_complete_survives_a_power_cut_of_all():
     power_is_cut()
+
+
+# ---- one member
+
+
+def a_replica_dies_alone(kind=StoredReplicaMachine):
+    """Another replica of the broker takes its queue with its log: no update, the same vote, and what is not accepted is
+    there."""
+    cluster = StoredCluster(replica_kind=kind)
+    sender = Sender(cluster, "b2")
+    sender.send(5)
+    cluster.pass_time(1000)
+    for broker in ("b1", "b3"):
+        cluster.add_replica(broker)
+        cluster.kill(cluster.replica(broker, "q"))
+        cluster.pass_time(1000)
+        sender.send(2)
+    assert sender.complete == 9
+    alike(cluster)
+    assert not any(isinstance(frame, (UpdateStart, UpdateFront)) for _, _, frame in cluster.traffic), "it had its log"
+    assert {queue.keeper.opened > 0 for broker, queue in queues(cluster).items() if broker != "b2"} == {True}
+    assert Receiver(cluster, "b1").got == numbers(1, 9)
+
+
+def test_a_replica_that_dies_alone_gives_its_queue_with_its_log():
+    a_replica_dies_alone()
+
+
+def test_what_an_owner_held_is_back_flagged():
+    """The owner's broker loses power while a consumer there has messages; the others go on without them being lost."""
+    cluster = StoredCluster()
+    sender = Sender(cluster, "b2")
+    sender.send(6)
+    held = Receiver(cluster, "b1", credit=3)
+    assert held.got == numbers(1, 3)
+    cluster.cut_power("b1")
+    cluster.pass_time(5000)
+    again = Receiver(cluster, "b3")
+    assert again.got == numbers(1, 6) and again.flagged[::2] == [0, 1, 2]
+    again.accept()
+    sender.send(1)
+    assert again.take()[6:] == numbers(7, 7)
+    cluster.come_back("b1")
+    alike(cluster)
+    cluster.blackout("b1", "b2")
+    assert Receiver(cluster, "b1").got == numbers(7, 7)
+
+
+def test_a_second_power_cut_finds_what_the_first_had_left():
+    cluster = StoredCluster()
+    expected: list[bytes] = []
+    for round_, back in enumerate([*ANY_TWO, ALL]):
+        sender = Sender(cluster, "b1" if not round_ else back[0])
+        sender.send(3)
+        assert sender.complete == 3
+        expected += numbers(1, 3)
+        receiver = Receiver(cluster, sender.client.broker, credit=1)
+        assert receiver.got == expected[:1]
+        receiver.accept()
+        expected = expected[1:]
+        cluster.blackout(*back)
+        copies = queues(cluster)
+        assert [list(copy.state.blobs.values()) for copy in copies.values()] == [expected] * len(back)
+        if back != ALL:
+            cluster.come_back(*[broker for broker in ALL if broker not in back])
+            alike(cluster)
+
+
+# ---- updates
+
+
+def a_lost_disk(kind=StoredReplicaMachine):
+    """A broker without its disk is updated, and then is one of the two that come back."""
+    cluster = StoredCluster(replica_kind=kind, limits=Limits(retained_entries=0))
+    sender = Sender(cluster, "b1")
+    sender.send(8, size=300_000)
+    cluster.cut_power("b3")
+    cluster.pass_time(5000)
+    del cluster.disks["b3"]
+    sender.send(2)
+    cluster.blank.add("b3")
+    cluster.come_back("b3")
+    for _ in range(30):
+        cluster.pass_time(300)
+    assert any(isinstance(frame, UpdateFront) for _, _, frame in cluster.traffic)
+    alike(cluster)
+    sender.send(1)
+    cluster.pass_time(1000)
+    cluster.blank.clear()
+    cluster.blackout("b3", "b2")
+    copies = queues(cluster)
+    assert not any(queue.keeper.blank for queue in copies.values()), "it came back without its vote"
+    assert Receiver(cluster, "b3").got == [*numbers(1, 8, 300_000), *numbers(9, 11)], "complete, and lost"
+    alike(cluster)
+
+
+def test_an_update_is_on_disk_before_it_counts():
+    a_lost_disk()
+
+
+def test_a_clean_stop_leaves_a_checkpoint_of_each_queue():
+    cluster = StoredCluster()
+    sender = Sender(cluster, "b1")
+    sender.send(4)
+    cluster.pass_time(1000)
+    cluster.stop_clean()
+    cluster.loads.clear()
+    cluster.start_again(*ALL)
+    assert {load.checkpoint == load.last for load in cluster.loads} == {True}
+    assert Receiver(cluster, "b2").got == numbers(1, 4)
