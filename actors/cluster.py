@@ -279,7 +279,7 @@ def start_cluster(
     container_bytes: int = 16 * 1024**2,
     containers: int = 2,
     reserve_bytes: int = 256 * 1024**2,
-    connect: str = "log",
+    connect: str = "sqlite",
     catalog: str = "",
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
@@ -326,8 +326,8 @@ def start_cluster(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes),
-        store=StoreConfig(
-            data=store_directory(data), container_bytes=container_bytes, containers=containers,
+        store=_stored(
+            data, container_bytes=container_bytes, containers=containers,
             reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart, catalog=connect,
             catalog_name=catalog,
         ),
@@ -350,8 +350,6 @@ def start_cluster(
         raise
     if owns_ray:
         atexit.register(cluster.stop)
-    for line in cluster.notes:
-        say(line)
     say(f"running: {', '.join(cluster.addresses)}")
     return cluster
 
@@ -372,10 +370,20 @@ def _started(namespace: str, plan: Plan, say: Callable[[str], None], owns_ray: b
     supervisor = _start_supervisor(namespace)
     try:
         _follow(supervisor, plan, say)
-        return Cluster(supervisor, supervisor.call_now("book_now"), owns_ray)
+        cluster = Cluster(supervisor, supervisor.call_now("book_now"), owns_ray)
     except BaseException:
         _stop(supervisor)
         raise
+    for line in cluster.notes:
+        say(line)
+    return cluster
+
+
+def _stored(data: str | None, **chosen: Any) -> StoreConfig:
+    """What is chosen for stores; without a directory none of it means anything, but that one was to be there."""
+    if data:
+        return StoreConfig(data=store_directory(data), **chosen)
+    return StoreConfig(restart=chosen["restart"], wait_for=chosen["wait_for"])
 
 
 def find_cluster(address: str | None = None, namespace: str | None = None) -> Cluster:

@@ -115,6 +115,12 @@ class BrokerNode(MemberActor):
             self._watch.close()
         self._watch = SupervisorWatch(config, self)
 
+    async def close(self, shutdown: str) -> None:
+        """From here on it hears no supervisor, and takes none for lost."""
+        if self._watch is not None:
+            self._watch.close()
+        await super().close(shutdown)
+
     async def recall(self) -> bytes | None:
         """The state that the last supervisor left here."""
         return self._watch.config.state if self._watch is not None else None

@@ -264,7 +264,11 @@ class Supervisor:
             asyncio.get_running_loop().call_later(LAST_S, ending.leave, Retired(reason))
 
     def _close(self) -> None:
-        for part in (self._shell, self._healer, self._announcer, self._joiner, self._rebalancer):
+        self._shell.close()
+        self._close_but_shell()
+
+    def _close_but_shell(self) -> None:
+        for part in (self._healer, self._announcer, self._joiner, self._rebalancer):
             part.close()
 
     async def stop(self, now: bool = False) -> dict[str, int]:
@@ -279,8 +283,9 @@ class Supervisor:
         if self._supervision.resigned:
             raise LocalError(f"this is not the cluster's supervisor any more: {self._supervision.resigned}")
         was, self._record.stage = self._record.stage, "stopped"
-        self._close()
-        await self._stop_clean(was == "running" and not now)
+        self._close_but_shell()
+        await self._stop_clean(was == "running" and not now)  # brokers go on hearing of the supervisor meanwhile
+        self._shell.close()
         if self._bound is not None and self._bound is not asyncio.current_task():
             self._bound.cancel()
         brokers = self._record.book.of("BrokerNode")

@@ -75,21 +75,17 @@ def up(
     events: Annotated[str, typer.Option(help="keep the event table in this directory or URL; off: not at all")] = "",
     events_keep_days: Annotated[float, typer.Option(min=0, help="events that are older go; 0: never")] = 7.0,
     events_keep_gb: Annotated[float, typer.Option(min=0, help="beyond this size the oldest go; 0: never")] = 10.0,
-    max_message_size: Annotated[
-        str, typer.Option(callback=_message, help="largest message, as 500KB, 8MiB or bytes; what is larger is refused")
-    ] = "8MiB",
+    max_message_size: Annotated[str, typer.Option(callback=_message, help="largest message, as 500KB, 8MiB")] = "8MiB",
     rebalance: Annotated[bool, typer.Option(help="when a host comes or comes back, brokers move there")] = True,
     data: Annotated[str, typer.Option(help="directory of durable queues, on each node; ~/.mantamq/data")] = "",
     memory: Annotated[bool, typer.Option("--memory", help="keep nothing: no queue can be durable")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="only go on with what is stored")] = False,
     wait: Annotated[float, typer.Option(min=0, help="seconds to wait for stores that it could do without")] = 15.0,
     wait_for: Annotated[int, typer.Option(min=0, help="wait for this many stores; 0: for a majority")] = 0,
-    container_size: Annotated[
-        str, typer.Option(callback=_container, help="of a file of a new store's logs, 512KiB to 1GiB")
-    ] = "16MiB",
+    container_size: Annotated[str, typer.Option(callback=_container, help="of a log's file: 512KiB to 1GiB")] = "16MiB",
     initial_containers: Annotated[int, typer.Option(min=2, help="files that a new store's log begins with")] = 2,
     reserve: Annotated[str, typer.Option(callback=_size, help="kept free on the disk, for what makes room")] = "256MiB",
-    connect: Annotated[str, typer.Option(help="keep the wiring in SQL as well: sqlite, or postgresql://...")] = "log",
+    connect: Annotated[str, typer.Option(help="the wiring in SQL: sqlite, postgresql://...; log: not")] = "sqlite",
     catalog: Annotated[str, typer.Option(help="first part of its schemas' names in PostgreSQL")] = "",
     as_json: Json = False,
 ) -> None:

@@ -25,7 +25,7 @@ DEFAULTS = {
     "spares": 2, "queue_actors_max": None, "client_port": None, "num_cpus": None, "bind": None, "events": None,
     "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
     "progress": None, "data": None, "restart": False, "wait_s": 15.0, "wait_for": 0, "container_bytes": 1 << 24,
-    "containers": 2, "reserve_bytes": 256 << 20, "connect": "log", "catalog": "",
+    "containers": 2, "reserve_bytes": 256 << 20, "connect": "sqlite", "catalog": "",
 }  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         brokers=2, token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0",
         events="s3://bucket/events", events_keep_days=0.5, events_keep_gb=0.5, max_message_bytes=5000, rebalance=False,
         detached=True, data="/disk/../data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3,
-        reserve_bytes=4096, connect="sqlite", catalog="mine",
+        reserve_bytes=4096, connect="log", catalog="mine",
     )  # fmt: skip
     events = EventsConfig(directory="s3://bucket/events", keep_s=43200.0, keep_bytes=1 << 29)
     config = ClusterConfig(
@@ -102,7 +102,7 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         rebalance=False, limits=Limits(message_bytes=5000),
         store=StoreConfig(
             data="/data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3, reserve_bytes=4096,
-            catalog="sqlite", catalog_name="mine",
+            catalog="log", catalog_name="mine",
         ),
     )  # fmt: skip
     assert plan == Plan(config=config, members=("b1", "b2"), hosts=2, asked=2)

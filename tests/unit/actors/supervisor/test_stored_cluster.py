@@ -27,7 +27,13 @@ class Stored(Story):
         self.data = data
 
     def config(self, **store: Any) -> ClusterConfig:
-        chosen = {"data": str(self.data), "container_bytes": 512 * 1024, "reserve_bytes": 0, "wait_s": 0.5}
+        chosen = {
+            "data": str(self.data),
+            "container_bytes": 512 * 1024,
+            "reserve_bytes": 0,
+            "wait_s": 0.5,
+            "catalog": "",
+        }
         return ClusterConfig(bind="127.0.0.1", spares=1, rebalance=False, store=StoreConfig(**chosen | store))
 
     async def up(self, brokers: int = 0, **store: Any) -> None:
