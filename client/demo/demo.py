@@ -3,7 +3,8 @@
 Two producers, on two brokers, publish each flight to a topic exchange as ORIGIN.DEST.CARRIER (and `.late` behind it
 when it left more than an hour late). Three consumers, one per broker, each empty one airport's queue, and all three
 share the queue of the late ones. At the end every (queue, flight) is compared with what the CSV itself says, and the
-cluster's event table is analysed on Spark: it must tell the same.
+cluster's event table is analysed on Spark: it must tell the same. Then all of it goes once more, and in mid-stream
+every process of the cluster is killed at once: it starts again with what its stores have, and each is accounted for.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ import multiprocessing
 import queue as queues
 import struct
 import sys
-import tempfile
 import time
 import zlib
-from array import array
-from collections import Counter
-from collections.abc import Generator, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +32,15 @@ from rich.table import Table
 from ...protocol.errors import LocalError
 from ..aio.aio import AsyncReceiver, AsyncSession, connect_async
 from ..cli.workers import no_ctrl_c
-from ..errors import Empty, MantaError
+from ..errors import Empty, MantaError, NotFound
 from ..message import Message
 from ..sync.sync import connect
 from . import analysis, flights
+from .accounts import LATE, ORIGINS, Account, Balance, expected, judge
+from .home import RECONNECT_S, Home
 
 EXCHANGE = "flights"
 REPORT = Path("flights-report.html")
-LATE = "late"
-ORIGINS = ("EWR", "JFK", "LGA")
 HEAD = struct.Struct("!dI")
 """Before each row: when it was published (seconds), and its number."""
 CAPACITY = 500
@@ -51,76 +49,19 @@ RESULTS_S = 60.0
 MAX_LATENCY_US = 600_000_000
 
 
-@dataclass
-class Account:
-    """The messages that one queue got.
-
-    Attributes:
-        rows, checksums: of every message accepted, in order.
-        latencies: microseconds -> count, encoded by HdrHistogram.
-    """
-
-    rows: array[int] = field(default_factory=lambda: array("I"))
-    checksums: array[int] = field(default_factory=lambda: array("I"))
-    latencies: bytes = b""
-
-
-@dataclass
-class Balance:
-    """The accounts against the CSV."""
-
-    flights: int
-    delivered: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    mismatched: int = 0
-
-    @property
-    def good(self) -> bool:
-        return not (self.lost or self.duplicated or self.mismatched)
-
-    def line(self) -> str:
-        return (
-            f"flights={self.flights} delivered={self.delivered} lost={self.lost} duplicated={self.duplicated} "
-            f"mismatched={self.mismatched}"
-        )
-
-
-def expected(rows: list[flights.Flight]) -> dict[str, dict[int, int]]:
-    """Queue -> row -> checksum, from the CSV alone."""
-    belongs: dict[str, dict[int, int]] = {queue: {} for queue in (*ORIGINS, LATE)}
-    for flight in rows:
-        checksum = zlib.crc32(flight.line)
-        belongs[flight.key[:3]][flight.row] = checksum
-        if flight.key.endswith(".late"):
-            belongs[LATE][flight.row] = checksum
-    return belongs
-
-
-def judge(count: int, belongs: dict[str, dict[int, int]], accounts: dict[str, list[Account]]) -> Balance:
-    """Compare what each queue's consumers got with what belongs to it."""
-    verdict = Balance(count)
-    for queue, wanted in belongs.items():
-        seen: Counter[int] = Counter()
-        for account in accounts.get(queue, []):
-            verdict.delivered += len(account.rows)
-            seen.update(account.rows)
-            verdict.mismatched += sum(
-                wanted.get(row) != checksum for row, checksum in zip(account.rows, account.checksums, strict=True)
-            )
-        verdict.lost += sum(row not in seen for row in wanted)
-        verdict.duplicated += sum(times - 1 for times in seen.values())
-    return verdict
-
-
 # ---- the processes
 
 
-def _produce(address: str, token: str, part: int, parts: int, limit: int, counter: Any, go: Any) -> None:
+def _connect(addresses: list[str], token: str) -> connect_async:
+    """A connection that waits until a cluster that has lost its power is there again."""
+    return connect_async(addresses, token, reconnect_s=RECONNECT_S, send_timeout_s=RECONNECT_S)
+
+
+def _produce(addresses: list[str], token: str, part: int, parts: int, limit: int, counter: Any, go: Any) -> None:
     rows = flights.load(limit)[part::parts]
 
     async def run() -> None:
-        async with connect_async(address, token) as connection:
+        async with _connect(addresses, token) as connection:
             sender = await connection.session().sender(EXCHANGE, capacity=CAPACITY)
             counter.value = 0
             await asyncio.to_thread(go.wait)
@@ -136,11 +77,13 @@ def _produce(address: str, token: str, part: int, parts: int, limit: int, counte
     asyncio.run(run())
 
 
-def _consume(address: str, token: str, queues: list[str], counters: list[Any], stop: Any, results: Any) -> None:
+def _consume(
+    addresses: list[str], token: str, queues: list[str], counters: list[Any], stop: Any, results: Any
+) -> None:  # fmt: skip
     accounts = {queue: Account() for queue in queues}
 
     async def run() -> None:
-        async with connect_async(address, token) as connection:
+        async with _connect(addresses, token) as connection:
             session = connection.session()
             receivers = [await session.receiver(queue, capacity=CAPACITY) for queue in queues]
             for counter in counters:
@@ -175,6 +118,8 @@ async def _empty(session: AsyncSession, receiver: AsyncReceiver, account: Accoun
         histogram.record_value(max(1, int((now() - published) * 1e6)))
         account.rows.append(row)
         account.checksums.append(zlib.crc32(message.body[size:]))
+        if message.redelivered:
+            account.again.append(row)
         await session.acknowledge(message)
         if not len(account.rows) % 256:
             counter.value = len(account.rows)
@@ -201,9 +146,15 @@ def _bars(console: Console) -> Generator[Progress]:
 
 
 def _watch(
-    console: Console, total: int, deliveries: int, published: list[Any], delivered: list[Any], workers: list[Any]
-) -> float:
-    """Show progress until everything is delivered, a worker dies or nothing moves any more. Returns the seconds."""
+    console: Console, total: int, deliveries: int, published: list[Any], delivered: list[Any], workers: list[Any],
+    power: Callable[[], None] | None = None, drained: Callable[[], bool] = lambda: True,
+) -> float:  # fmt: skip
+    """Show progress until everything is delivered, a worker dies or nothing moves any more. Returns the seconds.
+
+    Args:
+        power: called once, when half of them are delivered.
+        drained: whether the queues are empty: after a loss of power some come twice, and counting is not enough.
+    """
     started = moved = time.monotonic()
     last = -1
     with _bars(console) as progress:
@@ -217,7 +168,10 @@ def _watch(
             progress.update(back, completed=got, rate=f"{got / seconds:,.0f}/s")
             if sent + got != last:
                 last, moved = sent + got, time.monotonic()
-            if sent >= total and got >= deliveries:
+            if power is not None and got >= deliveries // 2:
+                power()
+                power, moved = None, time.monotonic()
+            if sent >= total and got >= deliveries and drained():
                 return seconds
             if time.monotonic() - moved > STALL_S or any(worker.exitcode for worker in workers):
                 console.print("[red]the flights have stopped moving[/red]")
@@ -288,55 +242,79 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> 
     with console.status("reading the flights"):
         rows = flights.load(limit)
         belongs = expected(rows)
-    from ...actors.cluster import start_cluster
-
     without = analysis.missing() if report else ""
-    with tempfile.TemporaryDirectory(prefix="mantamq-demo-") as directory:
-        events = directory if report and not without else None
-        with console.status("starting a cluster of three brokers") as status:
-            cluster = start_cluster(
-                brokers=3, address="local", events=events, progress=lambda text: status.update(text)
-            )
-        try:
-            table, seconds, verdict = _run(console, cluster, rows, belongs, limit)
+    events = report is not None and not without
+    told: analysis.Findings | None = None
+    with console.status("starting a cluster of three brokers") as status, Home(events, status.update) as home:
+        home.start()
+        status.stop()
+        table, seconds, verdict = _run(console, home, rows, belongs, limit)
+        if not as_json:
+            _print(console, table, len(rows), seconds)
+        if report and events:
+            told = _analyse(console, table, report)
+        if without:
+            console.print(f"No analysis of the events: {without}", markup=False, highlight=False)
+        found = {"queues": table, "seconds": round(seconds, 3), "events": told and asdict(told)}
+        if verdict.good:
+            console.print(verdict.line(), highlight=False)
+            table, seconds, verdict = _run(console, home, rows, belongs, limit, power=True)
             if not as_json:
                 _print(console, table, len(rows), seconds)
-            told = _analyse(console, table, report) if report and events else None
-            if without:
-                console.print(f"No analysis of the events: {without}", markup=False, highlight=False)
-        finally:
-            cluster.stop()
+            found["power"] = {"queues": table, "seconds": round(seconds, 3), "again": verdict.again}
+            console.print(f"{verdict.again:,} came again, and said so.", highlight=False)
     if as_json:
-        found = {"queues": table, "seconds": round(seconds, 3), "events": told and asdict(told), **asdict(verdict)}
-        print(json.dumps(found))
+        print(json.dumps({**found, **{name: value for name, value in asdict(verdict).items() if name != "again"}}))
     else:
         print(verdict.line())
     return 0 if verdict.good else 1
 
 
-def _run(
-    console: Console, cluster: Any, rows: list[flights.Flight], belongs: dict[str, dict[int, int]], limit: int
-) -> tuple[list[dict[str, Any]], float, Balance]:
-    """Move the flights; returns the table of the queues, the seconds it took, and the verdict."""
-    addresses = list(cluster.addresses.values())
-    with connect(addresses[0], cluster.token) as connection:
-        connection.declare_exchange(EXCHANGE, "topic")
+def _declare(home: Home, belongs: dict[str, dict[int, int]]) -> None:
+    """The exchange and its queues, empty. What is complete in them survives a loss of power."""
+    with connect(home.addresses, home.token) as connection:
         for queue in belongs:
-            connection.declare_queue(queue)
+            with contextlib.suppress(NotFound):
+                connection.delete_queue(queue)
+        connection.declare_exchange(EXCHANGE, "topic", durable=True)
+        for queue in belongs:
+            connection.declare_queue(queue, durable=True)
             connection.bind(EXCHANGE, queue, "#.late" if queue == LATE else f"{queue}.#")
+
+
+def _reports(home: Home) -> dict[str, dict[str, Any]]:
+    with connect(home.addresses, home.token) as connection:
+        return {report["name"]: report for report in connection.queues()}
+
+
+def _lose_power(console: Console, home: Home) -> None:
+    began = time.monotonic()
+    console.print("[yellow]SIGKILL to every process of the cluster[/yellow]")
+    home.lose_power()
+    console.print(f"started again after {time.monotonic() - began:.1f} s, with what its stores have")
+
+
+def _run(
+    console: Console, home: Home, rows: list[flights.Flight], belongs: dict[str, dict[int, int]], limit: int,
+    power: bool = False,
+) -> tuple[list[dict[str, Any]], float, Balance]:  # fmt: skip
+    """Move the flights; returns the table of the queues, the seconds it took, and the verdict. `power`: the cluster
+    loses it on the way."""
+    _declare(home, belongs)
     spawn = multiprocessing.get_context("spawn")
     go, stop, results = spawn.Event(), spawn.Event(), spawn.Queue()
     published = [spawn.Value("q", -1) for _ in range(2)]
     delivered = [[spawn.Value("q", -1) for _ in range(2)] for _ in ORIGINS]
+    turned = [
+        home.addresses[i:] + home.addresses[:i] for i in range(len(ORIGINS))
+    ]  # each client has a broker it prefers
     producers = [
-        spawn.Process(target=_produce, args=(addresses[i], cluster.token, i, 2, limit, published[i], go), daemon=True)
+        spawn.Process(target=_produce, args=(turned[i], home.token, i, 2, limit, published[i], go), daemon=True)
         for i in range(2)
     ]
     consumers = [
         spawn.Process(
-            target=_consume,
-            args=(addresses[i], cluster.token, [origin, LATE], delivered[i], stop, results),
-            daemon=True,
+            target=_consume, args=(turned[i], home.token, [origin, LATE], delivered[i], stop, results), daemon=True
         )
         for i, origin in enumerate(ORIGINS)
     ]
@@ -353,7 +331,11 @@ def _run(
     go.set()
     deliveries = sum(map(len, belongs.values()))
     flat = [counter for pair in delivered for counter in pair]
-    seconds = _watch(console, len(rows), deliveries, published, flat, workers)
+    cut = (lambda: _lose_power(console, home)) if power else None
+    seconds = _watch(
+        console, len(rows), deliveries, published, flat, workers, cut,
+        lambda: not power or not any(report["messages"] for report in _reports(home).values()),
+    )  # fmt: skip
     stop.set()
     accounts: dict[str, list[Account]] = {}
     for result in _results(results, consumers):
@@ -361,8 +343,7 @@ def _run(
             accounts.setdefault(queue, []).append(Account(**account))
     for worker in workers:
         worker.join(10)
-    with connect(addresses[2], cluster.token) as connection:
-        reports = {report["name"]: report for report in connection.queues()}
+    reports = _reports(home)
     verdict = judge(len(rows), belongs, accounts)
     # A message still in a queue would be delivered to the next consumer: a duplicate or a loss in waiting.
     left = sum(report["messages"] for report in reports.values())

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from mantamq.client.demo import demo, flights
-from mantamq.client.demo.demo import LATE, Account, expected, judge
+from mantamq.client.demo.accounts import LATE, Account, Balance, expected, judge
 
 CSV = """year,month,dep_delay,arr_delay,carrier,flight,origin,dest
 2013,1,2,11,UA,1545,EWR,IAH
@@ -82,7 +82,7 @@ def account(*rows: int) -> Account:
     return Account(array("I", rows), array("I", [zlib.crc32(lines[row]) for row in rows]))
 
 
-def verdict(accounts: dict[str, list[Account]]) -> demo.Balance:
+def verdict(accounts: dict[str, list[Account]]) -> Balance:
     return judge(len(ROWS), expected(ROWS), accounts)
 
 
@@ -121,6 +121,26 @@ def test_a_duplicate_is_caught_at_one_consumer_and_across_two() -> None:
     accounts[LATE] = [account(1, 4), account(4)]
     found = verdict(accounts)
     assert (found.lost, found.duplicated, found.mismatched, found.good) == (0, 2, 0, False)
+
+
+def test_a_repeat_that_says_so_is_no_duplicate() -> None:
+    accounts = all_there()
+    accounts["EWR"] = [account(0, 0)]
+    accounts["EWR"][0].again.append(0)
+    accounts[LATE] = [account(1, 4), account(4)]
+    accounts[LATE][1].again.append(4)
+    found = verdict(accounts)
+    assert found.good and found.again == 2
+    assert found.line() == "flights=5 delivered=7 lost=0 duplicated=0 mismatched=0"
+
+
+def test_a_first_delivery_that_says_it_is_a_repeat_excuses_no_other() -> None:
+    accounts = all_there()
+    accounts["EWR"] = [account(0, 0, 0)]
+    accounts["EWR"][0].again.append(0)
+    accounts["LGA"][0].again.append(2)
+    found = verdict(accounts)
+    assert (found.lost, found.duplicated, found.again, found.delivered) == (0, 1, 1, 8)
 
 
 def test_a_changed_body_is_caught() -> None:
