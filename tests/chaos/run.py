@@ -45,6 +45,7 @@ class Settings:
         keep: where the journals go; "" for a folder that is removed unless there is a violation.
         rate: messages a second that all senders send together, about.
         least: so many faults are done at least, however long that takes.
+        calm_s: between two faults, in seconds.
         healthy_s: how long the cluster may take to be healthy again after a fault.
         plant: how many rounds' histories are also checked with violations planted into them.
     """
@@ -60,6 +61,7 @@ class Settings:
     rate: float = 400.0
     round_s: float = 120.0
     least: int = 0
+    calm_s: tuple[float, float] = CALM_S
     healthy_s: float = 30.0
     plant: int = 1
 
@@ -236,7 +238,7 @@ class Round:
         kills, least = self._outcome.kills, self._settings.least
         while (left_s := until - time.monotonic()) > 0 or kills.total() < least:
             self._progress(left_s)
-            calm_s = self._chance.uniform(*CALM_S) if names else 1.0
+            calm_s = self._chance.uniform(*self._settings.calm_s) if names else 1.0
             time.sleep(min(max(0.0, left_s), calm_s) if kills.total() >= least else calm_s)
             if crowd.failed():
                 break
