@@ -107,8 +107,7 @@ class HostedQueue:
         self.id, self.settings, self.inc, self.keeper = id, settings, keeper.life, keeper
         self.applied = 0
         self._unapplied: list[Entry] = []  # committed, to be applied when the distinguished learner has been told
-        self._acquisitions = acquisitions
-        self._outbox = outbox
+        self._acquisitions, self._outbox = acquisitions, outbox
         self._name, self._process_inc = outbox.name, outbox.inc
         state = self.state = QueueState(id, settings.alternate)
         policies = policies_of(state, settings)
