@@ -49,7 +49,11 @@ def declare(user: User, queues: list[str]) -> None:
 def declare_again(user: User, rng: random.Random) -> None:
     """An exchange that is there stays as it is, whichever client declares it again; a passive declare makes none."""
     name = rng.choice([PASSIVE, "dead"])
-    user.ask(_declare_queue(name, bool(DECLARED), "", None, name == PASSIVE or rng.random() < 0.5))
+    user.ask(
+        _declare_queue(
+            name, user.world.durable("dead") or bool(DECLARED), "", None, name == PASSIVE or rng.random() < 0.5
+        )
+    )
     user.ask(_declare_exchange(rng.choice([PICKY, PASSIVE]), "direct", True, "", {"mine": 1}, True))
 
 

@@ -19,6 +19,7 @@ from . import (
     losses,
     mutants,
     mutants_clients,
+    mutants_disks,
     mutants_failover,
     mutants_flow,
     mutants_losses,
@@ -36,6 +37,8 @@ from .workload import play
 BUDGET = 300
 LOSSES = frozenset(mutants_losses.ALL)
 """Looked for in the stories of `losses.py`."""
+STORED = frozenset(mutants_disks.ALL)
+"""Looked for in stories whose brokers have stores; the others, in stories without."""
 
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     **{name: (plant, None) for name, plant in mutants_losses.ALL.items()},
@@ -46,7 +49,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     },
     **{
         name: (plant, True)
-        for module in (mutants_failover, mutants_flow, mutants_recovery, mutants_returns)
+        for module in (mutants_disks, mutants_failover, mutants_flow, mutants_recovery, mutants_returns)
         for name, plant in module.ALL.items()
     },
 }
@@ -133,7 +136,9 @@ def find(name: str, budget: int = BUDGET) -> Found:
 
 
 def _wrong(name: str, seed: int, faulty: bool | None) -> str:
-    return losses.play(seed) if name in LOSSES else play(seed, faulty=faulty).wrong
+    if name in LOSSES or name in mutants_disks.OF_POWER:
+        return losses.play(seed, stored=name in STORED)
+    return play(seed, faulty=faulty, stored=name in STORED).wrong
 
 
 def _sound(name: str, seed: int, faulty: bool | None, patch: pytest.MonkeyPatch) -> bool:

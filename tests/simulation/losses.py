@@ -14,11 +14,12 @@ import sys
 import traceback
 from typing import Any
 
-from mantamq.protocol.machine import is_sequencer
+from mantamq.protocol.machine import is_ownership, is_sequencer
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.wire.log_frames import Append
 
+from . import disk_stories
 from .checkers import Watcher
 from .clients import Client
 from .credits import Credits
@@ -31,6 +32,8 @@ from .world import Machines, World
 AFTER_US = 25_000_000
 """How long a story goes on behind the catastrophe."""
 SLACK_US = 1_500_000
+OF_POWER = ("blackout", "blackout", "blackouts", "nodes", "most", "away", "brokers")
+"""What happens to brokers with stores."""
 CATASTROPHES = ("most", "most", "all", "all", "few", "away", "away", "one by one", "brokers")
 
 
@@ -115,12 +118,15 @@ class Keeping:
 class Loss:
     """One such story. Arguments as `workload.Story`."""
 
-    def __init__(self, seed: int, machines: Machines | None = None) -> None:
-        rng = self.rng = random.Random(f"loss {seed}")
+    def __init__(self, seed: int, machines: Machines | None = None, stored: bool = False) -> None:
+        rng = self.rng = random.Random(f"loss {seed}" + " of power" * stored)
+        if stored:
+            machines = disk_stories.STORED | (machines or {})
         brokers = tuple(f"b{i}" for i in range(1, rng.choice([2, 3, 3, 3, 3, 4, 5]) + 1))
         self.world = World(
             rng, codec=seed % 10 == 0, slice_ms=20, machines=machines, brokers=brokers, standby=True, replicas=rng.choice([0, 2])
         )  # fmt: skip
+        self.disks = disk_stories.equip(self.world) if stored else None
         self.watch = Watcher(self.world)
         self.keeping = Keeping(self.world, self.watch)
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit)
@@ -128,7 +134,7 @@ class Loss:
         self.clients: list[Client] = []
         self.users: list[User] = []
         self.queues = ["q1", "q2"]
-        self.what = rng.choice(CATASTROPHES)
+        self.what = rng.choice(OF_POWER if stored else CATASTROPHES)
         self.operations = 0
 
     def run(self) -> int:
@@ -260,6 +266,30 @@ class Loss:
         self.rng.shuffle(brokers)
         self._crash(brokers[: len(brokers) // 2 + 1])
 
+    def _power(self, brokers: list[str]) -> None:
+        """These nodes lose power at once; they come back in any order."""
+        assert self.disks is not None
+        self.disks.stores.power(*brokers)
+
+    def _blackout(self) -> None:
+        """All nodes lose power, and with them all sequencers."""
+        for name in [n for n in self.world.machines if is_sequencer(n) or is_ownership(n)]:
+            self.world.crash(name)
+        self._power(list(self.world.brokers))
+
+    def _blackouts(self) -> None:
+        for _ in range(self.rng.choice([2, 3])):
+            self._blackout()
+            self.world.run_for(self.rng.choice([100_000, 2_000_000, 12_000_000]))
+            for _ in range(self.rng.choice([0, 10])):
+                self._send()
+
+    def _nodes(self) -> None:
+        """Most nodes lose power; not the leader's."""
+        brokers = list(self.world.brokers)
+        self.rng.shuffle(brokers)
+        self._power(brokers[: len(brokers) // 2 + 1])
+
     # ---- the end
 
     def _end(self) -> None:
@@ -269,7 +299,9 @@ class Loss:
             self.watch.compare(name, True)
         serving = [b for b in self.world.brokers if self.world.serves(b)]
         wirings = self.watch.wiring.ids
-        if self.what == "brokers":
+        if self.disks is not None:
+            self._wiring_is_there()
+        elif self.what == "brokers":
             if self.keeping.lost:
                 raise Violation(f"I29: most brokers were gone, and {self.keeping.lost} were dropped")
             if any(CLUSTER not in waits[broker] for broker in serving):
@@ -292,6 +324,17 @@ class Loss:
             for broker in self.world.brokers
             if broker in machines
         }
+
+    def _wiring_is_there(self) -> None:
+        """I23: all that was declared is there, but for what is lost; and somebody serves."""
+        serving = [b for b in self.world.brokers if self.world.serves(b)]
+        if len(serving) < len(self.world.brokers):
+            raise Violation(f"I17: of {self.world.brokers} only {serving} serve after a loss of power")
+        lost = {id.rpartition("#")[0] for id in self.keeping.lost}
+        for broker in serving:
+            there = {queue.name for queue in self.world.machines[broker].wiring.queues()}
+            if missing := set(self.queues) - there - lost:
+                raise Violation(f"I23: {broker} does not know {missing} any more")
 
     def _heard(self, queue: str) -> None:
         name = queue.rpartition("#")[0]
@@ -321,9 +364,9 @@ class Loss:
         self._heard(id)
 
 
-def play(seed: int, machines: Machines | None = None) -> str:
-    """The faults found in one story; "" for none."""
-    story = Loss(seed, machines)
+def play(seed: int, machines: Machines | None = None, stored: bool = False) -> str:
+    """The faults found in one story; "" for none. `stored`: the brokers have stores, and nodes lose power."""
+    story = Loss(seed, machines, stored)
     try:
         story.run()
     except Violation as violation:
@@ -337,10 +380,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.losses", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--start", type=int, default=1, help="the first")
+    parser.add_argument("--stores", action="store_true", help="brokers with stores, whose nodes lose power")
     arguments = parser.parse_args()
     violations = 0
     for seed in range(arguments.start, arguments.start + arguments.seeds):
-        wrong = play(seed)
+        wrong = play(seed, stored=arguments.stores)
         if wrong:
             violations += 1
             print(f"loss {seed}: {wrong}")

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
 from mantamq.protocol.limits import DEFAULT, Limits
-from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
@@ -85,7 +84,7 @@ class Story:
         if stored is None:
             stored = machines is None and has_stores(seed)
         if stored:
-            machines = {"broker": StoredBrokerMachine} | (machines or {})
+            machines = disk_stories.STORED | (machines or {})
         self.cuts = rng.random() < 0.5
         faulty = seed % 2 == 0 if faulty is None else faulty
         brokers = BROKERS
@@ -113,6 +112,8 @@ class Story:
             standby=faulty,
         )
         self.disks = disk_stories.equip(self.world) if stored else None
+        if stored:
+            self.world.durable = disk_stories.lasting(seed)
         self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
         if self.world.stores is not None:
@@ -189,7 +190,7 @@ class Story:
     def _set_up(self) -> None:
         rng = self.rng
         admin = self.client()
-        admin.command("declare_queue", name="dead", **alternates.DECLARED)
+        admin.command("declare_queue", name="dead", **self._declared("dead"))
         admin.command("bind", exchange="amq.fanout", queue="dead")
         keeper = self.user(True)
         self.until(
@@ -213,7 +214,7 @@ class Story:
             "bind", exchange=HEADERS, queue=self.queues[-1], key="2", arguments={"c": 1, "d": "x", "x-match": "any"}
         )
         if rng.random() < ALONE:
-            admin.command("declare_queue", name=SINGLE, **alternates.DECLARED)
+            admin.command("declare_queue", name=SINGLE, **self._declared(SINGLE))
             admin.command("bind", exchange="everybody", queue=SINGLE)
             admin.command("bind", exchange="topics", queue=SINGLE, key="x.y")
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
@@ -230,6 +231,10 @@ class Story:
         for _ in range(rng.choice([2, 3, 5])):
             self._new_receivers()
 
+    def _declared(self, name: str) -> dict[str, bool]:
+        """What a queue is declared with besides."""
+        return alternates.DURABLE if self.world.durable(name) else alternates.DECLARED
+
     def _declare_rivals(self, name: str) -> None:
         """The same name on several brokers at once, now and then with another definition: one of them wins."""
         rng = self.rng
@@ -243,7 +248,7 @@ class Story:
                 (
                     client,
                     client.command(
-                        "declare_queue", name=name, alternate=alternate, arguments=arguments, **alternates.DECLARED
+                        "declare_queue", name=name, alternate=alternate, arguments=arguments, **self._declared(name)
                     ),
                     kind,
                 )
@@ -396,15 +401,11 @@ class Story:
             self._temporaries += 1
             name = f"t{self._temporaries}"
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
-            durable = lasting and (self.world.durable or bool(alternates.DECLARED))  # refused where there are no disks
+            durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
-                client.ask(
-                    _declare_queue(
-                        name, durable and self.world.durable, alternate, rng.choice([None, {"mine": 1}]), False
-                    )
-                )
+                client.ask(_declare_queue(name, durable, alternate, rng.choice([None, {"mine": 1}]), False))
             else:
-                client.command("declare_queue", name=name, alternate=alternate)
+                client.command("declare_queue", name=name, alternate=alternate, **self._declared(name))
             self.temporary.append(name)
         elif what < 0.4 and self.temporary:
             name = rng.choice(self.temporary)

@@ -95,7 +95,7 @@ class World:
         deaths: called with (name, machine) when a process dies.
         spares: whether every stream has its majority without that broker, so that it may be gone for good.
         calm: whether no fault goes on that may yet end a process.
-        durable: whether queues may be durable: only where brokers have stores.
+        durable: whether the queue of a name is to be declared durable: only where brokers have stores.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class World:
         self._guests: set[str] = set()  # every client there ever was
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
-        self.durable = False
+        self.durable: Callable[[str], bool] = lambda name: False
         self.stores: Any = None  # `stores.Stores`, in stories that have them
         self.trace: deque[tuple[int, str, str, Frame]] = deque(maxlen=TRACE_KEPT)
         self.digest = 0

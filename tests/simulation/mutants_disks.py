@@ -1,0 +1,106 @@
+"""Bugs of brokers with stores, planted on purpose, as in `mutants.py`; looked for in stories whose brokers have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol.broker import store_link
+from mantamq.protocol.broker.store_link import StoredWiring
+from mantamq.protocol.log.checkpoint import checkpoint_of
+from mantamq.protocol.sequencer.order import Order
+from mantamq.protocol.stored.hosting import Hosting
+from mantamq.protocol.wire.events import Return, decode_event
+from mantamq.protocol.wire.records import OpenedRecord, encode_record
+from mantamq.store.log.containers import Containers
+from mantamq.store.log.log import Log
+from mantamq.store.log.survey import Survey
+from msgspec.structs import replace
+
+from ..store.disks import SimulatedFiles
+
+Patch = pytest.MonkeyPatch
+
+
+def hosting_is_the_applied_wiring(patch: Patch) -> None:
+    """A queue whose declaration is not known as committed here counts as one that was never kept."""
+    patch.setattr(Hosting, "queues", lambda self: [queue.id for queue in self._cluster.wiring.queues()])
+
+
+def return_is_not_ordered(patch: Patch) -> None:
+    """A broker that comes back with its log is never told that it is back."""
+    append = Order.append
+
+    def mute(self: Any, stream: Any, event: bytes) -> None:
+        if type(decode_event(event)) is not Return:
+            append(self, stream, event)
+
+    patch.setattr(Order, "append", mute)
+
+
+def blank_is_not_written(patch: Patch) -> None:
+    """A log that does not vote yet comes back as one that does."""
+
+    def encoded(record: Any) -> bytes:
+        return encode_record(replace(record, blank=False) if isinstance(record, OpenedRecord) else record)
+
+    patch.setattr(store_link, "encode_record", encoded)
+    patch.setattr(store_link, "checkpoint_of", lambda *arguments: replace(checkpoint_of(*arguments), blank=False))
+
+
+def others_are_heard_before_the_life_is_on_disk(patch: Patch) -> None:
+    patch.setattr(StoredWiring, "opened", property(lambda self: True, lambda self, value: None), raising=False)
+
+
+def last_batch_is_not_written_again(patch: Patch) -> None:
+    find = Survey._find_end
+
+    def found(self: Any) -> int:
+        end = find(self)
+        self.again = None
+        return end
+
+    patch.setattr(Survey, "_find_end", found)
+
+
+def containers_are_freed_at_the_end(patch: Patch) -> None:
+    """The base is moved to where the log ends, not to what is needed."""
+    patch.setattr(Log, "free_below", _too_far(Log.free_below))
+
+
+def _too_far(free_below: Callable[..., None]) -> Callable[..., None]:
+    return lambda self, lsn: free_below(self, self.end)
+
+
+def names_are_not_flushed(patch: Patch) -> None:
+    """A container is renamed, and its folder not flushed."""
+    take = Containers.take
+
+    def hasty(self: Any, *arguments: Any) -> Any:
+        sync, self._files.sync_folder = self._files.sync_folder, lambda path: None
+        try:
+            return take(self, *arguments)
+        finally:
+            self._files.sync_folder = sync
+
+    patch.setattr(Containers, "take", hasty)
+
+
+def the_disk_lies(patch: Patch) -> None:
+    init = SimulatedFiles.__init__
+    patch.setattr(
+        SimulatedFiles, "__init__", lambda self, seed=0, **options: init(self, seed, **options | {"lies": True})
+    )
+
+
+OF_POWER = ("hosting_is_the_applied_wiring",)
+"""Looked for where nodes lose power all at once (`losses.py`)."""
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function)
+    and getattr(function, "__module__", "") == __name__
+    and not name.startswith("_")
+    and not isinstance(function, type)
+}
