@@ -150,8 +150,7 @@ class HostedQueue:
     def learn(self, peer: str, frame: Ack) -> None:
         """Another voter's acknowledgement, told to the distinguished learner."""
         if committed := self.keeper.learn(frame):
-            acks = self.acks
-            acks.needed, acks.due_ms = True, 0
+            self.acks.needed, self.acks.due_ms = True, 0
             self._unapplied += committed
             self.apply()
 

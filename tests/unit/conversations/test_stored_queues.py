@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+from mantamq.protocol.errors import LocalError, PeerError
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.log.durability import Durability
+from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.ranges import pairs
+from mantamq.protocol.replica.checkpoints import Checkpoints
 from mantamq.protocol.replica.status import Status
+from mantamq.protocol.store.host import MESSAGES
+from mantamq.protocol.stored.acknowledgements import StoredAcknowledgements
 from mantamq.protocol.stored.queue import StoredQueue
 from mantamq.protocol.stored.replica import StoredReplicaMachine
 from mantamq.protocol.wire.client_frames import (
@@ -17,8 +25,9 @@ from mantamq.protocol.wire.client_frames import (
     Flow,
     Transfer,
 )
-from mantamq.protocol.wire.log_frames import UpdateFront, UpdateStart
+from mantamq.protocol.wire.log_frames import Ack, UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import ACCEPT
+from mantamq.protocol.wire.records import MESSAGE
 from stored_cluster import StoredCluster
 
 ALL = ["b1", "b2", "b3"]
@@ -235,3 +244,141 @@ def test_a_clean_stop_leaves_a_checkpoint_of_each_queue():
     cluster.start_again(*ALL)
     assert {load.checkpoint == load.last for load in cluster.loads} == {True}
     assert Receiver(cluster, "b2").got == numbers(1, 4)
+
+
+# ---- checkpoints and moves
+
+
+def tails_move(kind=StoredReplicaMachine):
+    """Many messages go through a small log beside one that nobody takes: containers are freed, and nothing is lost."""
+    cluster = StoredCluster(replica_kind=kind, container_bytes=4096)
+    kept = Sender(cluster, "b1", "kept")
+    kept.send(3, size=50)
+    sender = Sender(cluster, "b1", "q")
+    receiver = Receiver(cluster, "b2", "q")
+    for _ in range(30):
+        sender.send(10, size=100)
+        receiver.take()
+        receiver.accept()
+        cluster.pass_time(1000)
+    bases = [cluster.disks[broker].logs[MESSAGES].base for broker in ALL]
+    assert min(bases) > 4096, "the log only grows"
+    moves = [record for record in cluster.disks["b1"].logs[MESSAGES].records if record.kind == MESSAGE]
+    assert moves, "what stays was moved"
+    sender.send(2)
+    for back in ANY_TWO:
+        cluster.blackout(*back)
+        assert Receiver(cluster, back[0], "kept", 0).got == []
+        copies = queues(cluster, "kept")
+        assert {tuple(copy.state.blobs.values()) for copy in copies.values()} == {tuple(numbers(1, 3, 50))}, "lost"
+        copies = queues(cluster, "q")
+        assert {tuple(copy.state.blobs.values()) for copy in copies.values()} == {tuple(numbers(301, 302))}
+        cluster.come_back(*[broker for broker in ALL if broker not in back])
+        alike(cluster)
+
+
+def test_the_log_of_a_queue_that_lives_long_does_not_grow():
+    tails_move()
+
+
+# ---- nothing is shown that is not on disk
+
+
+def nothing_is_shown_that_is_not_on_disk(kind=StoredReplicaMachine):
+    """While two disks stall, nothing is complete nor delivered; after a power cut of all, what was complete is there."""
+    cluster = StoredCluster(replica_kind=kind)
+    sender = Sender(cluster, "b1")
+    sender.send(2)
+    receiver = Receiver(cluster, "b2")
+    cluster.stalled = {"b2", "b3"}
+    sender.send(2)
+    cluster.pass_time(300)
+    sender.send(0)
+    assert sender.complete == 2, "complete, and on one disk of three"
+    assert receiver.take() == numbers(1, 2), "delivered, and not on disk here"
+    cluster.resume("b3")
+    cluster.pass_time(300)
+    sender.send(0)
+    assert sender.complete == 4
+    assert receiver.take() == numbers(1, 2), "delivered, and not on disk here"
+    cluster.resume("b2")
+    assert receiver.take() == numbers(1, 4)
+
+
+def test_nothing_is_shown_that_is_not_on_disk():
+    nothing_is_shown_that_is_not_on_disk()
+
+
+# ---- planted bugs
+
+
+class CountsUnflushed(Durability):
+    """What has come counts as written."""
+
+    def appended(self, frame, end, known):
+        super().appended(frame, end, known)
+        self.flushed = end
+        return min(end, self.known)
+
+
+class OpensBlank(StoredReplicaMachine):
+    def _resumed(self, *args):
+        return None
+
+
+class TellsAtOnce(StoredReplicaMachine):
+    """An update counts before it is on disk, and no checkpoint comes."""
+
+    def queue(self, kind, frame, keeper):
+        queue = super().queue(kind, frame, keeper)
+        if isinstance(queue, StoredQueue):
+            patched = type("Forgetful", (StoredQueue,), {"__slots__": (), "_bring": lambda self, bodies: None})
+            queue.__class__ = patched
+        return queue
+
+
+def test_what_counts_before_it_is_flushed_is_found(monkeypatch):
+    monkeypatch.setattr("mantamq.protocol.stored.replica.Durability", CountsUnflushed)
+    with pytest.raises(LocalError, match="K5"):
+        nothing_is_shown_that_is_not_on_disk()
+
+
+def test_an_acknowledgement_before_the_flush_is_found(monkeypatch):
+    def ack(self, applied, eager=True):
+        return Ack(self.promised, self.stream, self.voter, max(self._sure, self.commit), applied, eager)
+
+    def append(self, leader, frame):
+        committed = exact(self, leader, frame)
+        self.wrote()
+        return committed
+
+    exact = StoredAcknowledgements.append
+    monkeypatch.setattr(Keeper, "ack", ack)
+    monkeypatch.setattr(StoredAcknowledgements, "append", append)
+    with pytest.raises(AssertionError, match="on one disk of three"):
+        nothing_is_shown_that_is_not_on_disk()
+
+
+def test_a_log_that_is_not_resumed_is_found():
+    with pytest.raises(AssertionError):
+        power_is_cut(OpensBlank)
+
+
+def test_an_update_whose_messages_are_not_written_is_found():
+    with pytest.raises((AssertionError, PeerError)):
+        a_lost_disk(TellsAtOnce)
+
+
+def test_a_base_that_passes_moves_is_found(monkeypatch):
+    """The checkpoint names the old places, and says that it needs none of them."""
+
+    def early(self, lsn):
+        self._moving = None
+
+    monkeypatch.setattr(Checkpoints, "moved", early)
+    complete = Checkpoints.complete
+    monkeypatch.setattr(
+        Checkpoints, "complete", lambda self, record: msgspec.structs.replace(complete(self, record), low=self._upto)
+    )
+    with pytest.raises((AssertionError, KeyError)):
+        tails_move()
