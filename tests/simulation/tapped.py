@@ -7,6 +7,7 @@ of the committed logs as the checkers saw them on the wire, made anew by a queue
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from mantamq.protocol.broker.machine import BrokerMachine
@@ -29,24 +30,29 @@ TAP_DEATHS = 5
 SETTLE_US = 8_000_000
 
 
-def captured_broker(broker: str, inc: int, *arguments: Any, **options: Any) -> BrokerMachine:
-    return BrokerMachine(
-        broker, inc, *arguments, **options, observers=[BrokerCapture(broker, inc, options["timing"], options["limits"])]
-    )
+def captured_broker(machine: Callable[..., BrokerMachine]) -> Callable[..., BrokerMachine]:
+    def make(broker: str, inc: int, *arguments: Any, **options: Any) -> BrokerMachine:
+        capture = BrokerCapture(broker, inc, options["timing"], options["limits"])
+        return machine(broker, inc, *arguments, **options, observers=[capture])
+
+    return make
 
 
-def captured_replica(name: str, broker: str, inc: int, *arguments: Any, **options: Any) -> ReplicaMachine:
-    return ReplicaMachine(
-        name,
-        broker,
-        inc,
-        *arguments,
-        **options,
-        observers=[ReplicaCapture(name, broker, inc, options["timing"], options["limits"])],
-    )
+def captured_replica(machine: Callable[..., ReplicaMachine]) -> Callable[..., ReplicaMachine]:
+    def make(name: str, broker: str, inc: int, *arguments: Any, **options: Any) -> ReplicaMachine:
+        capture = ReplicaCapture(name, broker, inc, options["timing"], options["limits"])
+        return machine(name, broker, inc, *arguments, **options, observers=[capture])
+
+    return make
 
 
-CAPTURED: Machines = {"broker": captured_broker, "replica": captured_replica}
+def captured(machines: dict[str, Any]) -> Machines:
+    """The same machines, which tell a tap."""
+    return {
+        **machines,
+        "broker": captured_broker(machines.get("broker", BrokerMachine)),
+        "replica": captured_replica(machines.get("replica", ReplicaMachine)),
+    }
 
 
 class TappedWorld(World):
@@ -66,7 +72,7 @@ class TappedWorld(World):
         self.tap_posted = 0
         self._untaken: list[Any] = []
         self._chance = random.Random(rng.random())
-        super().__init__(rng, machines=CAPTURED | (machines or {}), **options)
+        super().__init__(rng, machines=captured(machines or {}), **options)
         self.steps.append(self._tap_stepped)
 
     def _build(self) -> None:

@@ -214,7 +214,8 @@ def test_queue_handle_takes_local(monkeypatch):
 
     class Started(Exception): ...
 
-    def embedded(brokers):
+    def embedded(brokers, data):
+        assert data is None
         raise Started
 
     monkeypatch.setattr(addresses, "embedded", embedded)

@@ -106,10 +106,10 @@ def test_values_of_a_newer_broker_do_not_end_an_older_replica():
 
 
 def test_host_is_on_the_wire_what_it_was():
-    """The arguments are a map in third place."""
+    """The arguments are a map in third place; what came later is behind all that."""
     host = Host("q#1", "lost", {"qpid.max_count": 7, "own": "x"}, (1, 7), False, 3, ["b1"])
     assert encode_frame(host).hex() == (
-        "010000002a3897a3712331a46c6f737482ae717069642e6d61785f636f756e7407a36f776ea178920107c20391a26231"
+        "010000002b3898a3712331a46c6f737482ae717069642e6d61785f636f756e7407a36f776ea178920107c20391a26231c2"
     )
 
 
