@@ -85,9 +85,12 @@ async def test_a_disk_that_fails_three_times_has_its_broker_left_down_and_status
         await asyncio.gather(*map(gone, group))
         if time < 2:
             await story.whole("b2", "b2.store")
-    said = await story.until(
-        lambda status: any("b2 is left down" in line and "errno 5" in line for line in status["unhealthy"]), "left down"
-    )
+
+    def left_down(status: dict[str, Any]) -> bool:
+        said = any("b2 is left down" in line and "errno 5" in line for line in status["unhealthy"])
+        return said and "b2" not in status["members"]
+
+    said = await story.until(left_down, "left down, and clients are not sent there")
     assert not [line for line in said["unhealthy"] if "is being replaced" in line]
     await declared(story, "more")
     await story.supervisor("remove_broker", "its disk is gone", "b2")
