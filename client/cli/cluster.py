@@ -228,7 +228,7 @@ def contents(cluster: Any) -> str:
     except LocalError as error:
         return f"the cluster does not say what is in it ({error})"
     found = held_queues(status.actors).items()
-    held = {id: queue.messages for id, queue in found if queue.messages and not getattr(queue, "durable", False)}
+    held = {id: queue.messages for id, queue in found if queue.messages and queue.durable is not True}
     if not held:
         return ""
     names = sorted(id.rpartition("#")[0] for id in held)

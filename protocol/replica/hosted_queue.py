@@ -376,8 +376,8 @@ class HostedQueue:
         return bool(self.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
 
     def report(self) -> QueueStatus:
-        consumers, blank = len(self.dispatcher.subscriptions), self.keeper.blank
-        return queue_status(self.state, consumers, self.applied, blank, self.catch_up.report(), self._name)
+        consumers, keeper = len(self.dispatcher.subscriptions), self.keeper
+        return queue_status(self.state, consumers, self.applied, keeper, self.catch_up.report(), self._name)
 
 
 def recover(queue: HostedQueue, kept: KeptQueue) -> None:

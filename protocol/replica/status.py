@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from enum import Enum
 
+from msgspec import UNSET
+
+from ..log.keeper import Keeper
 from ..queue.state import QueueState
 from ..status.machines import QueueStatus, UpdateStatus
 
@@ -46,7 +49,7 @@ MOVES: dict[Status, frozenset[Status]] = {
 
 
 def queue_status(
-    state: QueueState, consumers: int, applied: int, blank: bool, update: UpdateStatus | None, replica: str
+    state: QueueState, consumers: int, applied: int, keeper: Keeper, update: UpdateStatus | None, replica: str
 ) -> QueueStatus:
     """How a queue is at one replica."""
     return QueueStatus(
@@ -66,7 +69,8 @@ def queue_status(
         expired=state.expired,
         consumers=consumers,
         applied=applied,
-        blank=blank,
+        blank=keeper.blank,
         update=update,
         replica=replica,
+        durable=True if keeper.durability is not None else UNSET,
     )

@@ -254,6 +254,7 @@ class QueueStatus(StatusStruct, kw_only=True):
         blank: the replica's log does not count.
         update: the last one that came here.
         replica: peer name of the replica.
+        durable: it is kept on disk; no key else.
     """
 
     messages: int
@@ -275,6 +276,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     blank: bool
     update: UpdateStatus | None
     replica: str
+    durable: bool | UnsetType = UNSET
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

@@ -71,6 +71,16 @@ async def test_a_cluster_begins_and_goes_on_after_a_power_cut(story: Stored) -> 
     await story.whole("b1.store", "b2.store", "b3.store")
     async with connect_async(await story.addresses()) as there:
         await there.declare_exchange("news", "fanout")
+        await there.declare_queue("keep", durable=True)
+        await there.declare_queue("gone")
+        session = there.session()
+        for queue in ("keep", "gone"):
+            sender = await session.sender(queue)
+            await sender.send(b"kept?")
+            await sender.sync()
+    replicas = [actor for actor in (await story.supervisor("status"))["actors"] if actor["role"] == "QueueReplica"]
+    said = {id.split("#")[0]: queue.get("durable") for one in replicas for id, queue in one["machine"].items()}
+    assert said == {"keep": True, "gone": None}, "`mantamq down` asks about those only that would be gone"
     await story.placed("b1", "b2", "b3")
     first = await story.supervisor("book_now")
     assert first.notes[0].startswith("new store in ") and first.data == str(story.data)
@@ -82,6 +92,8 @@ async def test_a_cluster_begins_and_goes_on_after_a_power_cut(story: Stored) -> 
     assert second.cluster == first.cluster and second.notes == () and sorted(second.addresses) == ["b1", "b2", "b3"]
     async with connect_async(await story.addresses()) as there:
         assert "news" in {exchange["name"] for exchange in await there.exchanges()}, "the wiring is there again"
+        receiver = await there.session().receiver("keep")
+        assert (await receiver.fetch(timeout=LIMIT_S)).body == b"kept?"
     assert story.json("b1")["nodes"] == dict.fromkeys(("b1", "b2", "b3"), "127.0.0.1")
     status = await story.supervisor("status")
     assert status["supervisor"]["number"] == 2, "orders of the first are refused by its number"

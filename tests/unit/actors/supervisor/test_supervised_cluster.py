@@ -18,6 +18,8 @@ from mantamq.protocol.machine import broker_of
 from tests.unit.ray_in_memory import RayInMemory, nodes_in_memory
 
 LIMIT_S = 25.0
+CALL_S = 120.0
+"""A start, or a clean stop, is many steps, and a loaded machine takes its time."""
 
 
 class Story:
@@ -33,7 +35,7 @@ class Story:
 
     async def supervisor(self, method: str, *args: Any) -> Any:
         handle = self.ray.supervisor() or self.ray.actor(Supervisor, "supervisor", "n1", self.ray, True)
-        return await handle.call(method, *args)
+        return await handle.call(method, *args, timeout_s=CALL_S)
 
     async def until(self, true: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
         status: dict[str, Any] = {}
