@@ -11,6 +11,8 @@ client connection ``c17``. Links deliver frames in order or break; a break is `P
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from .wire.frame import Frame
@@ -142,12 +144,14 @@ class Kept(msgspec.Struct, frozen=True):
 class Loaded(msgspec.Struct, frozen=True):
     """The records of a stream that `Load` asked for, each with its LSN, its kind and its payload: the checkpoint, then
     those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here.
-    `before`: those before the checkpoint, by their LSNs, as far as they are there and were asked for."""
+    `before`: those before the checkpoint, by their LSNs, as far as they are there and were asked for. `outline`: a
+    queue as its checkpoint has it, where the shell has read that beside its loop (`stored.queue.outline_of`)."""
 
     stream: str
     records: list[tuple[int, int, bytes]]
     hurt: bool = False
     before: list[tuple[int, int, bytes]] = []
+    outline: Any = None
 
 
 Input = (

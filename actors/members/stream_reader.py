@@ -16,6 +16,8 @@ from contextlib import closing
 from ...protocol.errors import StoreError
 from ...protocol.machine import Load, Loaded
 from ...protocol.store.host import log_of
+from ...protocol.stored.queue import outline_of
+from ...protocol.wire.events import CLUSTER
 from ...store.files import Files
 from ...store.log.chain import read_before, read_chain
 from ...store.log.reader import LogReader
@@ -60,7 +62,8 @@ class StreamReader:
             with closing(LogReader(self._files, f"{self._folder}/{log_of(wanted.stream)}")) as reader:
                 stream, checkpoint = wanted.stream, wanted.checkpoint
                 found = read_chain(reader, stream, checkpoint, wanted.last)
-                return Loaded(stream, found, before=read_before(reader, stream, checkpoint, wanted.before_bytes))
+                before = read_before(reader, stream, checkpoint, wanted.before_bytes)
+                return Loaded(stream, found, before=before, outline=None if stream == CLUSTER else outline_of(found))
         except StoreError as error:
             log.critical("%s: the log of %s is of no use: %s", self._folder, wanted.stream, error.text)
             return Loaded(wanted.stream, [], hurt=True)

@@ -16,7 +16,8 @@ from ..log.durability import Durability, Promises
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
 from ..log.outbox import FollowerOutbox
-from ..log.store_link import Records, StoreLink
+from ..log.store_link import StoreLink
+from ..machine import Loaded
 from ..wire.events import CLUSTER
 from ..wire.flow_frames import Pressed
 from ..wire.frame import Frame
@@ -79,10 +80,10 @@ class StoredWiring(StoreLink):
 
     # ---- beginning
 
-    def _open(self, taken: Taken, history: StreamHistory | None, records: Records) -> None:
+    def _open(self, taken: Taken, history: StreamHistory | None, loaded: Loaded) -> None:
         """Begin with a log of this life, or with the one found; no vote, if one was there that cannot be read (K4)."""
         cluster, self.streams = self._cluster, taken.streams
-        for _, kind, payload in records:
+        for _, kind, payload in loaded.records:
             self._count(kind, len(payload))
         if history is not None and (keeper := self._resumed(taken, history)) is not None:
             voters: list[str] = []  # the log's own, from its beginning on

@@ -21,7 +21,7 @@ from .retained import RETAINED_BYTES
 Records = list[tuple[int, int, bytes]]
 """LSN, kind and payload of each record, as in `Loaded`."""
 
-Found = Callable[[Taken, StreamHistory | None, Records], object]
+Found = Callable[[Taken, StreamHistory | None, Loaded], object]
 """Called with what the store has of a stream; without a history, if it has none that can be read."""
 
 
@@ -68,11 +68,11 @@ class StoreLink:
                 history = read_history(input.records, input.before)
             except PeerError:
                 pass  # it passed its checksum, and is no record all the same
-        self._found(taken, history, input.records)
+        self._found(taken, history, input)
 
-    def _found(self, taken: Taken, history: StreamHistory | None, records: Records) -> None:
+    def _found(self, taken: Taken, history: StreamHistory | None, loaded: Loaded) -> None:
         _, found = self._takes.pop(taken.stream)
-        found(taken, history, records)
+        found(taken, history, loaded)
 
     # ---- what comes
 
@@ -108,7 +108,7 @@ class StoreLink:
             self._taken[stream] = frame
             self._outbox.effects.append(Load(stream, frame.checkpoint, frame.last, RETAINED_BYTES))
         else:
-            self._found(frame, None, [])
+            self._found(frame, None, Loaded(frame.stream, []))
 
     # ---- ending
 

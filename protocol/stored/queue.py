@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from ..errors import PeerError
 from ..log.checkpoint import checkpoint_of, tail_of
 from ..log.durability import Promises, RecordWriter
-from ..log.history import StreamHistory
+from ..log.history import StreamHistory, read_history
 from ..log.store_link import Records
 from ..queue.applied import Applied
 from ..queue.snapshot import QueueSnapshot
@@ -62,6 +63,15 @@ def read_outline(history: StreamHistory, records: Records) -> Outline | None:
         return last[1]
 
     return Outline(snapshot, extents.read(snapshot.live(), record_at), extents)
+
+
+def outline_of(records: Records) -> Outline | None:
+    """The same, from the records alone, for a shell that reads beside its loop: of a GiB that takes seconds. None also
+    where it cannot be read: the machine will find that, too."""
+    try:
+        return read_outline(read_history(records), records)
+    except (PeerError, msgspec.DecodeError):
+        return None
 
 
 class StoredQueue(HostedQueue):

@@ -17,7 +17,7 @@ from ..limits import DEFAULT, Limits
 from ..log.durability import Durability, Promises
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
-from ..log.store_link import Records, StoreLink
+from ..log.store_link import StoreLink
 from ..machine import Effect, Flush, Input, Loaded, PeerDown, PeerGone, PeerUp, Received, Send, Stop
 from ..replica.hosted_queue import HostedQueue
 from ..replica.machine import ReplicaMachine
@@ -135,14 +135,14 @@ class StoredReplicaMachine(ReplicaMachine):
             self._opening[frame.queue] = OpeningQueue(frame, [])
             self.store.take(frame.queue, frame.inc, self._found)
 
-    def _found(self, taken: Taken, history: StreamHistory | None, records: Records) -> None:
+    def _found(self, taken: Taken, history: StreamHistory | None, loaded: Loaded) -> None:
         """The store has given the stream: go on with the log that is there, if it counts, and open it for this life."""
         opening = self._opening.get(taken.stream)
         if opening is None:
             return  # deleted meanwhile
         self.adopt(taken.promised)
         frame = opening.host
-        found = self._resumed(frame, taken, history, records) if history is not None else None
+        found = self._resumed(frame, taken, history, loaded) if history is not None else None
         if found is not None:
             keeper, voters = found.keeper, []  # the log's own, from its beginning on
         else:
@@ -159,7 +159,7 @@ class StoredReplicaMachine(ReplicaMachine):
     def _durability(self, stream: str) -> Durability:
         return Durability(stream, self.store.writer, lambda: None)
 
-    def _resumed(self, frame: Host, taken: Taken, history: StreamHistory, records: Records) -> FoundQueue | None:
+    def _resumed(self, frame: Host, taken: Taken, history: StreamHistory, loaded: Loaded) -> FoundQueue | None:
         """The keeper of an earlier life's log, and what it has made; None if that log does not vote, or cannot be read
         after all (K4)."""
         keeper = Keeper(
@@ -171,7 +171,7 @@ class StoredReplicaMachine(ReplicaMachine):
         if keeper.blank:
             return None
         try:
-            return FoundQueue(keeper, read_outline(history, records), history, committed)
+            return FoundQueue(keeper, loaded.outline or read_outline(history, loaded.records), history, committed)
         except (PeerError, msgspec.DecodeError):
             return None
 
