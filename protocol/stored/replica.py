@@ -68,6 +68,7 @@ class StoredReplicaMachine(ReplicaMachine):
         self.store = StoreLink(self, broker, self._ahead)
         self.promises = self._promises = Promises(self.store.writer)
         self._opening: dict[str, OpeningQueue] = {}
+        self._upto = 0  # what the store has asked for last, of those too that were not open then: it asks once
 
     # ---- the door
 
@@ -181,6 +182,8 @@ class StoredReplicaMachine(ReplicaMachine):
         if opening is None:
             return  # deleted meanwhile
         queue.keeper.promise(self.view.promised)
+        if queue.keeper.opened:  # a log that is new needs nothing that is old
+            queue.checkpoints.ahead(self._upto)
         queue.apply()
         self.begun(queue)
         for peer, frame in opening.early:
@@ -220,6 +223,7 @@ class StoredReplicaMachine(ReplicaMachine):
 
     def _ahead(self, upto: int) -> None:
         """The store wants to free the old end of its log."""
+        self._upto = max(self._upto, upto)
         for id, queue in self.queues.items():
             if isinstance(queue, StoredQueue):
                 queue.checkpoints.ahead(upto)

@@ -27,7 +27,7 @@ from mantamq.protocol.wire.client_frames import (
 )
 from mantamq.protocol.wire.log_frames import Ack, UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import ACCEPT
-from mantamq.protocol.wire.records import MESSAGE
+from mantamq.protocol.wire.records import CHECKPOINT, MESSAGE
 from stored_cluster import StoredCluster
 
 ALL = ["b1", "b2", "b3"]
@@ -134,6 +134,26 @@ def power_is_cut(kind=StoredReplicaMachine):
 
 def test_what_was_complete_survives_a_power_cut_of_all():
     power_is_cut()
+
+
+def test_what_the_store_asks_while_a_queue_is_opened_is_done_when_it_is(monkeypatch):
+    """It asks each owner once: a queue that did not hear would hold the old end of the log for ever."""
+    cluster = StoredCluster()
+    sender = Sender(cluster, "b2")
+    sender.send(10)
+    found, end = StoredReplicaMachine._found, cluster.disks["b3"].logs[MESSAGES].records[-1].lsn
+
+    def asked_meanwhile(self, *arguments):
+        self._ahead(end)
+        found(self, *arguments)
+
+    monkeypatch.setattr(StoredReplicaMachine, "_found", asked_meanwhile)
+    cluster.cut_power("b3")
+    cluster.come_back("b3")
+    cluster.pass_time(3000)
+    records = cluster.disks["b3"].logs[MESSAGES].records
+    after = {record.stream for record in records if record.kind == CHECKPOINT and record.lsn > end}
+    assert {queue.rpartition("#")[0] for queue in after} == {"q", "another"}
 
 
 # ---- one member
