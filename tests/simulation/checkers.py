@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mantamq.protocol.wire import events
-from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Request, Results
+from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Prepare, Request, Results
 from mantamq.protocol.wire.queue_frames import Deliver
 
 from .model import GONE, ModelQueue, ModelWiring, Violation, each
@@ -63,6 +63,7 @@ class Watcher:
         self._told: dict[tuple[str, events.Ballot], dict[str, tuple[int, events.Ballot]]] = {}
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
         self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
+        self._heard: dict[str, events.Ballot] = {}  # process -> what it was asked to promise
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
         self._returned: set[tuple[str, events.Ballot, str, int]] = set()  # blank keepers whose vote counts again
@@ -76,7 +77,8 @@ class Watcher:
         world.watch(
             sent={Append: self._append, Request: self._request, Results: self._results, Ack: self._says_ack,
                   LogReport: self._promises, Heartbeat: self._beat, Deliver: self._owns},
-            arrived={Ack: self._ack, LogReport: self._subscribed, Results: self._answered, Append: self._given},
+            arrived={Ack: self._ack, LogReport: self._subscribed, Results: self._answered, Append: self._given,
+                     Prepare: self._hears},
         )  # fmt: skip
         world.steps.append(self._stepped)
         world.deaths.append(self._died)
@@ -243,8 +245,14 @@ class Watcher:
             # A learner may know of a commit before anybody has said so: by the acknowledgements it has been told.
             self._commit_to(frame.stream, frame.applied, f"{frame.voter} by applying it", frame.ballot)
 
+    def _hears(self, source: str, target: str, frame: Prepare) -> None:
+        """A process with a store promises at once, and says so when that is on disk (K1')."""
+        self._heard[target] = max(frame.ballot, self._heard.get(target, events.ZERO))
+
     def _given(self, source: str, target: str, frame: Append) -> None:
-        if frame.ballot < self._promised.get(target, events.ZERO) or "." not in target:
+        if "." not in target or frame.ballot < max(
+            self._promised.get(target, events.ZERO), self._heard.get(target, events.ZERO)
+        ):
             return
         match = frame.previous + len(frame.entries)
         key = (target, frame.stream, frame.ballot)
