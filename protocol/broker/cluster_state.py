@@ -8,23 +8,14 @@ brokers must give a new queue's stream the same first voters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
-from ..log.log_copy import LogCopy, recover_log
 from ..log.quorum import change
 from ..wire.events import CLUSTER, AnyEvent, Entry, Member, decode_event
 from ..wire.log_frames import Append, Gap, Nack, UpdateStart
 from ..wiring.snapshot import ClusterOutline
 from ..wiring.wiring import Outcome, Wiring
-
-
-class KeptWiring(NamedTuple):
-    """The cluster stream as a broker's disk has it: its log, and the wiring as of the index committed there."""
-
-    log: LogCopy
-    wiring: list[Any]
 
 
 class ClusterState:
@@ -39,16 +30,11 @@ class ClusterState:
         version: rises with each change of the wiring, for what was looked up in it.
     """
 
-    def __init__(
-        self, broker: str, inc: int, blank: bool, voters: Sequence[str], kept: KeptWiring | None = None
-    ) -> None:
+    def __init__(self, broker: str, inc: int, blank: bool, voters: Sequence[str]) -> None:
         self.broker = broker
         self.inc = inc
         self.keeper = Keeper(CLUSTER, broker, inc, blank, voters=voters)
         self.wiring = Wiring()
-        if kept is not None:
-            recover_log(self.keeper, kept.log)
-            self.wiring = Wiring.restore(kept.wiring)
         self.recovered = self.keeper.end
         self.queue_voters: dict[str, list[str]] = {}
         self.version = 0

@@ -54,7 +54,7 @@ from ..wire.majority_frames import ResetDone, Waits
 from ..wire.queue_frames import Cancelled, DeadLetter, Deliver, Drained, GivenUp, Hosted, QueueReply, Settled
 from ..wire.version import MINOR
 from ..wiring.wiring import Outcome, Wiring
-from .cluster_state import ClusterState, KeptWiring
+from .cluster_state import ClusterState
 from .connections import Connections
 from .consumers import Consumers
 from .deletion import Deletions
@@ -88,7 +88,6 @@ class BrokerMachine(Acceptor):
         blank: an earlier incarnation may have kept the wiring: no vote and no clients until it has rejoined (K4).
         replicas_max: at most this many of its replicas keep queues, while any others are spares; 0: all.
         observers: are told of the clients and of the cluster stream.
-        kept: what an earlier life of the broker has kept of the cluster stream: its log counts (`durable.md` 4).
     """
 
     stored = False  # it has a store, so queues may be durable
@@ -96,7 +95,7 @@ class BrokerMachine(Acceptor):
     def __init__(
         self, broker: str, inc: int, members: list[str], token: str = "", limits: Limits = DEFAULT,
         blank: bool = False, replicas_max: int = 0, timing: Timing = DEFAULT_TIMING,
-        observers: Sequence[BrokerObserver] = (), kept: KeptWiring | None = None,
+        observers: Sequence[BrokerObserver] = (),
     ) -> None:  # fmt: skip
         super().__init__(timing, (observer.companion for observer in observers))
         self.timing = timing
@@ -108,7 +107,7 @@ class BrokerMachine(Acceptor):
         self._timer = 0
         self.waits_heard = WaitsHeard(timing)
         self.lease = Lease(timing)
-        self.cluster = cluster = ClusterState(broker, inc, blank, members, kept)
+        self.cluster = cluster = ClusterState(broker, inc, blank, members)
         self.keeper = cluster.keeper
         self.submitter = Submitter(broker, inc)
         self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())

@@ -9,18 +9,15 @@ a `QueueOutbox`, and nothing that a client can see becomes final before its even
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ..errors import PeerError
 from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
-from ..log.log_copy import LogCopy
 from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.policies import policies_of
 from ..queue.settings import QueueSettings
-from ..queue.snapshot import QueueSnapshot
 from ..queue.state import QueueState
 from ..ranges import pairs, runs
 from ..status.machines import QueueStatus
@@ -64,19 +61,6 @@ from .update import Pace
 SERVING, UPDATING = Status.SERVING, Status.UPDATING
 EXPELS = (Evict, Rejoin, Return, Member)
 """Events that end what a broker, or its older incarnations, had."""
-
-
-class KeptQueue(NamedTuple):
-    """A queue as its disk has it: its log, and the outcome of all that is committed in that.
-
-    Attributes:
-        log, state: as of the same index.
-        blobs: position -> message.
-    """
-
-    log: LogCopy
-    state: QueueSnapshot
-    blobs: dict[int, bytes]
 
 
 class HostedQueue:
@@ -378,14 +362,6 @@ class HostedQueue:
     def report(self) -> QueueStatus:
         consumers, keeper = len(self.dispatcher.subscriptions), self.keeper
         return queue_status(self.state, consumers, self.applied, keeper, self.catch_up.report(), self._name)
-
-
-def recover(queue: HostedQueue, kept: KeptQueue) -> None:
-    """Go on with what an earlier life has kept; the keeper has its log already."""
-    queue.state.restore(kept.state)
-    queue.state.fill(kept.blobs)
-    queue.applied = kept.state.index
-    queue.expiries.restart()
 
 
 def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
-from ..log.log_copy import recover_log
 from ..log.submitter import Submitter
 from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.settings import QueueSettings
@@ -60,7 +59,7 @@ from ..wire.queue_frames import (
 from ..wire.settings import read
 from ..wire.store_frames import Ahead, Ousted, Room, Taken, Written
 from .consumers import QueueConsumers
-from .hosted_queue import HostedQueue, KeptQueue, recover
+from .hosted_queue import HostedQueue
 from .observers import ReplicaObserver
 from .ownerships import Ownerships
 from .routes import Rule, rule_of_consumers, rule_of_queue, rule_of_stream
@@ -79,12 +78,11 @@ class ReplicaMachine(Acceptor):
         inc: this process's incarnation: of its requests. Each queue has one of its own, from its broker (`Host.inc`).
         timing, limits: the cluster's.
         observers: are told what happens to the queues here.
-        kept: queue -> what an earlier life of its broker has kept of it: its log counts (`durable.md` 4).
     """
 
     def __init__(
         self, name: str, broker: str, inc: int, timing: Timing = DEFAULT_TIMING, limits: Limits = DEFAULT,
-        observers: Sequence[ReplicaObserver] = (), kept: dict[str, KeptQueue] | None = None,
+        observers: Sequence[ReplicaObserver] = (),
     ) -> None:  # fmt: skip
         super().__init__(timing, (observer.companion for observer in observers))
         self.timing = timing
@@ -99,7 +97,6 @@ class ReplicaMachine(Acceptor):
         self.submitter = Submitter(name, inc)
         self.dirty: dict[str, None] = {}
         self._observers = observers
-        self._kept = kept if kept is not None else {}
         self._giving_up = False  # the broker leaves, and has not been told that all is given up
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._pace = Pace(limits.update_process_bytes_s)
@@ -260,15 +257,8 @@ class ReplicaMachine(Acceptor):
 
     def begin(self, frame: Host) -> None:
         """Keep a queue from now on."""
-        kept = self._kept.pop(frame.queue, None)
-        blank = frame.blank or (kept is not None and kept.log.blank)
-        keeper = Keeper(frame.queue, self.broker, frame.inc, blank, self.view.promised, frame.voters)
-        if kept is not None and not blank:
-            recover_log(keeper, kept.log)
-        queue = self.queue(HostedQueue, frame, keeper)
-        if kept is not None and not blank:
-            recover(queue, kept)
-        self.begun(queue)
+        keeper = Keeper(frame.queue, self.broker, frame.inc, frame.blank, self.view.promised, frame.voters)
+        self.begun(self.queue(HostedQueue, frame, keeper))
 
     def queue(self, kind: type[Hosted_], frame: Host, keeper: Keeper) -> Hosted_:
         """A queue of this process, as it was declared."""

@@ -23,7 +23,7 @@ class StoredBrokerMachine(BrokerMachine):
     """One broker with a store.
 
     Args:
-        as `BrokerMachine`'s, but for `kept`. `blank` counts where the store has no log of the cluster stream.
+        as `BrokerMachine`'s. `blank` counts where the store has no log of the cluster stream.
         checkpoint_bytes: a checkpoint of the wiring is due when so much was written since the last.
     """
 

@@ -52,7 +52,7 @@ class StoredReplicaMachine(ReplicaMachine):
     """One queue replica process of a broker with a store.
 
     Args:
-        as `ReplicaMachine`'s, but for `kept`.
+        as `ReplicaMachine`'s.
 
     Attributes:
         store: the link to it.

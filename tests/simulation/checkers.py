@@ -92,7 +92,7 @@ class Watcher:
         for key in [key for key in self.unanswered if key[0] == name]:
             del self.unanswered[key]
         stored = self.world.stores is not None and name in self.world.stores.disks
-        if name not in self.world.kept and not stored:  # what is on a disk is not forgotten
+        if not stored:  # what is on a disk is not forgotten
             self._promised.pop(name, None)
 
     def replaced(self, broker: str) -> None:

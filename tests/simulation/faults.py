@@ -16,7 +16,6 @@ from mantamq.protocol.wire.queue_frames import DeadLetter
 
 from . import disk_faults
 from .disk_faults import DiskFaults
-from .disks import Disk, disk_of
 from .world import World
 
 RATE = 0.05
@@ -24,10 +23,6 @@ LONG_US = 100_000
 """A process that stands still or is cut off for this long may be evicted (if its sequencer stands still too), and then
 its copies are lost."""
 
-RETURNS = ["restart"] * 8
-"""Brokers come back with their disks: looked for in stories of their own (`test_returns.py`), and by planted bugs."""
-OLD = ["restart"] * 6 + ["old_disk"] * 6
-"""Disks are put back from copies as well."""
 OFTEN = ["outlived"] * 12
 """Looked for by planted bugs that need it (`gate.FOCUS`)."""
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
@@ -51,7 +46,6 @@ class Faults:
         world.watch(sent={DeadLetter: self._buries, Append: self._appends})
         world.spares = self._spares
         world.calm = self._calm
-        self.copies: dict[str, Disk] = {}  # broker -> a copy of its disk
         self.voters: dict[str, list[str]] = {}  # stream -> who votes, by what is committed
         self.deleted: set[str] = set()  # queues that are not there any more
         self.disks = DiskFaults(self, world.stores) if world.stores is not None else None
@@ -185,38 +179,6 @@ class Faults:
         self._lasts(us)
         world.partition([rng.choice(world.brokers)], [rng.choice(leaders)], us)
         world.after(us + rng.randrange(-5_000, 25_000), lambda: self._needless(rng))
-
-    def _restart(self, rng: random.Random) -> None:
-        """A broker and its replicas die, and come back with all that they held."""
-        world = self.world
-        every = [b for b in world.brokers if b in world.machines and b not in world.leaving]
-        if not every or not self._may_lose():
-            return
-        broker = rng.choice(every)
-        disk = disk_of(world.machines[broker], world.machines)
-        if disk is None:
-            world.crash(broker)
-            return
-        self.copies.setdefault(broker, disk.copy())
-        world.restart(broker, disk)
-
-    def _old_disk(self, rng: random.Random) -> None:
-        """A broker dies, and comes back with a copy of its disk from before an earlier return, of which all others know:
-        what it has promised and acknowledged since is not on it."""
-        world = self.world
-        known = [b for b in self.copies if b in world.machines and b not in world.leaving and self._returned_since(b)]
-        if known and self._may_lose():
-            broker = rng.choice(known)
-            world.restart(broker, self.copies.pop(broker))
-
-    def _returned_since(self, broker: str) -> bool:
-        """Whether every other voter knows of a return of it that its copy does not know of."""
-        disk, world = self.copies[broker], self.world
-        streams: list[Any] = [world.machines[b].keeper for b in world.brokers if b in world.machines and b != broker]
-        for name, machine in world.machines.items():
-            if "." in name and machine.broker != broker:
-                streams += [hosted.keeper for id, hosted in machine.queues.items() if id in disk.queues]
-        return len(streams) > 1 and all(one.lives.get(broker, 0) > disk.life + 5_000 for one in streams)
 
     def _outlived(self, rng: random.Random) -> None:
         """A broker is cut off until it is out, and is back as another sequencer comes to lead: it asks again for what

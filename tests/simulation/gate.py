@@ -8,12 +8,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-from mantamq.protocol.broker.machine import BrokerMachine
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import (
-    alternates,
     boxes,
     faults,
     losses,
@@ -25,7 +23,6 @@ from . import (
     mutants_losses,
     mutants_membership,
     mutants_recovery,
-    mutants_returns,
     mutants_routes,
     mutants_truth,
     workload,
@@ -49,7 +46,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     },
     **{
         name: (plant, True)
-        for module in (mutants_disks, mutants_failover, mutants_flow, mutants_recovery, mutants_returns)
+        for module in (mutants_disks, mutants_failover, mutants_flow, mutants_recovery)
         for name, plant in module.ALL.items()
     },
 }
@@ -65,14 +62,6 @@ SMALL_WORLDS = {
 """Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
-    **{
-        name: [
-            (faults, "KINDS", faults.KINDS + faults.OLD),
-            (alternates, "DECLARED", alternates.DURABLE),
-            (BrokerMachine, "stored", True),
-        ]
-        for name in mutants_returns.ALL
-    },
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
         (workload, "BROKERS", ("b1",)),

@@ -52,7 +52,6 @@ from mantamq.protocol.wire.kinds import KIND_OF
 from mantamq.protocol.wire.link_frames import Ping, Pong, Refused
 from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply, Suspect
 
-from .disks import Disk
 from .model import Violation
 from .ways import Way
 
@@ -122,8 +121,6 @@ class World:
         self.calm: Callable[[], bool] = lambda: True
         self.ownerships = (OWNERSHIP, OWNERSHIP2) if standby else (OWNERSHIP,)
         self._incs: dict[str, int] = {}
-        self.kept: dict[str, Disk] = {}  # broker that is to come back -> what its disk has
-        self._disks: dict[str, Disk] = {}  # broker that has come back -> what its replicas find
         self._ownership_incs: dict[str, int] = {}
         self._replica_numbers: dict[str, int] = {}
         self._sequencers = 1
@@ -202,9 +199,8 @@ class World:
         self._replica_numbers[broker] = number + 1
         name = f"{broker}.r{number}"
         fellows = [other for other in self.machines if "." in other and not other.startswith(broker + ".")]
-        found = {"kept": self._disks[broker].queues} if broker in self._disks else {}
         self.machines[name] = self._classes["replica"](
-            name, broker, self._incs[broker], timing=self.timing, limits=self.limits, **found
+            name, broker, self._incs[broker], timing=self.timing, limits=self.limits
         )
         for peer in (*self.sequencers(), *self.ownerships, broker, *fellows):
             if peer in self.machines:
@@ -230,16 +226,12 @@ class World:
         for replica in [name for name in self.machines if name.startswith(broker + ".")]:
             self.crash(replica)
         self._incs[broker] += 10_000
-        self._disks.pop(broker, None)
-        found: dict[str, Any] = {"blank": True}
-        if broker in self.kept:
-            disk = self._disks[broker] = self.kept.pop(broker)
-            found = {"kept": disk.wiring}
-        elif self.stores is not None:
+        blank = True
+        if self.stores is not None:
             self.stores.born(broker)
-            found = {"blank": broker in self.stores.new}
+            blank = broker in self.stores.new
         self.machines[broker] = self._classes["broker"](
-            broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, **found
+            broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, blank=blank
         )
         self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
         if self.stores is not None:
@@ -345,7 +337,7 @@ class World:
         if not back or not self.standby or name.partition(".")[0] in self._gone:
             return
         delay_us = self.rng.choice([50_000, 400_000, 1_500_000, 4_000_000])
-        held = name in self.kept or (self.stores is not None and name in self.brokers)
+        held = self.stores is not None and name in self.brokers
         if held and self.rng.random() < 0.6:  # before anybody has noticed, or soon after
             delay_us = self.rng.choice([1_000, 20_000, 100_000])
         if is_sequencer(name):
@@ -356,13 +348,6 @@ class World:
             self.after(delay_us, lambda: self._start_broker(name))
         else:
             self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
-
-    def restart(self, broker: str, disk: Disk) -> None:
-        """A broker and its replicas die at once, and come back with this disk."""
-        for replica in [name for name in self.machines if name.startswith(broker + ".")]:
-            self.crash(replica, back=False)
-        self.kept[broker] = disk
-        self.crash(broker)
 
     def _hang_up(self, client: str, reason: str) -> None:
         """A client finds its connection closed."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_logs import ONE, TWO, append, entries, entry, keeper
 from mantamq.protocol.log.keeper import Keeper
-from mantamq.protocol.log.log_copy import LogCopy, recover_log
-from mantamq.protocol.wire.events import ZERO, Entry, Rejoin, Return, encode_event
+from mantamq.protocol.wire.events import ZERO, Entry, Rejoin, encode_event
 from mantamq.protocol.wire.log_frames import Ack, Fetch, Fetched, Gap, LogReport, Nack
 from mantamq.protocol.wire.version import MINOR
 
@@ -139,24 +137,3 @@ def test_a_learner_commits_nothing_of_an_older_term_by_counting():
     assert follower.learn(Ack(TWO, "q#1", "b2", 2, 0)) == []
     follower.append(append(2, entries(3, 3, TWO), ballot=TWO, previous_ballot=ONE))
     assert [entry.seq for entry in follower.learn(Ack(TWO, "q#1", "b2", 3, 0))] == [1, 2, 3]
-
-
-def test_a_keeper_goes_on_with_the_log_of_an_earlier_life():
-    """It votes with it at once, and the stream says that the older lives are out when its return is committed (S9)."""
-    old = Keeper("q#1", "b1", 5, voters=["b1", "b2", "b3"])
-    old.append(append(0, entries(1, 4), 2))
-    old.append(append(4, [], 2, trim=1))
-    report = old.log_report()
-    kept = LogCopy(
-        5, 5, False, ONE, 2, 1, ONE, 1, entries(2, 4), old.numbers, old.over, old.incs, old.lives, old.voters
-    )
-    new = Keeper("q#1", "b1", 9005)
-    recover_log(new, kept)
-    assert new.log_report() == msgspec.structs.replace(report, life=9005, opened=5, stored=True)
-    assert new.returning and new.fetch(Fetch(ONE, "q#1", 2, 4)) == old.fetch(Fetch(ONE, "q#1", 2, 4))
-    returned = Entry(ONE, 5, "", 0, 0, encode_event(Return("b1", 9005)))
-    assert new.append(append(4, [returned], 4)) == (entries(3, 4), None)
-    assert new.returning and new.log_report().lives == {"b1": 9005} and not new.lives, "known, and not committed"
-    new.append(append(5, [], 5))
-    assert not new.returning and new.lives == {"b1": 9005} and not new.incs
-    assert new.append(append(5, [], 5, ballot=(0, 9))) == ([], Nack(ONE)), "its promise is that of the disk"
