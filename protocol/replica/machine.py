@@ -361,7 +361,7 @@ _RULES: dict[type[Frame], Rule] = {
     Prepare: ReplicaMachine.prepare,
     Heartbeat: ReplicaMachine.heartbeat,
     Fetch: ReplicaMachine.fetch,
-    Evicted: ReplicaMachine.evicted,
+    Evicted: lambda machine, peer, frame: machine.evicted(peer, frame),
     Update: rule_of_stream(HostedQueue.give_update),
     UpdateStart: rule_of_stream(HostedQueue.update_started),
     UpdatePiece: rule_of_stream(HostedQueue.update_piece),

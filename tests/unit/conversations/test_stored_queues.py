@@ -8,6 +8,7 @@ from mantamq.protocol.errors import LocalError, PeerError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.durability import Durability
 from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.machine import Flush, Received, Retire, Send
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.replica.checkpoints import Checkpoints
 from mantamq.protocol.replica.status import Status
@@ -25,9 +26,10 @@ from mantamq.protocol.wire.client_frames import (
     Flow,
     Transfer,
 )
-from mantamq.protocol.wire.log_frames import Ack, UpdateFront, UpdateStart
+from mantamq.protocol.wire.log_frames import Ack, Evicted, UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import ACCEPT
-from mantamq.protocol.wire.records import CHECKPOINT, MESSAGE
+from mantamq.protocol.wire.records import CHECKPOINT, MESSAGE, OPENED
+from mantamq.protocol.wire.store_frames import Write
 from stored_cluster import StoredCluster
 
 ALL = ["b1", "b2", "b3"]
@@ -154,6 +156,23 @@ def test_what_the_store_asks_while_a_queue_is_opened_is_done_when_it_is(monkeypa
     records = cluster.disks["b3"].logs[MESSAGES].records
     after = {record.stream for record in records if record.kind == CHECKPOINT and record.lsn > end}
     assert {queue.rpartition("#")[0] for queue in after} == {"q", "another"}
+
+
+def test_a_queue_that_is_too_far_behind_is_given_up_on_disk_before_its_process_ends():
+    """Else the next process finds the same log, and is sent away again, for ever."""
+    cluster = StoredCluster()
+    Sender(cluster, "b2").send(3)
+    queue = queues(cluster)["b3"]
+    (name,) = [name for name, machine in cluster.machines.items() if queue in getattr(machine, "queues", {}).values()]
+    replica = cluster.machines[name]
+    frame = Evicted("too far behind", forget=True, stream=queue.id)
+    said = [*replica.step(Received(replica.view.leader, frame)), *replica.step(Flush())]
+    (write,) = [effect.frame for effect in said if isinstance(effect, Send) and isinstance(effect.frame, Write)]
+    assert [(kind, stream) for kind, stream, _ in write.records] == [(OPENED, queue.id)]
+    assert not any(isinstance(effect, Retire) for effect in said), "before that is on disk"
+    cluster._carry_out(name, said)
+    cluster.settle()
+    assert cluster.retired[name] == "too far behind"
 
 
 # ---- one member
