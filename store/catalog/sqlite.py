@@ -45,6 +45,8 @@ class SqliteDatabase:
     def engine(self, mode: str) -> Engine:
         """Makes connections, for `mode` "ro", "rw", or "rwc", which makes the file."""
         uri = f"file:{quote(self.path)}?mode={mode}"
+        if mode == "ro" and self._still():
+            uri += "&immutable=1"  # else SQLite would make files beside it, for readers and a writer to agree by
 
         def connect() -> sqlite3.Connection:
             # Transactions begin where we say so: the driver's own ones leave out statements that make tables.
@@ -55,6 +57,13 @@ class SqliteDatabase:
         begin = "BEGIN" if mode == "ro" else "BEGIN IMMEDIATE"
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
+
+    def _still(self) -> bool:
+        """Nobody can write it, as on a disk that is mounted read-only, and all that was written is in the file."""
+        try:
+            return not os.access(os.path.dirname(self.path), os.W_OK) and not os.path.getsize(f"{self.path}-wal")
+        except FileNotFoundError:
+            return True
 
     def there(self) -> bool:
         """Whether it may be looked into: SQLite would take an empty file for an empty database."""

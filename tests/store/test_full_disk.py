@@ -8,13 +8,18 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from mantamq.protocol.errors import StoreError
+from mantamq.store.catalog.catalog import open_catalog, read_catalog
 from mantamq.store.files import RealFiles, read_whole, write_whole
 from mantamq.store.identity import StoreState, open_store, read_identity
 from mantamq.store.log.log import Log
 from mantamq.store.log.recovery import open_log
+from mantamq.store.offline.verify import Verified, verify
+
+from tests.store.catalog.wirings import exactly, numbered
 
 MIB = 1 << 20
 SIZE = 16 * MIB
@@ -162,3 +167,25 @@ def test_a_log_on_a_full_disk_keeps_what_it_has_flushed(disk):
     log.write([(1, "q", [b"more"])], 1)
     log.sync()
     log.close()
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "killed"])
+def test_a_whole_catalogue_is_whole_also_where_nothing_can_be_written(disk, tmp_path, closed):
+    store = UUID(int=7)
+    files, folder = RealFiles(), f"{tmp_path}/b1"
+    made = open_store(files, str(tmp_path), "b1")
+    made.begin(1, cluster="c1", store=str(store), node="host-1")
+    made.release()
+    for log in ("tx", "messages"):
+        Log.create(files, f"{folder}/{log}", container_bytes=512 << 10, containers=2, log_id=bytes(16)).close()
+    catalog = open_catalog("", folder, store, new=True)
+    catalog.save(numbered(1))
+    if closed:
+        catalog.close()
+    shutil.copytree(folder, f"{disk.path}/b1")  # where it was not closed, what was saved last is in another file
+    catalog.close()
+    disk.again("ro")
+    assert exactly(read_catalog("", f"{disk.path}/b1", store)) == exactly(numbered(1))
+    found = [one for one in verify(files, f"{disk.path}/b1") if isinstance(one, Verified)]
+    assert [one.part for one in found] == ["tx", "messages", "catalogue"]
+    assert not [line for one in found for line in one.wrong]
