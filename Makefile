@@ -38,13 +38,16 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	@$(MAKE) --no-print-directory postgres-tools
-	$(BIN)/pytest -q -n 2 $(wildcard tests/unit tests/scenarios tests/store tests/simulation)
-	$(BIN)/pytest -q tests/jobs --ignore tests/jobs/test_on_ray.py
-	$(BIN)/pytest -q tests/jobs/test_on_ray.py # RayDP needs a Java of its own, and a process has one for its life
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --no-gate
-	$(if $(wildcard tests/cluster),$(BIN)/pytest -q tests/cluster)
 	@$(MAKE) --no-print-directory hosts-tools
-	$(BIN)/pytest -q -m 'not long' tests/hosts
+	$(BIN)/pytest -q -n 2 tests/unit tests/scenarios tests/store
+	@# RayDP needs a Java of its own, and a process has one for its life: so test_on_ray.py has one to itself.
+	@$(BIN)/python -m tests.in_gaps \
+	  --meanwhile '$(BIN)/pytest -q -n 2 --timeout 1200 tests/simulation' \
+	  --meanwhile '$(BIN)/python -m tests.simulation --seeds $(SEEDS) --no-gate' \
+	  '$(BIN)/pytest -q tests/jobs --ignore tests/jobs/test_on_ray.py' \
+	  '$(BIN)/pytest -q tests/jobs/test_on_ray.py' \
+	  '$(BIN)/pytest -q tests/cluster' \
+	  "$(BIN)/pytest -q -m 'not long' tests/hosts"
 
 hosts: $(STAMP) hosts-tools ## Every story on several hosts that are cut off, killed, paused (needs root)
 	$(BIN)/pytest -q tests/hosts

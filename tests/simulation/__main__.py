@@ -14,6 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import gate
 from .workload import Played, play
 
+STRIDE = 100
+"""After how many seeds a file is told so; a terminal has a bar."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
@@ -56,6 +59,8 @@ def play_all(console: Console, seeds: range, jobs: int) -> list[Played]:
             results.append(result)
             progress.advance(task)
             tell(console, result)
+            if not console.is_terminal and len(results) % STRIDE == 0:
+                console.print(f"{len(results)} of {len(seeds)} seeds")
     return results
 
 
