@@ -205,6 +205,8 @@ class Checkpoints:
     def checkpointed(self, lsn: int) -> None:
         """It is on disk."""
         self._low = self._low or lsn
+        if self._upto > lsn:  # the log did not reach so far: there is nothing that one more could move
+            self._asked = min(self._asked, self._low)
         self._last_bytes, self._put = self._put, 0
         self.under_way = False
 

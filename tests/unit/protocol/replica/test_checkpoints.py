@@ -321,6 +321,25 @@ def test_a_checkpoint_is_due_when_the_store_asks_and_the_last_one_needs_older_re
     assert not one.due()
 
 
+def test_what_is_asked_for_above_the_end_of_the_log_is_met_by_one_checkpoint():
+    """Else each would be below it and the next one due: the log would grow without end, by checkpoints alone."""
+    owner = Owner(1)
+    for _ in range(5):
+        owner.enqueue()
+        owner.write()
+        owner.flush()
+    while owner.state.index < owner.flushed:
+        owner.apply()
+    before = owner.counts["checkpoints"]
+    owner.checkpoints.ahead(1 << 40)
+    for _ in range(50):
+        owner.work()
+        owner.flush()
+    assert owner.counts["checkpoints"] == before + 1 and not owner.checkpoints.due()
+    owner.checkpoints.ahead(owner.lsn)
+    assert owner.checkpoints.due(), "it is asked again, for what is there"
+
+
 def test_what_is_applied_before_it_is_on_disk_is_an_error():
     state = QueueState("q#1")
     one = Checkpoints(state)
