@@ -93,7 +93,7 @@ class Deletions:
                 try:
                     self._look(queue, looked)
                 except PeerError as error:
-                    keep(error.code, error.text)
+                    looked({"error": error.text, "code": error.code})
 
         def looked(report: dict[str, Any]) -> None:
             if cluster.wiring.by_id(queue.id) is None:

@@ -212,7 +212,8 @@ class Management:
         self._questions.ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, report)))
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
-        """Each as `_queue` describes it; one that does not answer has an "error" in place of its numbers."""
+        """Each as `_queue` describes it; one that does not answer has an "error" in place of its numbers, and one that
+        is deleted meanwhile is left out."""
         queues = [q for q in self._cluster.wiring.queues() if q.id in self._replica_of]
         reports: dict[str, dict[str, Any]] = {}
         if not queues:
@@ -221,7 +222,8 @@ class Management:
         def asked(queue: QueueDefinition, report: dict[str, Any]) -> None:
             reports[queue.name] = _described(queue, report)
             if len(reports) == len(queues):
-                answer([reports[name] for name in sorted(reports)])
+                left = sorted(q.name for q in queues if self._cluster.wiring.by_id(q.id) is not None)
+                answer([reports[name] for name in left])
 
         for queue in queues:
             self._questions.look(queue, lambda report, queue=queue: asked(queue, report))

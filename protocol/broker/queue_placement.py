@@ -8,6 +8,7 @@ where that is on disk, else blank: a replica may not vote with a log it does not
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
 from ..limits import INCARNATIONS_PER_BROKER
 from ..log.outbox import FollowerOutbox
@@ -30,6 +31,8 @@ class QueuePlacement:
         incs: queue id -> incarnation under which it is kept.
         voters: queue id -> the voters when it was declared.
         stored: this broker has a store: the logs of durable queues outlive the replicas that keep them.
+        untaken: called with the id of a queue that is deleted while it is homeless, and whether it is blank: no replica
+            will take its log to drop it.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class QueuePlacement:
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
         self.stored = False
+        self.untaken: Callable[[str, bool], object] = lambda id, blank: None
         self._outbox = outbox
         self._cluster = cluster
         self._most = most
@@ -87,6 +91,11 @@ class QueuePlacement:
 
     # ---- queues
 
+    @property
+    def life(self) -> int:
+        """Above that of each process that has kept a queue here."""
+        return self._cluster.inc + self._losses
+
     def assign(self, definition: QueueDefinition, blank: bool) -> None:
         """Give a queue to a replica."""
         voters = self.voters.setdefault(definition.id, list(self._cluster.voters))
@@ -102,7 +111,7 @@ class QueuePlacement:
             name = keeping[zlib.crc32(definition.name.encode()) % len(keeping)]
         self.replicas[name].add(definition.id)
         self.of[definition.id] = name
-        inc = self.incs[definition.id] = self._cluster.inc + self._losses
+        inc = self.incs[definition.id] = self.life
         promised = self._outbox.view.promised
         host = Host(
             definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters, definition.durable
@@ -125,7 +134,9 @@ class QueuePlacement:
     def forget(self, id: str) -> None:
         """The queue is deleted."""
         self.starting.pop(id, None)
-        self.homeless.pop(id, None)
+        blank = self.homeless.pop(id, None)
+        if blank is not None:
+            self.untaken(id, blank)
         self.incs.pop(id, None)
         self.voters.pop(id, None)
         replica = self.of.pop(id, None)

@@ -140,9 +140,10 @@ class StoredWiring(StoreLink):
         """The word of this broker on the room on its disk."""
         return Pressed(self._cluster.broker, self.pressed)
 
-    def drop(self, stream: str) -> None:
-        """Of a queue that is not there, the store has records still: they are dead once the stream is taken."""
-        self._outbox.send(self.peer, Take(stream, self._cluster.inc))
+    def drop(self, stream: str, life: int) -> None:
+        """Of a queue that is not there, the store has records still: they are dead once the stream is taken, in a life
+        above all that have kept it."""
+        self._outbox.send(self.peer, Take(stream, life))
 
     def forget(self, done: Callable[[], object]) -> None:
         """Give the log up: the next life begins with none, and blank (K4). `done`: called when that is on disk."""

@@ -1,11 +1,12 @@
 """Questions and orders of a broker to one queue in the order of its stream: to be purged, and how it is.
 
 Each command is an event, so the answer holds all that was complete before the question. A command whose event can no
-longer apply here is answered all the same.
+longer apply here is answered all the same, as is one for a queue that is deleted before it could be asked.
 """
 
 from __future__ import annotations
 
+from ..errors import DELETED
 from ..queue.applied import Applied
 from ..wire.events import Purge
 from ..wire.queue_frames import QueueCommand, QueueReply
@@ -43,7 +44,12 @@ class Commands:
         """The queue is deleted, and nothing more will apply."""
         for _, _, tag in self._own:
             if isinstance(tag, QueueCommand):
-                self.reply(tag, {"purged": 0})
+                self.reply(tag, {"purged": 0} if tag.name == "purge" else said_of_deleted(tag.queue))
 
     def reply(self, command: QueueCommand, value: dict[str, object]) -> None:
         self._outbox.send(self._outbox.broker, QueueReply(command.queue, command.number, value))
+
+
+def said_of_deleted(queue: str) -> dict[str, object]:
+    """The answer to a command for a queue, by its id, that is deleted."""
+    return {"error": f"queue {queue.rpartition('#')[0]!r} was deleted", "code": DELETED}

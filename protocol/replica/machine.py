@@ -58,6 +58,7 @@ from ..wire.queue_frames import (
 )
 from ..wire.settings import read
 from ..wire.store_frames import Ahead, Ousted, Room, Taken, Written
+from .commands import said_of_deleted
 from .consumers import QueueConsumers
 from .hosted_queue import HostedQueue
 from .observers import ReplicaObserver
@@ -319,7 +320,7 @@ class ReplicaMachine(Acceptor):
         if queue is not None:
             queue.commands.ask(frame)
         elif not self.absent(peer, frame):
-            self.send(self.broker, QueueReply(frame.queue, frame.number, {}))
+            self.send(self.broker, QueueReply(frame.queue, frame.number, said_of_deleted(frame.queue)))
 
     # ---- what the queues ask for, besides `send`, `lead` and `retire`
 

@@ -33,6 +33,7 @@ class StoredBrokerMachine(BrokerMachine):
         super().__init__(*args, **options)
         placement = self.placement
         placement.stored = True
+        placement.untaken = self._untaken
         self.store = StoredWiring(
             self, self.cluster, self._took, self._begin, self._wrote, lambda: placement.voters, checkpoint_bytes
         )
@@ -125,7 +126,12 @@ class StoredBrokerMachine(BrokerMachine):
         """A sequencer was told of a queue that is not in the wiring, and no log of it is kept here."""
         self.lead(LogDropped(queue, self.broker))
         if stored:
-            self.store.drop(queue)
+            self.store.drop(queue, self.placement.life)
+
+    def _untaken(self, queue: str, blank: bool) -> None:
+        """A queue is deleted before any replica could take its log."""
+        if not blank or queue in self.store.streams:
+            self.store.drop(queue, self.placement.life)
 
     def commit(self, committed: Sequence[Entry]) -> None:
         if self.hosting.stored:

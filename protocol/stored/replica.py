@@ -119,6 +119,8 @@ class StoredReplicaMachine(ReplicaMachine):
             del self._opening[frame.queue]
             self._drop(frame.queue)
             self.dropped(frame.queue)
+            for waited, early in opening.early:  # it is not here, and will not be: whoever waits for an answer hears so
+                self.route(waited, early)
         else:
             opening.early.append((peer, frame))
         return True

@@ -118,9 +118,30 @@ def deleted_as_soon_as_it_is_back(kind=StoredBrokerMachine):
     assert queue not in cluster.disks["b3"].recovered().logs[MESSAGES].index.streams
 
 
+def deleted_while_no_replica_keeps_it():
+    """Nobody has taken it since the start, so nobody drops it: its records would hold the old end of the log."""
+    cluster = StoredCluster()
+    client = cluster.client("b1")
+    for name in ("stays", "goes"):
+        assert not client.command("declare_queue", name=name, durable=True).code
+    queue = cluster.machines["b1"].wiring.queue("goes").id
+    cluster.cut_power("b3")
+    cluster.add_broker("b3", replicas=0)
+    for _ in range(10):
+        cluster.pass_time(200)
+    assert queue in cluster.machines["b3"].placement.homeless
+    assert not client.command("delete_queue", name="goes").code
+    cluster.add_replica("b3")
+    for _ in range(10):
+        cluster.pass_time(200)
+    streams = cluster.disks["b3"].recovered().logs[MESSAGES].index.streams
+    assert not cluster.retired and [stream.partition("#")[0] for stream in streams] == ["stays"]
+
+
 @pytest.mark.parametrize(
     "story",
     [
+        deleted_while_no_replica_keeps_it,
         what_was_declared_last_is_named,
         what_nobody_has_any_more_goes,
         what_never_was_is_taken_back,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from mantamq.protocol.errors import LocalError, PeerError
+from mantamq.protocol.errors import DELETED, NOT_FOUND, LocalError, PeerError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.durability import Durability
 from mantamq.protocol.log.keeper import Keeper
@@ -19,17 +19,22 @@ from mantamq.protocol.stored.replica import StoredReplicaMachine
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
+    Command,
     Completed,
     Delivery,
+    Detach,
+    Detached,
     Dispose,
     Disposed,
+    Failed,
     Flow,
+    Reply,
     Transfer,
 )
 from mantamq.protocol.wire.log_frames import Ack, Evicted, UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import ACCEPT
 from mantamq.protocol.wire.records import CHECKPOINT, MESSAGE, OPENED
-from mantamq.protocol.wire.store_frames import Write
+from mantamq.protocol.wire.store_frames import Taken, Write
 from stored_cluster import StoredCluster
 
 ALL = ["b1", "b2", "b3"]
@@ -136,6 +141,50 @@ def power_is_cut(kind=StoredReplicaMachine):
 
 def test_what_was_complete_survives_a_power_cut_of_all():
     power_is_cut()
+
+
+def what_waits_for_a_queue_that_never_opens():
+    """It is deleted while b1's replica waits for the store: whatever waits there with it is answered."""
+    cluster = StoredCluster()
+    client, other = cluster.client("b1"), cluster.client("b2")
+    assert not client.command("declare_queue", name="stays", durable=True).code
+    assert not client.command("declare_exchange", name="news", type="fanout").code
+    held = cluster.hold(Taken)
+    other.send(Command(1, "declare_queue", {"name": "q", "durable": True}))
+    client.send(Command(100, "bind", {"exchange": "news", "queue": "q"}))
+    client.send(AttachSender(1, "news", None), AttachSender(2, "", "q"))
+    client.send(Transfer(1, 1, [b"1"], [""]), Transfer(2, 1, [b"1"]))
+    client.send(*(Command(number, name, {"name": "q"}) for number, name in enumerate(("purge", "queue"), 101)))
+    client.send(Command(103, "queues", {}), Command(104, "delete_queue", {"name": "q", "if_empty": True}))
+    client.send(AttachReceiver(3, "q"), Flow(3, 1), AttachReceiver(4, "q", "browse"), AttachReceiver(5, "q"), Detach(5))
+    gone = cluster.client("b1")
+    gone.send(AttachReceiver(1, "q", "browse"))
+    gone.vanish()
+    cluster.pass_time(500)
+    assert not client.take(Reply), "the queue was not to be open"
+    other.send(Command(2, "delete_queue", {"name": "q"}))
+    cluster.pass_time(1000)
+    assert [(reply.number, reply.code) for reply in other.take(Reply)] == [(1, ""), (2, "")]
+    replies = {reply.number: reply for reply in client.take(Reply)}
+    assert {number: reply.code for number, reply in replies.items()} == {
+        100: "", 101: DELETED, 102: DELETED, 103: "", 104: NOT_FOUND,
+    }  # fmt: skip
+    assert [queue["name"] for queue in replies[103].value] == ["stays"]
+    assert sorted((frame.handle, frame.code) for frame in client.take(Detached)) == [
+        (2, DELETED), (3, DELETED), (4, DELETED), (5, DELETED),
+    ]  # fmt: skip
+    assert [(frame.handle, frame.code) for frame in client.take(Failed)] == [(1, NOT_FOUND)]
+    cluster.let_go(held)
+    cluster.pass_time(1000)
+    assert not cluster.retired and not client.take(Reply)
+    assert all(
+        [stream.partition("#")[0] for stream in disk.recovered().logs[MESSAGES].index.streams] == ["stays"]
+        for disk in cluster.disks.values()
+    )
+
+
+def test_whatever_waits_for_a_queue_that_is_deleted_while_it_is_opened_is_answered():
+    what_waits_for_a_queue_that_never_opens()
 
 
 def test_what_the_store_asks_while_a_queue_is_opened_is_done_when_it_is(monkeypatch):
