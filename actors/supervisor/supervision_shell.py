@@ -2,9 +2,9 @@
 are held for gone.
 
 A call that never returns waits at every actor, so that its death is heard of at once; every second the brokers are
-asked whether this is the supervisor still, and the sequencers how they are. The machine decides which actor is dead,
-which is to be ended, and whether anything may be done at all. An actor that is to be replaced waits in `Turns`, for
-`healer.py`.
+asked whether this is the supervisor still, and the sequencers how they are, one after the other (`Rounds`). The machine
+decides which actor is dead, which is to be ended, and whether anything may be done at all. An actor that is to be
+replaced waits in `Turns`, for `healer.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ...protocol.sequencer.election import LEADING
 from ...protocol.status.machines import SequencerStatus
 from ...protocol.status.members import read_member
 from ...protocol.supervisor.office import Commission
+from ...protocol.supervisor.rounds import Rounds
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.supervision_deeds import (
     Answered,
@@ -50,7 +51,7 @@ from ...protocol.supervisor.turns import Turns
 from ..ray_control.placement import Placement, alive_nodes, current_place
 from ..ray_control.ray_handles import ActorDied, ActorGone
 from . import tap_life
-from .address_book import broker_of
+from .address_book import broker_of, is_broker
 from .orders import Orders
 from .reach import Reach
 from .record import ClusterRecord
@@ -92,6 +93,8 @@ class SupervisionShell:
         self._resign = resign
         self._minders: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
+        self._rounds = Rounds()
+        self._asking: set[str] = set()
         self._polling = False
         self._elected = asyncio.Event()
         self._endings: dict[str, asyncio.Future[None]] = {}
@@ -166,20 +169,36 @@ class SupervisionShell:
     # ---- asking
 
     async def _look(self) -> None:
-        """Ask for confirmation, and find processes that stand still."""
+        """Ask for confirmation, and find processes that stand still: one after the other, but all at once at first."""
         while True:
             try:
-                await self._poll()
+                for name in self._rounds.due(self._asked(), _now_ms()):
+                    if name not in self._asking:
+                        self._tasks.spawn(self._ask(name))
+                self._give(Tick(_now_ms()))
             except Exception:
                 log.exception("looking after the cluster failed")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._rounds.wait_ms(_now_ms()) / 1000)
+
+    async def _ask(self, name: str) -> None:
+        self._asking.add(name)
+        try:
+            if is_broker(name):
+                await self._confirm_at(name, self._supervision.elected)
+            else:
+                await self._watch_one(name)
+        except Exception:
+            log.exception("asking %s failed", name)
+        finally:
+            self._asking.discard(name)
 
     async def _poll(self) -> None:
+        """Ask all at once: something waits for their answers."""
         if self._polling:
             return
         self._polling = True
         try:
-            await asyncio.gather(self._confirm(self._supervision.elected), self._watch())
+            await asyncio.gather(*map(self._ask, self._asked()))
             self._give(Tick(_now_ms()))
         finally:
             self._polling = False
@@ -221,13 +240,13 @@ class SupervisionShell:
         holder = Commission(*found["holder"])
         self._give(Confirmed(broker, asked_ms, holder, found["settled"], linked, tuple(found["ballot"])))
 
-    async def _watch(self) -> None:
-        """Ask sequencers, Ownerships, the tap, and replicas without a link to their broker how they are: such a replica
-        was given up by its broker, or is about to begin or to end."""
+    def _asked(self) -> list[str]:
+        """All that are asked: brokers for confirmation; sequencers, Ownerships, the tap, and replicas without a link to
+        their broker how they are: such a replica was given up by its broker, or is about to begin or to end."""
         book = self._record.book
         parted = [n for n in book.replicas() if n not in self._seen.get(broker_of(n), (n,))]
-        watched = [*book.of("Sequencer"), *book.of("Ownership"), *book.of(tap_life.ROLE), *parted]
-        await asyncio.gather(*(self._watch_one(name) for name in watched if book[name].inc))
+        roles = ("BrokerNode", "Sequencer", "Ownership", tap_life.ROLE)
+        return [name for name in [*(n for role in roles for n in book.of(role)), *parted] if book[name].inc]
 
     async def _watch_one(self, name: str) -> None:
         entry = self._record.book[name]

@@ -45,6 +45,7 @@ from mantamq.protocol.supervisor.change_deeds import (
 from mantamq.protocol.supervisor.changes import Changes
 from mantamq.protocol.supervisor.layout import Node
 from mantamq.protocol.supervisor.office import Commission, Office
+from mantamq.protocol.supervisor.rounds import Rounds
 from mantamq.protocol.supervisor.supervision import Supervision
 from mantamq.protocol.supervisor.supervision_deeds import (
     Answered,
@@ -126,6 +127,7 @@ class Supervisor:
         self._endings: dict[str, Callable[[bool], None]] = {}
         self._unready: set[str] = set()
         self._asked = 0
+        self._rounds = Rounds()
         self._chain = 0
         self._version = 0
         self._adopt(copy)
@@ -647,27 +649,45 @@ class Supervisor:
         self.world.after(limit_us if asked else 1000, over)
 
     def _look(self) -> None:
-        if self.alive or not self._asked:
+        """One after the other, as soon as it is in office."""
+        if not self.alive and self._asked:
+            return
+        if not self.machine.elected:
             self.world.after(LOOK_US, self._look)
             self._poll()
+            return
+        self._asked += 1
+        if self.alive:
+            for name in self._rounds.due(self._watched(), self.world.now_us // 1000):
+                self._ask_how(name)
+        self.world.after(1000 * self._rounds.wait_ms(self.world.now_us // 1000), self._look)
 
     def _poll(self) -> None:
         self._asked += 1
-        if not self.alive:
-            return
-        self._confirm(self.machine.elected)
-        for name in list(self.book):
-            parted = "." in name and name not in getattr(self.world.machines.get(broker_of(name)), "hosts",
-                                                         _NONE).replicas  # fmt: skip
-            if is_sequencer(name) or is_ownership(name) or parted:
-                self._ask(name, ASK_US, lambda name, machine, asked: self._how(name, machine, asked))
-        self.give(Tick(self.world.now_us // 1000))
+        if self.alive:
+            for name in self._watched():
+                self._ask_how(name)
+            self.give(Tick(self.world.now_us // 1000))
+
+    def _watched(self) -> list[str]:
+        there = [name for name in self.book if not is_broker(name) or self.book[name].machine is not None]
+        return [name for name in there if "." not in name or name not in getattr(
+            self.world.machines.get(broker_of(name)), "hosts", _NONE).replicas]  # fmt: skip
+
+    def _ask_how(self, name: str) -> None:
+        if is_broker(name):
+            self._confirm_at(name, self.machine.elected)
+        else:
+            self._ask(name, ASK_US, lambda name, machine, asked: self._how(name, machine, asked))
 
     def _confirm(self, elected: bool) -> None:
-        giver = self.machine.commission
         for broker in self.brokers():
             if self.book[broker].machine is not None:
-                self._ask(broker, CONFIRM_US, lambda b, m, asked: self._confirmed(b, m, asked, giver, elected))
+                self._confirm_at(broker, elected)
+
+    def _confirm_at(self, broker: str, elected: bool) -> None:
+        giver = self.machine.commission
+        self._ask(broker, CONFIRM_US, lambda b, m, asked: self._confirmed(b, m, asked, giver, elected))
 
     def _ask(self, name: str, limit_us: int, answer: Callable[[str, Any, int], Any]) -> None:
         """Ask a process; `answer` is made there, and its result, an input, is given to the machine here."""

@@ -190,6 +190,27 @@ async def test_a_status_is_of_one_moment(story: Story) -> None:
     assert "b2" in (await story.supervisor("status"))["members"]
 
 
+async def test_members_are_asked_how_they_are_one_after_the_other(story: Story) -> None:
+    """All at the same moment would be all replicas of a queue: what a client sends just then waits for the answers."""
+    await asyncio.sleep(0)
+    asked: list[tuple[int, str]] = []
+    turn = 0
+
+    class Calls(list[tuple[str, str, tuple[Any, ...]]]):
+        def append(self, call: tuple[str, str, tuple[Any, ...]]) -> None:
+            if call[1] in ("confirm", "status"):
+                asked.append((turn, call[0]))
+
+    story.ray.calls = Calls()
+    async with asyncio.timeout(LIMIT_S):
+        while len(asked) < 30:
+            await asyncio.sleep(0)
+            turn += 1
+    turns = [turn for turn, _ in asked]
+    assert len(set(turns)) == len(turns), asked
+    assert {name for _, name in asked} == {"b1", "b2", "b3", "sequencer", "sequencer2", "ownership", "ownership2"}
+
+
 async def test_at_the_end_nothing_is_left(story: Story) -> None:
     pids = await story.supervisor("stop")
     assert set(pids) == {handle.name for handle in story.ray.all} - {"supervisor"}
