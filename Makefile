@@ -88,8 +88,8 @@ bench-spark: $(STAMP) ## Spark over 10 million events, against other ways to get
 simulate: $(STAMP) ## The whole cluster in one process under SEEDS=n seeds, then planted bugs
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-explore: $(STAMP) ## Every order of deliver, drop and crash in small worlds, up to STATES=n of them
-	@$(BIN)/python -m tests.simulation.explore --states $(STATES)
+explore: $(STAMP) ## Every order of deliver, drop, flush and crash in small worlds, up to STATES=n of them
+	@$(BIN)/python -m tests.simulation.exploration --states $(STATES)
 
 format: $(STAMP) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .

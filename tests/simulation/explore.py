@@ -1,4 +1,4 @@
-"""``python -m tests.simulation.explore``: every order of deliver, drop and crash in a small world, on the real machines.
+"""Every order of deliver, drop and crash in a small world, on the real machines.
 
 Depth first, with a set of the worlds already visited. In every world these are checked, by code of its own: promises
 never decrease and nothing below them is accepted (I1), one sequencer per ballot (I2), logs that agree at a place agree
@@ -9,13 +9,8 @@ once (I7), and a keeper that has lost its log has no vote before an entry gave i
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
 import random
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -24,8 +19,6 @@ from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Ack, Append, Request, Results
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .model import Violation
 from .small import NODES, Node, Space, sequencer_name
@@ -68,6 +61,7 @@ class State(NamedTuple):
         suspected: which standbys have been asked to take over.
         asked: requests so far. answered: how many of them. following: the sequencer they go to.
         committed: (entry, the lowest ballot under which it was seen committed), by index from 1.
+        disks: what the nodes have on disk, in worlds with stores (`small_stores.py`).
     """
 
     nodes: tuple[int, ...]
@@ -83,6 +77,7 @@ class State(NamedTuple):
     deaths: int
     ends: int
     committed: tuple[tuple[Entry, Ballot], ...]
+    disks: tuple[Any, ...] = ()
 
 
 class Explorer:
@@ -103,7 +98,7 @@ class Explorer:
         self.exhausted = False
         self._seen: set[int] = set()
         self._rng = random.Random(1)
-        self._stack: list[tuple[State, tuple[Any, ...]]] = []
+        self._stack: MutableSequence[tuple[State, tuple[Any, ...]]] = []
 
     @property
     def visited(self) -> int:
@@ -161,7 +156,7 @@ class Explorer:
         pairs = bounds.sequencers * bounds.nodes
         limits = Limits(append_bytes=bounds.append_bytes)
         state = State(
-            tuple(space.put(Node(name, 1, False, members)) for name in members),
+            tuple(space.put(self._newborn(name, 1, False)) for name in members),
             tuple(
                 space.put(SequencerMachine(7 + i, members, leading=i == 0, limits=limits))
                 for i in range(bounds.sequencers)
@@ -169,15 +164,21 @@ class Explorer:
             (((), ()),) * pairs, (True,) * bounds.sequencers, (False,) * bounds.sequencers,
             (False,) * bounds.sequencers, 0, (), 0, bounds.cuts, bounds.deaths, bounds.ends, (),
         )  # fmt: skip
-        for s in range(bounds.sequencers):
-            for n in range(bounds.nodes):
-                state = self._dial(state, s, n)
-        state = self._settled(state)
+        state = self._settled(self._linked_up(state))
         path: tuple[Any, ...] = ()
         for action in bounds.prefix:
             path = (path, action)
             state = self.act(state, action)
         return state, path
+
+    def _newborn(self, name: str, inc: int, blank: bool) -> Node:
+        return Node(name, inc, blank, list(self.names))
+
+    def _linked_up(self, state: State) -> State:
+        for s in range(self.bounds.sequencers):
+            for n in range(self.bounds.nodes):
+                state = self._dial(state, s, n)
+        return state
 
     def _settled(self, state: State) -> State:
         while True:
@@ -264,18 +265,18 @@ class Explorer:
         if kind == "cut":
             return self._dial(state._replace(cuts=state.cuts - 1), s, n)
         if kind == "wait":
-            state = state._replace(waited=_set(state.waited, s, True))
+            state = state._replace(waited=replaced(state.waited, s, True))
             return self._sequencer(state, s, ("grace",))
         if kind == "suspect":
             highest = max(self.space.views[node].promised for node in state.nodes)
-            state = state._replace(suspected=_set(state.suspected, s, True))
+            state = state._replace(suspected=replaced(state.suspected, s, True))
             for name in self.names:
                 state = self._sequencer(state, s, ("suspect", name, highest))
             return state
         if kind == "ask":
             return self._ask(state, s)
         if kind == "end":
-            state = state._replace(alive=_set(state.alive, s, False), ends=state.ends - 1)
+            state = state._replace(alive=replaced(state.alive, s, False), ends=state.ends - 1)
             for n in range(count):
                 to, _ = state.links[s * count + n]
                 state = self._linked(state, s, n, (*to, GONE), ())  # what it has sent may still arrive
@@ -298,8 +299,8 @@ class Explorer:
         """A node dies and comes back at once, with nothing it had."""
         view = self.space.views[state.nodes[n]]
         state = state._replace(deaths=state.deaths - (not view.out))
-        node = self.space.put(Node(self.names[n], view.inc + 1, True, list(self.names)))
-        state = state._replace(nodes=_set(state.nodes, n, node))
+        node = self.space.put(self._newborn(self.names[n], view.inc + 1, True))
+        state = state._replace(nodes=replaced(state.nodes, n, node))
         for s in range(len(self.leaders)):
             state = self._dial(state, s, n)
         return state
@@ -316,7 +317,7 @@ class Explorer:
         return self._sequencer(state, s, ("up", self.names[n]))
 
     def _linked(self, state: State, s: int, n: int, to: tuple[int, ...], back: tuple[int, ...]) -> State:
-        return state._replace(links=_set(state.links, s * len(self.names) + n, (to, back)))
+        return state._replace(links=replaced(state.links, s * len(self.names) + n, (to, back)))
 
     # ---- machines at work
 
@@ -327,18 +328,24 @@ class Explorer:
         after, said = self.space.step(before, input)
         if input[0] == "got":
             self._check_promise(before, after, self.space.frames[input[2]], said)
-        state = state._replace(nodes=_set(state.nodes, n, after))
+        state = state._replace(nodes=replaced(state.nodes, n, after))
         for peer, frame in said:
+            if peer not in self.leaders:
+                state = self._to_store(state, n, frame)
+                continue
             s = self.leaders.index(peer)
             if state.alive[s]:
                 to, back = state.links[s * len(self.names) + n]
                 state = self._linked(state, s, n, to, (*back, frame))
         return self._checked(state, before, after) if after != before else state
 
+    def _to_store(self, state: State, n: int, frame: int) -> State:
+        raise Violation(f"{self.names[n]} has no store and writes {self.space.frames[frame]}")
+
     def _sequencer(self, state: State, s: int, input: tuple[Any, ...]) -> State:
         before = state.sequencers[s]
         after, said = self.space.step(before, input)
-        state = state._replace(sequencers=_set(state.sequencers, s, after))
+        state = state._replace(sequencers=replaced(state.sequencers, s, after))
         if after != before:
             if self.space.views[after].ready and not self.space.views[before].ready:
                 self._check_adopted(state, after)
@@ -426,7 +433,7 @@ class Explorer:
                     raise Violation(f"I4: a quorum could adopt a log without {entry}, committed at {index}")
 
 
-def _set(items: tuple[Any, ...], index: int, item: Any) -> tuple[Any, ...]:
+def replaced(items: tuple[Any, ...], index: int, item: Any) -> tuple[Any, ...]:
     return (*items[:index], item, *items[index + 1 :])
 
 
@@ -477,56 +484,3 @@ STORIES = (
     Bounds(nodes=3, sequencers=3, requests=1, cuts=5, deaths=0, ends=2, prefix=LONG_AND_OLD),
     Bounds(nodes=3, sequencers=3, requests=1, cuts=0, deaths=1, ends=2),
 )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.explore", description=__doc__)
-    parser.add_argument("--states", type=int, default=1_000_000, help="how many worlds to visit at the most")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
-    arguments = parser.parse_args()
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    started = time.monotonic()
-    share = -(-arguments.states // len(STORIES))
-    visited = violations = 0
-    columns = (TextColumn("states"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool,
-        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-    ):
-        task = progress.add_task("", total=share * len(STORIES))
-        jobs = [(number, share) for number in range(len(STORIES))]
-        for bounds, count, exhausted, wrong in pool.imap_unordered(explore, jobs):
-            visited += count
-            violations += wrong != ""
-            progress.advance(task, share)
-            console.print(f"{count} states{' (all there are)' if exhausted else ''}: {describe(bounds)}")
-            if wrong:
-                console.print(wrong)
-    console.print(f"{visited / (time.monotonic() - started):.0f} states/s")
-    console.print(f"states={visited} violations={violations}")
-    return 1 if violations else 0
-
-
-def explore(job: tuple[int, int]) -> tuple[Bounds, int, bool, str]:
-    """Explore one story; returns (it, worlds visited, whether that is all of them, the violation or "")."""
-    number, states = job
-    explorer = Explorer(STORIES[number])
-    wrong = ""
-    try:
-        for _ in explorer.run(states):
-            pass
-    except Violation as violation:
-        wrong = str(violation)
-    return STORIES[number], explorer.visited, explorer.exhausted, wrong
-
-
-def describe(bounds: Bounds) -> str:
-    after = f", after {len(bounds.prefix)} given steps" if bounds.prefix else ""
-    return (
-        f"{bounds.nodes} keepers, {bounds.sequencers} sequencers, {bounds.requests} requests, {bounds.cuts} cuts, "
-        f"{bounds.deaths} keepers die, {bounds.ends} sequencers die{after}"
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

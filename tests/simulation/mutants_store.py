@@ -50,6 +50,11 @@ def pledge_before_flush(patch: Patch) -> None:
     patch.setattr(Promises, "when_kept", lambda self, ballot, answer: answer())
 
 
+def reported_before_flush(patch: Patch) -> None:
+    """A log report, at which a sequencer counts the voter, tells of what is in memory."""
+    patch.setattr(Keeper, "_said", lambda self: (self.end, self.end_ballot, self.end_seq))
+
+
 def fsync_does_nothing(patch: Patch) -> None:
     """As a disk that lies, or a store that forgets to flush."""
     patch.setattr(SimulatedFile, "fdatasync", lambda self: None)
@@ -84,6 +89,19 @@ def a_restarted_log_counts_as_empty(patch: Patch) -> None:
     patch.setattr(Keeper, "resume", lambda self, history: [])
 
 
+def a_restarted_log_counts_as_blank(patch: Patch) -> None:
+    """A process that comes back with its log waits to be given its vote again."""
+    resume = Keeper.resume
+
+    def blank(self: Any, history: Any) -> Any:
+        history.blank = True
+        return resume(self, history)
+
+    patch.setattr(Keeper, "resume", blank)
+
+
+OF_SMALL_WORLDS = ("reported_before_flush", "a_restarted_log_counts_as_blank")
+"""Looked for where every order of events is tried, and only there."""
 ALL: dict[str, Callable[[Patch], None]] = {
     name: function
     for name, function in list(globals().items())

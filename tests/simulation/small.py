@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import copyreg
 import io
+import marshal
 import pickle
+import sys
+from collections import deque
 from collections.abc import Iterable
 from enum import Enum
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from mantamq.protocol.limits import Limits
@@ -33,6 +37,7 @@ from mantamq.protocol.wire.log_frames import (
     Update,
     UpdateStart,
 )
+from msgspec import Struct
 
 NODES = ("b1", "b2", "b3")
 Output = tuple[str, int]
@@ -152,6 +157,26 @@ class _Pickler(pickle.Pickler):
 
     dispatch_table = copyreg.dispatch_table | {Timing: _share, Limits: _share}
 
+    def reducer_override(self, obj: Any) -> Any:
+        """What is called when a record is on disk knows its surroundings: such a function goes by its code and those."""
+        if type(obj) is FunctionType and obj.__closure__ is not None:
+            made = _function, (marshal.dumps(obj.__code__), obj.__module__, obj.__qualname__, obj.__defaults__)
+            return *made, [cell.cell_contents for cell in obj.__closure__], None, None, _surround
+        return NotImplemented
+
+
+def _function(code: bytes, module: str, name: str, defaults: tuple[Any, ...] | None) -> FunctionType:
+    made = marshal.loads(code)
+    cells = tuple(CellType() for _ in made.co_freevars)
+    function = FunctionType(made, sys.modules[module].__dict__, made.co_name, defaults, cells)
+    function.__qualname__ = name
+    return function
+
+
+def _surround(function: FunctionType, contents: list[Any]) -> None:
+    for cell, content in zip(function.__closure__ or (), contents, strict=True):
+        cell.cell_contents = content
+
 
 class Space:
     """All machine states and frames met so far, by number.
@@ -223,28 +248,45 @@ class Space:
         return self.put(machine), tuple(said)
 
 
-def canonical(value: Any, above: tuple[int, ...] = ()) -> Any:
-    """A value that is equal for equal machines, whatever they share inside."""
+def canonical(value: Any, met: dict[int, int] | None = None) -> Any:
+    """A value that is equal for equal machines. A machine's parts are gone through once, where they are met first;
+    what is only a value (a frame, an entry, an event) is compared as one, whoever shares it."""
     kind = type(value)
-    if kind in (int, str, bytes, bool, float) or value is None:
+    if kind in _PLAIN:
         return value
+    if met is None:
+        met = {}
+    if kind is dict:
+        return ("d", tuple([(key, canonical(item, met)) for key, item in value.items()]))
+    if kind is list or kind is tuple or kind is deque:
+        return ("l", tuple([canonical(item, met) for item in value]))
+    if kind is set:
+        return ("s", tuple(sorted(value)))
     if isinstance(value, Enum):
         return value.name
     if kind in (Timing, Limits):
         return None
-    if kind is dict:
-        return ("d", tuple((key, canonical(item, above)) for key, item in value.items()))
-    if kind in (list, tuple):
-        return ("l", tuple(canonical(item, above) for item in value))
-    if kind is set:
-        return ("s", tuple(sorted(value)))
-    if id(value) in above:
-        return "above"  # a part that knows its whole
-    above = (*above, id(value))
-    names = getattr(value, "__struct_fields__", None) or getattr(value, "__dict__", None)
+    if isinstance(value, Struct):
+        return (kind.__name__, tuple([canonical(getattr(value, name), met) for name in value.__struct_fields__]))
+    if kind is MethodType:
+        return ("m", value.__qualname__, canonical(value.__self__, met))
+    if kind is FunctionType:
+        return (
+            "f",
+            value.__qualname__,
+            tuple([canonical(cell.cell_contents, met) for cell in value.__closure__ or ()]),
+        )
+    known = met.get(id(value))
+    if known is not None:
+        return ("again", known)
+    met[id(value)] = len(met)
+    names = getattr(value, "__dict__", None)
     if names is None:
-        names = [name for cls in kind.__mro__ for name in getattr(cls, "__slots__", ())]
-    return (kind.__name__, tuple(canonical(getattr(value, name), above) for name in names))
+        names = [name for cls in kind.__mro__ for name in cls.__dict__.get("__slots__", ())]
+    return (kind.__name__, tuple([canonical(getattr(value, name), met) for name in names]))
+
+
+_PLAIN = frozenset((int, str, bytes, bool, float, type(None)))
 
 
 def sequencer_name(number: int) -> str:
