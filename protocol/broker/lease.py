@@ -39,6 +39,10 @@ class Lease:
     def expired(self, now_ms: int) -> bool:
         return 0 < self.until_ms < now_ms
 
+    def runs(self, now_ms: int) -> bool:
+        """It has begun, and is not over: a majority was there a moment ago."""
+        return self.until_ms > 0 and now_ms <= self.until_ms
+
     def over_ms(self, now_ms: int) -> int:
         """For how long the lease has been over: no majority has been heard of for `Timing.lease_ms` more."""
         return now_ms - self.until_ms if self.expired(now_ms) else 0

@@ -40,7 +40,8 @@ class State(enum.Enum):
 
     RETURNING = "returning"
     """It has come with the log of an earlier life, which counts, and with the wiring of then, which may be old. It lets
-    no client in until it has applied the `Return` that names its life (`durable.md` S11)."""
+    no client in until it has applied the `Return` that names its life (`durable.md` S11); but while there is no
+    majority to order that, it lets in who only looks for rescue: what it has may be all there is."""
 
     VOTER = "voter"
     """Its log of the cluster stream counts, and it serves clients while its lease runs."""
@@ -127,7 +128,7 @@ class Lifecycle:
         if self._cluster.keeper.blank:
             return JOINING
         if not self.returned:
-            return RETURNING
+            return "" if rescue and not self._lease.runs(self._outbox.now_ms) else RETURNING
         return CUT_OFF if self._lease.expired(self._outbox.now_ms) and not rescue else ""
 
     def may_have_kept(self, queue: QueueDefinition, index: int) -> bool:
@@ -139,8 +140,7 @@ class Lifecycle:
 
     def needed(self, now_ms: int) -> str:
         """Why this broker may not end, whatever somebody who was cut off believes of it; "" if it may."""
-        lease = self._lease
-        serves = self._outbox.view.attached and lease.until_ms and not lease.expired(now_ms)
+        serves = self._outbox.view.attached and self._lease.runs(now_ms)
         return "it serves, and the sequencer that leads has heard of it a moment ago" if serves else ""
 
     def retire(self, reason: str, left: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mantamq.protocol.broker.lifecycle import RETURNING
 from mantamq.protocol.errors import NOT_ALLOWED, UNAVAILABLE
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
@@ -15,6 +16,7 @@ from mantamq.protocol.wire.client_frames import (
     Transfer,
 )
 from mortal_cluster import MortalCluster
+from stored_cluster import StoredCluster
 
 
 def survivor(held: int = 0) -> MortalCluster:
@@ -93,3 +95,27 @@ def test_it_is_told_where_what_is_there_ends() -> None:
     cluster.pass_time(1000)
     assert looker.positions() == [1, 2]
     assert looker.take(FlowDrained)
+
+
+def test_a_survivor_that_has_started_again_is_looked_at() -> None:
+    """Its disk may be all that is left, and nobody is there to order its return."""
+    cluster = StoredCluster()
+    client = cluster.client("b3", name="teller")
+    for name in ("q", "another"):
+        assert not client.command("declare_queue", name=name, durable=True).code
+    client.send(AttachSender(1, "", "q"), Transfer(1, 1, [b"one", b"two"]))
+    cluster.pass_time(1000)
+    client.send(Transfer(1, 3, [b"three"]))  # which writes down that those before are committed
+    cluster.pass_time(1000)
+    cluster.blackout("b3")
+    assert cluster.client("b3").closed == (UNAVAILABLE, RETURNING)
+    looker = cluster.client("b3", opened=False)
+    looker.send(Open("looker", rescue=True), AttachReceiver(1, "q", "browse"), Flow(1, 10, drain=True))
+    cluster.pass_time(1000)
+    assert looker.take(Opened) and looker.positions()[:2] == [1, 2] and looker.take(FlowDrained)
+    assert "q" in [queue["name"] for queue in looker.command("queues").value]
+    cluster.come_back("b1", "b2")
+    for _ in range(20):
+        cluster.pass_time(200)
+    assert not cluster.retired and not looker.closed
+    assert not cluster.client("b3").closed, "there is a majority again"

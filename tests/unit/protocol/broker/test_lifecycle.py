@@ -107,7 +107,20 @@ def test_a_broker_moves_by_the_table_and_makes_every_move_in_it():
     [(State.BLANK, JOINING), (State.RETURNING, RETURNING), (State.VOTER, ""), (State.LEAVING, LEAVING)],
 )
 def test_it_lets_clients_in_as_a_voter_only(state, why):
-    assert Life(state).life.refusal(rescue=False) == Life(state).life.refusal(rescue=True) == why
+    assert Life(state).life.refusal(rescue=False) == why
+    served = Life(state)
+    served.lease.heard(1, 0, served.bench.outbox.now_ms)
+    assert served.life.refusal(rescue=True) == why, "there is a majority: it will be let in soon"
+
+
+def test_one_that_comes_back_without_a_majority_lets_in_whoever_only_looks():
+    one = Life(State.RETURNING)
+    assert one.life.refusal(rescue=False) == RETURNING and one.life.refusal(rescue=True) == ""
+    one.lease.heard(1, 0, 1)
+    one.bench.outbox.now_ms = one.lease.until_ms
+    assert one.life.refusal(rescue=True) == RETURNING
+    one.bench.outbox.now_ms += 1
+    assert one.life.refusal(rescue=False) == RETURNING and one.life.refusal(rescue=True) == ""
 
 
 def test_without_its_lease_it_lets_in_whoever_only_looks():
