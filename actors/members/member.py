@@ -17,6 +17,7 @@ from ...protocol.status.members import KIND_OF_ROLE, AnyMember, MemberStatus
 from ...protocol.supervisor.office import Commission, Office
 from ..config import MemberConfig
 from . import ending
+from .memory import keep_freed_memory
 from .shell import DiskFailed, Machine, Retired, Shell
 
 LAST_S = 0.05
@@ -65,6 +66,7 @@ class MemberActor:
         # What importing Ray left behind never dies: the collector need not walk it while messages wait.
         gc.collect()
         gc.freeze()
+        keep_freed_memory()
         self.office.timing = config.timing
         machine.office = self.office  # type: ignore[attr-defined]
         ends = {Yielded: lambda effect: self._yielded.set(), Stopped: lambda effect: self._stopped.set()}

@@ -1,0 +1,46 @@
+"""A member keeps freed memory: frames that come and go fault no pages in again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource, sys, threading
+from mantamq.actors.members.memory import keep_freed_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+def frames(count):
+    small = bytes(50_000)
+    for _ in range(count):
+        buffer = bytearray()
+        for _ in range(8):
+            buffer += small
+        bytes(buffer)
+
+def run():
+    if "keep" in sys.argv:
+        assert keep_freed_memory()
+    frames(20)
+    before = faults()
+    frames(200)
+    print(faults() - before)
+
+thread = threading.Thread(target=run)  # as an actor's loop
+thread.start()
+thread.join()
+"""
+
+
+def faults(*arguments: str) -> int:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the C library is another one")
+def test_freed_memory_is_kept_for_the_next_frame() -> None:
+    assert faults("keep") < 2_000 < 10_000 < faults()
