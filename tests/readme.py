@@ -104,6 +104,9 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/actors/supervisor/test_health.py::test_every_reason_is_named_once",
         "tests/unit/client/cli/test_status.py::test_check_health_has_an_exit_code",
     ],
+    "After a power cut of all, members with stores tell again what they apply again": [
+        "tests/unit/conversations/test_told_again.py::test_told_again",
+    ],
     "The event table is what was committed, each event once": [
         "tests/cluster/test_events.py::test_the_events_are_what_the_clients_counted_whoever_is_killed",
         "tests/unit/protocol/capture/test_tap.py::test_a_dropped_row_says_what_is_missing_and_where",

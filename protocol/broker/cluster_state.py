@@ -28,6 +28,8 @@ class ClusterState:
         recovered: up to where the log goes that an earlier life has kept; 0 for none.
         queue_voters: queue id -> the voters when it was declared, of the queues that an earlier life knew.
         version: rises with each change of the wiring, for what was looked up in it.
+        again: what was applied anew from an earlier life's log, and that observers of this life have not heard: index,
+            entry, event, outcome.
     """
 
     def __init__(self, broker: str, inc: int, blank: bool, voters: Sequence[str]) -> None:
@@ -38,6 +40,7 @@ class ClusterState:
         self.recovered = self.keeper.end
         self.queue_voters: dict[str, list[str]] = {}
         self.version = 0
+        self.again: list[tuple[int, Entry, AnyEvent, Outcome]] = []
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
 
     @property
@@ -87,8 +90,12 @@ class ClusterState:
         self._voters = list(history.voters)
         for index, entry in enumerate(committed, history.base + 1):
             event = decode_event(entry.event)
-            if event is not None and (queue := self.apply(event, index).queue) is not None:
-                self.queue_voters.setdefault(queue.id, list(self._voters))
+            if event is None:
+                continue
+            outcome = self.apply(event, index)
+            self.again.append((index, entry, event, outcome))
+            if outcome.queue is not None:
+                self.queue_voters.setdefault(outcome.queue.id, list(self._voters))
         self.applied()
         self.version += 1
 

@@ -27,7 +27,8 @@ class BrokerObserver(Protocol):
         """The broker says how it is: this observer fills in the fields that it knows."""
 
     def applied(self, index: int, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
-        """The entry at `index` of the cluster stream is applied, and no client has been told."""
+        """The entry at `index` of the cluster stream is applied, and no client has been told. A process that has come
+        back with its log tells anew what it applies anew: all behind its last checkpoint."""
 
     def client_opened(self, client: str) -> None:
         """A client with this id is let in."""

@@ -19,7 +19,8 @@ class QueueObserver(Protocol):
 
     def applied(self, index: int, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         """The entry at `index` of the queue's stream is applied to the state, and nothing has followed from it yet.
-        `event` is None if its kind is newer than this program."""
+        `event` is None if its kind is newer than this program. Of a durable queue whose log is read back, what is
+        applied anew is told anew: all behind its last checkpoint."""
 
     def delivered(self, frame: Deliver) -> None:
         """Messages leave for a consumer at this broker."""

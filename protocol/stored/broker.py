@@ -105,7 +105,10 @@ class StoredBrokerMachine(BrokerMachine):
         """The stream is opened on disk: now the others are heard."""
         keeper = self.keeper
         took_ms = self.now_ms - self._asked_ms
+        again, self.cluster.again = self.cluster.again, []
         for observer in self._observers:
+            for applied in again:  # who was told of it before may have lost it with the power
+                observer.applied(*applied)
             observer.store_opened(keeper.opened, keeper.blank, keeper.end - keeper.base, took_ms)
         early, self._early = self._early, []
         effects = self.take()
