@@ -139,6 +139,12 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     tap_grace_ms: int = 2000
     """How long the tap waits in a stream for a source that has the next index, while all present ones lack it."""
 
+    # ---- the end
+
+    stop_ms: int = 30_000
+    """A cluster with stores that was to be stopped goes on when no more is heard of that for this time: whoever stopped
+    it is gone. A broker takes clients again; a process that has written all down already can only end."""
+
     # ---- the supervisor
 
     supervisor_fresh_ms: int = 1000
@@ -274,6 +280,11 @@ RULES = (
     Rule(("supervisor_fresh_ms",), "supervisor_idle_ms", "a supervisor that is confirmed acts"),
     Rule(("stand_ms",), "candidate_ms", "a candidate asks more than once"),
     Rule(("candidate_ms",), "elected_ms", "a candidate has ended itself before it is waited for no longer"),
+    Rule(
+        ("supervisor_silent_ms", "supervisor_rank_ms"),
+        "stop_ms",
+        "a supervisor that ends in the middle of a stop has a successor, which says why nobody is let in",
+    ),
     Rule(("end_told_ms",), "end_patience_ms", "a process is killed before it is left alone"),
 )
 

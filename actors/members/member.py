@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,8 @@ from ..config import MemberConfig
 from . import ending
 from .memory import keep_freed_memory
 from .shell import DiskFailed, Machine, Retired, Shell
+
+log = logging.getLogger(__name__)
 
 LAST_S = 0.05
 """The answer of a process that ends itself has this long to leave."""
@@ -53,6 +56,7 @@ class MemberActor:
         self._ending = asyncio.Event()
         self._disk_failure = ""
         self._yielded, self._stopped = asyncio.Event(), asyncio.Event()
+        self._left: asyncio.TimerHandle | None = None
         if fenced:
             ending.fence(os.getppid())
 
@@ -192,6 +196,7 @@ class MemberActor:
         """The cluster is to stop, and still runs: send clients away, and give back what they hold. Returns when that is
         done; at once where nothing is kept on disk."""
         if getattr(self._running().machine, "stored", False):
+            self._yielded.clear()
             self._running().give(Yield())
             await self._yielded.wait()
 
@@ -199,8 +204,19 @@ class MemberActor:
         """The cluster stops: write down what is in memory, and say nothing more. Returns when it is on disk; at once
         where nothing is kept there. `shutdown`: id of this stop."""
         if getattr(self._running().machine, "stored", False):
-            self._running().give(Stop(shutdown))
-            await self._stopped.wait()
+            await self._write_down(shutdown)
+
+    async def _write_down(self, shutdown: str) -> None:
+        self._running().give(Stop(shutdown))
+        await self._stopped.wait()
+        stop_s = self.office.timing.stop_ms / 1000
+        self._left = asyncio.get_running_loop().call_later(stop_s, self._left_over)
+
+    def _left_over(self) -> None:
+        """Who stops the cluster has ended in the middle of it. This process has said its last word: only another one in
+        its place can go on."""
+        log.warning("%s: the stop of the cluster has come to nothing: this process ends", self.name)
+        self._leave()
 
     async def hush(self) -> None:
         """The cluster stops: whatever is seen of that is no news."""
@@ -209,5 +225,7 @@ class MemberActor:
 
     async def stop(self) -> None:
         """Close all links and listeners. The process lives on until it is killed."""
+        if self._left is not None:
+            self._left.cancel()
         if self.shell is not None:
             await self.shell.stop()

@@ -19,7 +19,7 @@ import msgspec
 
 from ...protocol.errors import PeerError, StoreError
 from ...protocol.log.history import StreamHistory
-from ...protocol.status.machines import StoreStatus
+from ...protocol.status.stores import StoreStatus
 from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog, Rotten
 from ...protocol.store.index import LogIndex
 from ...protocol.supervisor.store_words import StoreWord, voter_sets

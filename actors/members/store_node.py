@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
-from ...protocol.machine import Stop
-from ...protocol.status.machines import StoreStatus
+from ...protocol.status.stores import StoreStatus
 from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, Overdue, Recovered, Rotten
 from ...protocol.store.machine import StoreMachine
 from ...store.files import Files
@@ -243,8 +242,7 @@ class StoreNode(MemberActor):
 
     async def close(self, shutdown: str) -> None:
         """The whole cluster stops, and its keepers have stopped: the logs end here, and the store is clean."""
-        self._running().give(Stop(shutdown))
-        await self._stopped.wait()
+        await self._write_down(shutdown)
         await asyncio.to_thread(self._running_logs().close_clean, shutdown)
 
     async def stop(self) -> None:

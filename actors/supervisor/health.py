@@ -13,7 +13,7 @@ from msgspec import UNSET
 from ...protocol.machine import OWNERSHIP
 from ...protocol.sequencer.election import LEADING, STANDBY
 from ...protocol.status.cluster import SupervisorStatus
-from ...protocol.status.machines import BrokerStatus, CondemnedStatus, OfficeStatus, SequencerStatus, StoreStatus
+from ...protocol.status.machines import BrokerStatus, CondemnedStatus, OfficeStatus, SequencerStatus
 from ...protocol.status.members import (
     AnyMember,
     BrokerMember,
@@ -23,6 +23,7 @@ from ...protocol.status.members import (
     StoreMember,
     TapMember,
 )
+from ...protocol.status.stores import StoreStatus
 from ...protocol.wire.events import CLUSTER
 from .address_book import broker_of
 from .losses import Loss, called, losses, waiting
@@ -63,6 +64,7 @@ def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
         wrong.append("no majority: nothing completes until more brokers are back")
     for name, broker in there.items():
         wrong += _broker(name, broker, name in barred)
+    wrong += _stopping(there)
     for store in stores(actors):
         wrong += _store(store)
     wrong += _condemned(there.values())
@@ -88,6 +90,18 @@ def _broker(name: str, broker: BrokerStatus, barred: bool) -> Iterator[str]:
         yield f"broker {name} has no queue replica that is connected"
     if broker.homeless:
         yield f"broker {name} has no replica for {_count(len(broker.homeless), 'queue')}"
+
+
+def _stopping(there: dict[str, BrokerStatus]) -> list[str]:
+    """Who lets nobody in since the cluster is being stopped; and what becomes of that."""
+    left = {name: one.stop_left_ms for name, one in there.items() if one.stop_left_ms is not UNSET}
+    if not left:
+        return []
+    names = f"{', '.join(sorted(left))} {'lets' if len(left) == 1 else 'let'}"
+    return [
+        f"{names} no client in: the cluster is being stopped; if that comes to nothing, it goes on in "
+        f"{max(left.values()) / 1000:.0f} s (`mantamq down` stops it)"
+    ]
 
 
 def stores(actors: Iterable[AnyMember]) -> list[StoreStatus]:

@@ -56,6 +56,8 @@ from .takeover import Takeover
 log = logging.getLogger(__name__)
 
 STOP_S = 5.0
+LEFT_S = 30.0
+"""Whoever has stopped the cluster ends its supervisor, too, within this time; else it ends itself."""
 
 
 class Supervisor:
@@ -296,6 +298,8 @@ class Supervisor:
         pids = {name: entry.pid for name, entry in self._record.book.items()}
         await asyncio.gather(*(entry.handle.end(STOP_S) for entry in self._record.book.values()))
         self._record.book = AddressBook()
+        if self._fenced:
+            asyncio.get_running_loop().call_later(LEFT_S, ending.leave, Retired("the cluster has been stopped"))
         return pids
 
     async def _stop_clean(self, begin: bool) -> None:

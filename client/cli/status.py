@@ -144,6 +144,8 @@ def broker_state(name: str, members: dict[str, str], actor: AnyMember | None, ba
         return ("cannot join", BAD) if barred else ("joining", SOON)
     if machine.leaving:
         return "leaving", SOON
+    if machine.stop_left_ms is not UNSET:
+        return "stopping", SOON
     if machine.cut_off:
         return "cut off", BAD
     if not machine.attached:

@@ -14,6 +14,7 @@ from ..limits import DEFAULT, Limits
 from ..log.outbox import FollowerOutbox
 from ..log.pieces import Pieces, cut
 from ..machine import Yielded
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, AnyEvent, Evict, Member, Rejoin, Return
 from ..wire.log_frames import Evicted, Leave, Left, Update, UpdatePiece, UpdateStart
 from ..wire.queue_frames import GiveUp
@@ -73,7 +74,8 @@ class Lifecycle:
     Attributes:
         returned: this incarnation votes, by what is applied; queues declared before may be kept by an earlier one.
         leaving: the broker was asked to leave, and serves no clients any more.
-        stopping: the whole cluster is to stop: no clients are served, and nothing is held for any.
+        stopping: the whole cluster is to stop: no clients are served, and nothing is held for any. If it comes to
+            nothing for `Timing.stop_ms`, the broker goes on.
         left: brokers that this one was asked to have taken out, and that are.
     """
 
@@ -84,9 +86,12 @@ class Lifecycle:
         lease: Lease,
         replicas: Collection[str],
         limits: Limits = DEFAULT,
+        timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.leaving = False
         self.stopping = False
+        self._stop_ms = timing.stop_ms
+        self._stopping_ms = 0  # since when
         self._yielded = False
         self.left: set[str] = set()
         self._outbox = outbox
@@ -219,12 +224,22 @@ class Lifecycle:
         """The whole cluster is to stop: send the clients away, and have the replicas give up what they hold, so that
         whoever starts it again finds nothing in anybody's hands."""
         self.stopping = True
+        self._stopping_ms = self._outbox.now_ms
         self._yielded = False
         self._given_up.clear()
         send_away(STOPPING)
         for replica in self._replicas:
             self._outbox.send(replica, GiveUp())
         self.ask()
+
+    def stop_left_ms(self) -> int:
+        """For how long this broker still waits for the cluster's end."""
+        return self._stop_ms - (self._outbox.now_ms - self._stopping_ms) if self.stopping else 0
+
+    def look(self) -> None:
+        """Who stops the cluster may have ended in the middle of it: nobody would ever be let in again."""
+        if self.stopping and self.stop_left_ms() <= 0:
+            self.stopping = False
 
     # ---- leaving
 

@@ -113,7 +113,7 @@ class BrokerMachine(Acceptor):
         self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
         self.investiture = Investiture(self, cluster, requests, placement.replicas, timing)
-        self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, limits)
+        self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, limits, timing)
         self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end, observers)
         self.sessions = sessions = self.connections.sessions
         self.transfers = Transfers(
@@ -282,6 +282,7 @@ class BrokerMachine(Acceptor):
         for peer in view.others() if view.suspicious(now_ms) else ():
             self.send(peer, Suspect(view.promised, self.broker, list(self.cluster.voters)))
         self.questions.overdue(now_ms)
+        self.lifecycle.look()
         if self.lease.expired(now_ms):
             self.connections.close_all(CUT_OFF, rescue=False)
 

@@ -28,4 +28,5 @@ def status_of(machine: Any) -> BrokerStatus:
         condemned=machine.deletions.report(), ballot=list(view.promised), leader=view.leader, attached=view.attached,
         replicas={name: sorted(queues) for name, queues in placement.replicas.items()},
         homeless=sorted(placement.homeless), returning=True if lifecycle.state is State.RETURNING else UNSET,
+        stop_left_ms=max(1, lifecycle.stop_left_ms()) if lifecycle.stopping else UNSET,
     )  # fmt: skip

@@ -13,7 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from ..errors import LocalError
 from .base import StatusStruct
-from .machines import BrokerStatus, OwnershipStatus, QueueStatus, SequencerStatus, StoreStatus, TapStatus
+from .machines import BrokerStatus, OwnershipStatus, QueueStatus, SequencerStatus, TapStatus
+from .stores import StoreStatus
 
 M = TypeVar("M")
 

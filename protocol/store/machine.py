@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import LocalError
 from ..machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Stop, Stopped, Tick
-from ..status.machines import StoreLogStatus, StoreStatus
+from ..status.stores import StoreLogStatus, StoreStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot
 from ..wire.frame import Frame

@@ -14,12 +14,11 @@ from mantamq.protocol.status.machines import (
     OwnershipStatus,
     QueueStatus,
     SequencerStatus,
-    StoreLogStatus,
-    StoreStatus,
     StreamStatus,
     TapStatus,
 )
 from mantamq.protocol.status.members import KIND_OF_ROLE, AnyMember, BrokerMember
+from mantamq.protocol.status.stores import StoreLogStatus, StoreStatus
 from msgspec import UNSET
 
 ORDERS = "orders#4"

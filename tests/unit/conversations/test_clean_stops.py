@@ -13,6 +13,7 @@ from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.wire.client_frames import AttachReceiver, AttachSender, Flow, Open, Transfer
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.records import CHECKPOINT, CLOSED, OPENED
+from msgspec import UNSET
 from stored_cluster import StoredCluster
 
 ALL = ["b1", "b2", "b3"]
@@ -102,6 +103,33 @@ def it_comes_back_from_its_last_checkpoint():
     assert not cluster.client("b2").command("declare_queue", name="another", durable=True).code
 
 
+def a_stop_that_comes_to_nothing_ends():
+    """Who stops the cluster ends in the middle of it."""
+    cluster, _ = in_use()
+    cluster.give_back()
+    status = cluster.machines["b1"].report()
+    assert 0 < status.stop_left_ms <= cluster.timing.stop_ms
+    cluster.pass_time(cluster.timing.stop_ms - 1000)
+    early = cluster.client("b1", opened=False)
+    early.send(Open("early", ""))
+    assert early.closed == ("unavailable", STOPPING)
+    cluster.pass_time(2000)
+    for broker in ALL:
+        assert cluster.machines[broker].report().stop_left_ms is UNSET
+    reader = cluster.client("b3")
+    reader.send(AttachReceiver(1, "q"), Flow(1, 4))
+    cluster.pass_time(200)
+    assert reader.positions() == [1, 2, 3, 4], "nobody is let in any more"
+    cluster.give_back()
+    assert sorted(cluster.yielded) == ALL, "another stop is as the first"
+    cluster.pass_time(500)
+    assert all(state.acquired == {} for state in cluster.queue_states("q"))
+
+
+def test_a_stop_that_comes_to_nothing_ends():
+    a_stop_that_comes_to_nothing_ends()
+
+
 def test_nothing_stays_in_anybodys_hands():
     nothing_stays_in_anybodys_hands()
 
@@ -148,6 +176,10 @@ def _hoards(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lifecycle, "yield_up", lambda self, send_away: (send_away(STOPPING), setattr(self, "stopping", True)))
 
 
+def _for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lifecycle, "look", lambda self: None)
+
+
 def _forgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoredWiring, "checkpoint", lambda self: None)
 
@@ -158,6 +190,7 @@ def _forgets(patch: pytest.MonkeyPatch) -> None:
         (_early, what_is_said_to_be_on_disk_is),
         (_unbound, nothing_comes_behind_the_end),
         (_hoards, nothing_stays_in_anybodys_hands),
+        (_for_ever, a_stop_that_comes_to_nothing_ends),
         (_forgets, it_comes_back_from_its_last_checkpoint),
     ],
 )

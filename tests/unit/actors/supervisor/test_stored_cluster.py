@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from mantamq.actors.config import ClusterConfig, StoreConfig
+from mantamq.actors.ray_control.ray_handles import ActorDied
 from mantamq.actors.supervisor.clean_stop import CleanStop
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.client import connect_async
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.timing import DEFAULT_TIMING, Timing
 
 from tests.unit.actors.supervisor.test_supervised_cluster import LIMIT_S, Story
 from tests.unit.ray_in_memory import nodes_in_memory
@@ -26,7 +28,7 @@ class Stored(Story):
         super().__init__()
         self.data = data
 
-    def config(self, **store: Any) -> ClusterConfig:
+    def config(self, timing: Timing = DEFAULT_TIMING, **store: Any) -> ClusterConfig:
         chosen = {
             "data": str(self.data),
             "container_bytes": 512 * 1024,
@@ -34,7 +36,8 @@ class Stored(Story):
             "wait_s": 0.5,
             "catalog": "",
         }
-        return ClusterConfig(bind="127.0.0.1", spares=1, rebalance=False, store=StoreConfig(**chosen | store))
+        stored = StoreConfig(**chosen | store)
+        return ClusterConfig(bind="127.0.0.1", spares=1, rebalance=False, store=stored, timing=timing)
 
     async def up(self, brokers: int = 0, **store: Any) -> None:
         await self.supervisor("start_cluster", Plan.of(brokers, self.config(**store)))
@@ -124,6 +127,48 @@ async def test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop(story: 
     async with connect_async(await story.addresses()) as there:
         assert "news" in {exchange["name"] for exchange in await there.exchanges()}
     assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
+
+
+async def test_a_cluster_whose_stop_dies_in_the_middle_goes_on_and_says_why_nobody_is_let_in(story: Stored) -> None:
+    """The supervisor that stops it dies when clients have been sent away, and the next one knows nothing of a stop."""
+    await story.up(timing=Timing(stop_ms=20_000))
+    await story.whole("b1.store")
+    story.ray.named["b3"].stands_still = True  # it gives nothing back: the stop waits for it
+    stop = asyncio.ensure_future(story.supervisor("stop"))
+    async with asyncio.timeout(LIMIT_S):
+        while not all(story.ray.named[b].actor.shell.machine.lifecycle.stopping for b in ("b1", "b2")):
+            await asyncio.sleep(0.01)
+    story.ray.named["supervisor"].kill()
+    story.ray.named["b3"].stands_still = False
+    with pytest.raises(ActorDied):
+        await stop
+    async with asyncio.timeout(LIMIT_S):
+        while "supervisor" not in story.ray.named:
+            await asyncio.sleep(0.05)
+    said = "let no client in: the cluster is being stopped"
+    await story.until(lambda status: any(said in why for why in status["unhealthy"]), "said")
+    await story.whole("b1", "b2", "b3", "b1.store")
+    async with connect_async(await story.addresses()) as there:
+        await there.declare_queue("again", durable=True)
+
+
+async def test_processes_that_were_closed_for_a_stop_that_came_to_nothing_end(story: Stored) -> None:
+    """All is written down by then: the cluster is down, as it was to be, and stores that were not closed are dirty."""
+    soon = Timing(
+        supervisor_fresh_ms=350, supervisor_heard_ms=400, supervisor_silent_ms=500, supervisor_rank_ms=100, stop_ms=1500
+    )
+    await story.up(timing=soon)
+    await story.whole("b1.store")
+    supervisor = story.ray.named["supervisor"].actor
+    supervisor._close_but_shell()
+    keepers = ("b1", "b2", "b3", "b1.r0")
+    await asyncio.gather(*(supervisor._orders.give(name, "close", "stop-1") for name in keepers))
+    await supervisor._orders.give("b1.store", "close", "stop-1")
+    story.ray.named["supervisor"].kill()
+    async with asyncio.timeout(LIMIT_S):
+        while {"b1", "b2", "b3", "b1.r0", "b1.store"} & set(story.ray.named):
+            await asyncio.sleep(0.05)
+    assert (story.json("b1")["status"], story.json("b2")["status"]) == ("clean", "dirty")
 
 
 async def test_a_stop_in_a_hurry_closes_nothing(story: Stored) -> None:
