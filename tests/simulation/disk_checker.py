@@ -9,17 +9,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mantamq.protocol.store.host import log_of
 from mantamq.protocol.wire.log_frames import Ack, LogReport, Promise
 from mantamq.protocol.wire.store_frames import Take, Write, Written
 
-from .disk_parser import Ballot, ParsedLog, StreamOnDisk, parse_log, promised_by, streams_of
+from .disk_parser import Ballot, ParsedContainer, ParsedLog, StreamOnDisk, parse_log, promised_by, streams_of
 from .model import Violation
 from .stores import LOGS, StoreProcess, Stores
 
 MOST_CONTAINERS = 6
+
+
+@dataclass
+class _LogOnDisk:
+    """A log as it was read; `at` which call of its disk, from which files."""
+
+    at: tuple[int, int]
+    files: dict[str, bytes]
+    parsed: ParsedLog
+    streams: dict[str, StreamOnDisk]
+    containers: dict[int, ParsedContainer]
+    promised: Ballot
 
 
 class DiskChecker:
@@ -32,7 +45,7 @@ class DiskChecker:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self.counts = {"acks": 0, "reports": 0, "promises": 0, "applied": 0, "opened": 0, "written": 0}
-        self._parsed: dict[tuple[str, str], tuple[tuple[int, int], ParsedLog, dict[str, StreamOnDisk]]] = {}
+        self._parsed: dict[tuple[str, str], _LogOnDisk] = {}
         self._highest: dict[tuple[str, str], int] = {}  # (broker, log) -> the highest LSN that was ever flushed
         self._lives: dict[tuple[str, str], int] = {}  # (process, stream) -> under which life it has taken it
         self._writes: dict[str, list[str]] = {}  # process -> streams of its records that are not on disk yet
@@ -51,19 +64,32 @@ class DiskChecker:
 
     def log(self, broker: str, name: str) -> tuple[ParsedLog, dict[str, StreamOnDisk]]:
         """A log of a broker, and its streams, as they are on its disk for certain."""
+        found = self._read(broker, name)
+        return found.parsed, found.streams
+
+    def _read(self, broker: str, name: str) -> _LogOnDisk:
         files = self.stores.disks[broker]
         at = files.calls, files.life
         found = self._parsed.get((broker, name))
-        if found is None or found[0] != at:
-            parsed = parse_log(files.durable(LOGS[name]))
-            found = self._parsed[broker, name] = at, parsed, streams_of(parsed)
-        return found[1:]
+        if found is not None and found.at == at:
+            return found
+        durable = files.durable(LOGS[name])
+        if found is not None and found.files == durable:
+            found.at = at
+            return found
+        known = {} if found is None else found.containers
+        parsed = parse_log(durable, known)
+        streams = streams_of(parsed, None if found is None else (found.parsed, found.streams))
+        found = self._parsed[broker, name] = _LogOnDisk(
+            at, durable, parsed, streams, known, promised_by({name: parsed})
+        )
+        return found
 
     def stream(self, broker: str, stream: str) -> StreamOnDisk | None:
         return self.log(broker, log_of(stream))[1].get(stream)
 
     def promised(self, broker: str) -> Ballot:
-        return promised_by({name: self.log(broker, name)[0] for name in LOGS})
+        return max(self._read(broker, name).promised for name in LOGS)
 
     # ---- I21
 

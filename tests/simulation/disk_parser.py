@@ -117,11 +117,23 @@ class StreamOnDisk:
 # ---- bytes
 
 
-def parse_log(files: Mapping[str, bytes]) -> ParsedLog:
+class ParsedContainer(NamedTuple):
+    """What was read of one, and from which bytes up to where; `end` is the log's, by this container."""
+
+    data: bytes
+    stop: int
+    batches: list[Batch]
+    end: int
+    holes: list[int]
+
+
+def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | None = None) -> ParsedLog:
     """A log.
 
     Args:
         files: name -> content of each file in its folder.
+        known: what was read of its containers before, for one who asks again and again; those that are the same are
+            not read once more.
     """
     found = ParsedLog()
     contents = {int(name[:16]): data for name, data in files.items() if len(name) == 20 and name[:16].isdigit()}
@@ -139,8 +151,14 @@ def parse_log(files: Mapping[str, bytes]) -> ParsedLog:
         stops[number] = min((number + 1) * newest.size, ends)
         ends = min(ends, headers[number].ends)
     batches: list[Batch] = []
+    known = {} if known is None else known
     for number in sorted(headers):
-        batches += _batches(contents[number], headers[number], stops[number], found)
+        container = known.get(number)
+        if container is None or (container.data, container.stop) != (contents[number], stops[number]):
+            container = known[number] = _container(contents[number], headers[number], stops[number])
+        batches += container.batches
+        found.end = container.end
+        found.holes += container.holes
     found.base = max([found.base, *(batch.base for batch in batches)])
     found.containers = sum(stop > max(number * newest.size + PAGE, found.base) for number, stop in stops.items())
     found.containers = max(found.containers, 1)
@@ -163,24 +181,25 @@ def _checks(data: bytes) -> bool:
     return google_crc32c.value(bytes(data[:-4])) == int.from_bytes(data[-4:], "little")
 
 
-def _batches(data: bytes, header: Header, stop: int, found: ParsedLog) -> list[Batch]:
+def _container(data: bytes, header: Header, stop: int) -> ParsedContainer:
     """The batches of a container that end at or before `stop`."""
     origin, at = header.number * header.size, PAGE
     batches: list[Batch] = []
-    found.end = max(found.end, origin + PAGE)
-    holes = []
+    end = origin + PAGE
+    holes: list[int] = []
+    behind: list[int] = []
     while origin + at < stop:
         batch = _batch(data, at, origin, header.log_id)
         if batch is None or batch.end > stop or batch.records is None:
-            holes.append(origin + at)
+            behind.append(origin + at)
             at += PAGE
             continue
-        found.holes += holes
-        holes = []
+        holes += behind
+        behind = []
         batches.append(batch)
-        found.end = batch.end
+        end = batch.end
         at = batch.end - origin
-    return batches
+    return ParsedContainer(data, stop, batches, end, holes)
 
 
 def _batch(data: bytes, at: int, origin: int, log_id: bytes) -> Batch | None:
@@ -244,17 +263,24 @@ def _gather(batches: list[Batch], found: ParsedLog) -> None:
                     continue
             else:
                 continue  # its first part is below the base
-            if parts[0].lsn >= found.base:
+            if parts[0].lsn >= found.base and record.part == WHOLE:
+                found.records.append(record)
+            elif parts[0].lsn >= found.base:
                 found.records.append(parts[0]._replace(part=WHOLE, payload=b"".join(one.payload for one in parts)))
 
 
 # ---- meaning
 
 
-def streams_of(log: ParsedLog) -> dict[str, StreamOnDisk]:
-    """The streams in a log."""
+def streams_of(
+    log: ParsedLog, before: tuple[ParsedLog, dict[str, StreamOnDisk]] | None = None
+) -> dict[str, StreamOnDisk]:
+    """The streams in a log. `before`: the log as it was, and its streams; if it has only grown they grow with it."""
     streams: dict[str, StreamOnDisk] = {}
-    for record in log.records:
+    records = log.records
+    if before is not None and before[0].records == records[: len(before[0].records)]:
+        streams, records = before[1], records[len(before[0].records) :]
+    for record in records:
         if record.kind == DROPPED:
             streams.pop(record.stream, None)
         elif record.stream:

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from zlib import crc32
 
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.broker import StoredBrokerMachine
+from mantamq.protocol.stored.replica import StoredReplicaMachine
 
 from .disk_checker import DiskChecker
 from .stores import Stores
 from .world import World
 
-SHARE = 0.25
+SHARE = 0.5
 """The share of stories whose brokers have stores."""
-DURABLE = 0.0
-"""The share of those that have durable queues: none, until such stories break no rule."""
-ALL_DURABLE = 0.5
-"""The share of those in which all queues are durable."""
-STORED = {"broker": StoredBrokerMachine}
+DURABLE = 0.75
+"""The share of queues that are durable, where all may be."""
+ALIKE = 0.3
+"""The share of stories with stores in which all queues are durable; in a third as many none is."""
+STORED = {"broker": StoredBrokerMachine, "replica": StoredReplicaMachine}
 """The machines that know stores, by role."""
 STALLS = (0.0, 0.0, 0.0005, 0.002)
 
@@ -34,12 +34,12 @@ def has_stores(seed: int) -> bool:
 
 def lasting(seed: int) -> Callable[[str], bool]:
     """Which queues of a story are durable, by their names."""
-    rng = random.Random(f"durable {seed}")
-    if rng.random() >= DURABLE:
-        return lambda name: False
-    if rng.random() < ALL_DURABLE:
+    chance = random.Random(f"durable {seed}").random()
+    if chance < ALIKE:
         return lambda name: True
-    return lambda name: crc32(f"{seed} {name}".encode()) % 2 == 0
+    if chance < ALIKE * 4 / 3:
+        return lambda name: False
+    return lambda name: random.Random(f"durable {seed} {name}").random() < DURABLE
 
 
 def stalls(seed: int) -> float:
