@@ -12,6 +12,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -247,7 +248,18 @@ class Import:
 def files(root: Path, package: str) -> list[tuple[str, ast.Module]]:
     """The package's modules: path below the root, and what is in them."""
     found = sorted((root / package).rglob("*.py"))
-    return [(path.relative_to(root).as_posix(), ast.parse(path.read_text("utf-8"), str(path))) for path in found]
+    return [(path.relative_to(root).as_posix(), parsed(path.read_text("utf-8"), str(path))) for path in found]
+
+
+@cache
+def parsed(text: str, file: str) -> ast.Module:
+    """Read once for all checks, which only look at it."""
+    return ast.parse(text, file)
+
+
+@cache
+def nodes(tree: ast.Module) -> list[ast.AST]:
+    return list(ast.walk(tree))
 
 
 def imports(file: str, tree: ast.Module) -> Iterator[Import]:
@@ -274,7 +286,7 @@ def imported_files(file: str, tree: ast.Module, known: Mapping[str, object]) -> 
     """The files of the tree that a file imports: at its top, inside functions, and for type checking only."""
     folder = file.split("/")[:-1]
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else [])]
             for alias in node.names:
@@ -301,7 +313,7 @@ def defined(tree: ast.Module) -> Iterator[tuple[str, str, ast.stmt]]:
 def mentioned(tree: ast.AST) -> Counter[tuple[str, bool]]:
     """How often each name is mentioned, and whether behind a dot (or as a string, which says either)."""
     found: Counter[tuple[str, bool]] = Counter()
-    for node in ast.walk(tree):
+    for node in nodes(tree) if isinstance(tree, ast.Module) else ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             found[node.id, False] += 1
         elif isinstance(node, ast.Attribute):
@@ -338,7 +350,7 @@ def protocol_impure(root: Path) -> list[str]:
         for one in imports(file, tree):
             if one.ours != "protocol" and one.top not in PURE:
                 wrong.append(f"{file}:{one.line}: protocol/ is pure, it may not import {one.module}")
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
                 wrong.append(f"{file}:{node.lineno}: protocol/ is pure, it may not call {node.func.id}")
     return wrong
@@ -429,7 +441,7 @@ def too_long(root: Path, not_yet: Mapping[str, int] | None = None) -> list[str]:
         for file, tree in files(root, package):
             if package == "protocol":
                 lengths[file] = (len((root / file).read_text("utf-8").splitlines()), FILE_LINES)
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     first = node.body[0]
                     said = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
@@ -458,7 +470,7 @@ def statuses_by_string(root: Path) -> list[str]:
     fields = {ast.unparse(one.target) for node in classes for one in node.body if isinstance(one, ast.AnnAssign)}
     wrong = []
     for file, tree in (pair for package in STATUS_READERS for pair in files(root, package)):
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             key: ast.expr | None = None
             if isinstance(node, ast.Subscript):
                 key = node.slice
@@ -474,10 +486,10 @@ def dead_definitions(root: Path) -> list[str]:
     trees = {file: tree for package in (*OURS, "tests") for file, tree in files(root, package)}
     trees.pop("tests/unit/test_tidy.py", None)  # its lists mention what they let pass
     ours, all_of_it = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
-    for file, tree in trees.items():
-        found = mentioned(tree)
-        all_of_it += found
-        ours += Counter() if file.startswith("tests/") else found
+    by_file = {file: mentioned(tree) for file, tree in trees.items()}
+    for file, found in by_file.items():
+        all_of_it.update(found)
+        ours.update({} if file.startswith("tests/") else found)
     wrong = []
     for package in ACYCLIC:
         alive = ours if package == "protocol" else all_of_it
@@ -489,6 +501,8 @@ def dead_definitions(root: Path) -> list[str]:
                 if any(isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) for one in handed):
                     continue  # `@app.command()` knows it
                 keys = [(name, True)] if "." in called else [(name, False), (name, True)]
+                if any(alive[key] > by_file[file][key] for key in keys):
+                    continue  # another file does
                 itself = mentioned(node)
                 if not any(alive[key] > itself[key] for key in keys):
                     wrong.append(f"{file} {called}: nothing mentions it: take it out")
@@ -500,7 +514,7 @@ def named(node: ast.AST) -> Iterator[str]:
     assignment behind a dot, or by any `setattr` or `patch` of a name, or of a string that names it."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
         yield f"{node.value.id}.{node.attr}"
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("setattr", "patch.object", "patch")):
+    elif isinstance(node, ast.Call) and patches(node.func):
         first, second = [*node.args, None, None][:2]
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield first.value
@@ -508,15 +522,23 @@ def named(node: ast.AST) -> Iterator[str]:
             yield f"{first.id}.{second.value}"
 
 
+def patches(called: ast.expr) -> bool:
+    """`setattr`, `patch` or `patch.object`, whatever it is called on."""
+    if isinstance(called, ast.Attribute) and called.attr == "object":
+        return patches(called.value)
+    last = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return last.endswith(("setattr", "patch"))
+
+
 def assigned_constants(root: Path) -> list[str]:
     """Tests and simulators hand machines their times and limits: none gives a constant of the product another value."""
     wrong = []
     for file, tree in files(root, "tests"):
         modules: dict[str, str] = {}  # a name in this file -> the module of the product that it stands for
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mantamq."):
                 modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             for one in named(node):
                 owner, _, name = one.rpartition(".")
                 if name.isupper() and modules.get(owner, owner).startswith("mantamq."):
@@ -528,7 +550,7 @@ def assigned_constants(root: Path) -> list[str]:
 def unread_fields(root: Path) -> list[str]:
     """Every field of `Timing` and `Limits` is read somewhere in the product."""
     trees = {file: tree for package in OURS for file, tree in files(root, package)}
-    read = Counter(node.attr for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    read = Counter(node.attr for tree in trees.values() for node in nodes(tree) if isinstance(node, ast.Attribute))
     wrong = []
     for file, called in (("protocol/timing.py", "Timing"), ("protocol/limits.py", "Limits")):
         for node in trees[file].body if file in trees else ():
@@ -543,7 +565,7 @@ def kept_back(root: Path) -> list[str]:
     trees = {file: tree for package in ("protocol", "actors") for file, tree in files(root, package)}
     takes: dict[str, list[tuple[str, int]]] = {}  # class -> parameters that it must be given, and the place of each
     for tree in trees.values():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef):
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef) and inner.name == "__init__":
@@ -552,7 +574,7 @@ def kept_back(root: Path) -> list[str]:
                         takes |= {node.name: found} if found else {}
     wrong = []
     for file, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in takes:
                 given = {word.arg for word in node.keywords}
                 for name, at in takes[node.func.id]:
@@ -568,7 +590,7 @@ def shared_names(root: Path) -> list[str]:
     where = defaultdict(list)
     for package in NAMED:
         for file, tree in files(root, package):
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 if isinstance(node, ast.ClassDef) and node.name not in MAY_SHARE_NAME:
                     where[node.name].append(f"{file}:{node.lineno}")
     return [f"{name}: one class name for {' and '.join(found)}" for name, found in where.items() if len(found) > 1]
@@ -584,12 +606,12 @@ def remote_elsewhere(root: Path) -> list[str]:
         for file, tree in files(root, package):
             names = {"ray"}
             lines = []
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 if isinstance(node, ast.Import):
                     names |= {alias.asname for alias in node.names if alias.name == "ray" and alias.asname}
                 elif isinstance(node, ast.ImportFrom) and node.module == "ray" and not node.level:
                     lines += [node.lineno for alias in node.names if alias.name == "remote"]
-            for node in ast.walk(tree):
+            for node in nodes(tree):
                 if isinstance(node, ast.Attribute) and node.attr == "remote" and isinstance(node.value, ast.Name):
                     lines += [node.lineno] if node.value.id in names else []
             if file == REMOTE_IN:
