@@ -116,6 +116,7 @@ class Gaps:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            bufsize=0,  # nothing is kept for who has ended
         )
 
     @property
@@ -139,7 +140,6 @@ class Gaps:
         assert self._warden.stdin is not None
         try:
             self._warden.stdin.write(b"hurry\n")
-            self._warden.stdin.flush()
         except BrokenPipeError:  # ended
             pass
 

@@ -115,6 +115,14 @@ def test_if_both_fail_both_are_told(tmp_path):
     assert "front\n" in out and "beside\n" in out
 
 
+def test_those_that_have_ended_need_not_hurry():
+    gaps = in_gaps.Gaps([in_gaps.USUAL])
+    until(lambda: gaps.ended, "they have ended")
+    gaps.hurry()
+    assert gaps.tell() == 0
+    gaps.close()
+
+
 def test_who_dies_of_a_signal_has_failed():
     kills_itself = program("import os; os.kill(os.getpid(), 9)")
     assert together([writes("front")], [kills_itself])[0] == 128 + signal.SIGKILL
