@@ -44,7 +44,7 @@ class Job:
     arguments: tuple[Any, ...]
 
 
-def run(jobs: list[Job]) -> list[Any]:
+def run(jobs: list[Job], timeout_s: float = TIMEOUT_S) -> list[Any]:
     """Run all jobs at once, each in a fresh process, started together; returns what each returned.
 
     Raises:
@@ -61,7 +61,7 @@ def run(jobs: list[Job]) -> list[Any]:
     try:
         found: dict[int, Any] = {}
         for _ in jobs:
-            index, value, error = results.get(timeout=TIMEOUT_S)
+            index, value, error = results.get(timeout=timeout_s)
             if error:
                 raise RuntimeError(f"{jobs[index].function} of {jobs[index].module} failed:\n{error}")
             found[index] = value

@@ -13,11 +13,14 @@ import os
 import struct
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..client import Message, connect
 from . import disk, durable, manta
@@ -31,8 +34,10 @@ SERVING_S, SIZE_CONTAINERS = 20.0, 6
 FIRST_S = 300.0
 HELD = 2
 """One is fetched, and one more is on its way to whoever holds it."""
-_CHUNK = 100_000
-"""Messages of one run of clients: what a consumer remembers of each stays small."""
+_CHUNK = 500_000
+"""Messages of one run of clients: they take seconds to start, and a consumer remembers something of each message."""
+CHUNK_S = 600.0
+LOOK_S = 1.0
 
 
 def start(data: str) -> Any:
@@ -45,7 +50,42 @@ def start(data: str) -> Any:
 def used_bytes(data: str) -> int:
     """The disk that the largest store takes."""
     stores = [path for path in Path(data).iterdir() if path.is_dir()]
-    return max(sum(file.stat().st_blocks * 512 for file in store.rglob("*") if file.is_file()) for store in stores)
+    return max(sum(map(_taken_bytes, store.rglob("*"))) for store in stores)
+
+
+def _taken_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_blocks * 512 if path.is_file() else 0
+    except FileNotFoundError:  # freed, or renamed, in between
+        return 0
+
+
+class Watch(threading.Thread):
+    """While others work: how far they are, and how much disk the stores take.
+
+    Attributes:
+        most: the most that the largest store has taken, in bytes.
+    """
+
+    def __init__(self, data: str, address: str, told: Callable[[int], object]) -> None:
+        super().__init__(daemon=True)
+        self.most = 0
+        self._data, self._address, self._told = data, address, told
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        with connect(self._address, reconnect_s=FIRST_S) as connection:
+            while not self._done.wait(LOOK_S):
+                self.most = max(self.most, used_bytes(self._data))
+                self._told(connection.queue(QUEUE)["accepted"])
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._done.set()
+        self.join()
 
 
 def live(data: str, mib: int, into: Collection, console: Console) -> None:
@@ -57,7 +97,7 @@ def live(data: str, mib: int, into: Collection, console: Console) -> None:
     addresses = list(cluster.addresses.values())
     with connect(addresses[0]) as connection:
         connection.declare_queue(QUEUE, durable=True)
-    (produced,) = run([Job(manta.__name__, "produce", (addresses[0], [QUEUE], count, 0))])
+    (produced,) = run([Job(manta.__name__, "produce", (addresses[0], [QUEUE], count, 0))], CHUNK_S)
     into.add("manta", "live", "filled_messages_per_s", "messages/s", count / (produced.end - produced.start))
     size = used_bytes(data)
     into.add("manta", "live", "disk_bytes_over_live", "of 1", size / (mib * 1024**2))
@@ -94,17 +134,25 @@ def kept(data: str, count: int, into: Collection, console: Console) -> None:
             sender.sync()
         session.receiver(QUEUE, capacity=1).fetch(timeout=FIRST_S)  # and never accepted, nor the one behind it
         done = 0
-        while done < count:
-            produced, consumed = run(
-                [
-                    Job(manta.__name__, "produce", (addresses[0], [QUEUE], _CHUNK, 0)),
-                    Job(manta.__name__, "consume", (addresses[1], QUEUE, _CHUNK)),
-                ]
-            )
-            done += _CHUNK
-            most = max(most, used_bytes(data))
-            rate = summary([produced], [consumed])["messages_per_s"]
-            console.print(f"{done:,} consumed, {rate:,.0f}/s; the largest store has taken {most / 1e6:,.0f} MB")
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
+        ) as progress:
+            bar = progress.add_task("consumed", total=count)
+            while done < count:
+                chunk = min(_CHUNK, count - done)
+                with Watch(data, addresses[2], lambda accepted: progress.update(bar, completed=accepted)) as watch:
+                    produced, consumed = run(
+                        [
+                            Job(manta.__name__, "produce", (addresses[0], [QUEUE], chunk, 0)),
+                            Job(manta.__name__, "consume", (addresses[1], QUEUE, chunk)),
+                        ],
+                        CHUNK_S,
+                    )
+                done += chunk
+                most = max(most, watch.most, used_bytes(data))
+                progress.update(bar, completed=done)
+                rate = summary([produced], [consumed])["messages_per_s"]
+                progress.print(f"{done:,} consumed, {rate:,.0f}/s; the largest store has taken {most / 1e6:,.0f} MB")
     into.add("manta", "kept", "consumed", "count", float(done))
     into.add("manta", "kept", "most_disk_bytes", "B", float(most))
     into.add("manta", "kept", "seconds", "s", time.monotonic() - began)

@@ -23,6 +23,7 @@ from ...protocol.timing import DEFAULT_TIMING, Timing
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import HEADER, FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
+from ...protocol.wire.large import LARGE_BYTES
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.version import MINOR, spoken
 from .handshake import Opening
@@ -86,9 +87,9 @@ class Link(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_beat", "_beat_timer", "_buffer", "_closing", "_deadline", "_hard_limit", "_head", "_held", "_host", "_limits",
-        "_loop", "_opening", "_opening_s", "_patience_s", "_pressed", "_transport", "_up", "address", "inc",
-        "is_client", "minor", "on_lost", "out", "peer", "reason",
+        "_beat", "_beat_timer", "_buffer", "_closing", "_deadline", "_gathers", "_hard_limit", "_head", "_held",
+        "_host", "_limits", "_loop", "_opening", "_opening_s", "_patience_s", "_pressed", "_transport", "_up",
+        "address", "inc", "is_client", "minor", "on_lost", "out", "peer", "reason",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +117,7 @@ class Link(asyncio.Protocol):
         self._held: set[str] = set()
         self._pressed = False
         self._closing = False
+        self._gathers = False
         self._up = False
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._loop: asyncio.AbstractEventLoop = cast(asyncio.AbstractEventLoop, None)
@@ -136,6 +138,7 @@ class Link(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.address = f"{name[0]}:{name[1]}" if name else "?"
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        self._gathers = type(transport).__module__.startswith("uvloop")  # asyncio's own would copy, or not say `pause`
         self._deadline = self._loop.call_later(self._opening_s, self._too_slow)
         assert self._opening is not None
         self._say(self._opening.start())
@@ -200,7 +203,12 @@ class Link(asyncio.Protocol):
         self.out = []
         if self._closing or self._transport.is_closing():
             return  # lost, even if `connection_lost` has not been called yet
-        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif self._gathers and max(map(len, out)) >= LARGE_BYTES:
+            self._transport.writelines(out)
+        else:
+            self._transport.write(b"".join(out))
         self._beat.said = True
         if (
             self._pressed

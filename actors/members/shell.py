@@ -47,7 +47,7 @@ from ...protocol.machine import (
 from ...protocol.status.members import LinkStatus, ShellStatus
 from ...protocol.timing import DEFAULT_TIMING, Timing
 from ...protocol.wire.frame import Frame
-from ...protocol.wire.framing import encode_frame
+from ...protocol.wire.framing import encode_onto
 from ...protocol.wire.version import spoken
 from ..links.dialler import Dialler
 from ..links.handshake import ClientOpening, Credentials, ListenOpening
@@ -394,15 +394,16 @@ class Shell:
                 if link is not None:
                     if not link.out:
                         dirty.append(link)
-                    link.out.append(encode_frame(effect.frame))  # type: ignore[union-attr]
+                    encode_onto(effect.frame, link.out)  # type: ignore[union-attr]
             elif kind is Multicast:
-                data = encode_frame(effect.frame)  # type: ignore[union-attr]
+                data: list[bytes] = []
+                encode_onto(effect.frame, data)  # type: ignore[union-attr]
                 for peer in effect.peers:  # type: ignore[union-attr]
                     link = links.get(peer)
                     if link is not None:
                         if not link.out:
                             dirty.append(link)
-                        link.out.append(data)
+                        link.out += data
             elif kind is SetTimer:
                 self._set_timer(effect.at_ms)  # type: ignore[union-attr]
             elif kind is Again:

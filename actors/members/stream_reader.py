@@ -2,8 +2,10 @@
 
     Load(stream, checkpoint, last) -> the records, verified -> Loaded;  one that cannot be read: Loaded(hurt=True)
 
-One stream after the other: a thread that reads contends with the loop for the interpreter, and many would for long. A
-disk that fails ends the process, as it ends the store's (`durable.md` 3, 6).
+What takes long of a deep queue (reading it, copying its bodies out, freeing the rest) is done in that thread; the loop
+takes over what was made (`QueueState.adopt`). One stream after the other: a thread that reads contends with the loop
+for the interpreter, and many would for long. A disk that fails ends the process, as it ends the store's
+(`durable.md` 3, 6).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from contextlib import closing
 from ...protocol.errors import StoreError
 from ...protocol.machine import Load, Loaded
 from ...protocol.store.host import log_of
-from ...protocol.stored.queue import outline_of
+from ...protocol.stored.queue import read_beside
 from ...protocol.wire.events import CLUSTER
 from ...store.files import Files
 from ...store.log.chain import read_before, read_chain
@@ -25,6 +27,9 @@ from ...store.shadow_files import system_files
 from .shell import DiskFailed, Shell
 
 log = logging.getLogger(__name__)
+
+FREED = 64
+"""So many records' bytes are freed without a pause."""
 
 
 class StreamReader:
@@ -63,7 +68,12 @@ class StreamReader:
                 stream, checkpoint = wanted.stream, wanted.checkpoint
                 found = read_chain(reader, stream, checkpoint, wanted.last)
                 before = read_before(reader, stream, checkpoint, wanted.before_bytes)
-                return Loaded(stream, found, before=before, outline=None if stream == CLUSTER else outline_of(found))
+                if stream == CLUSTER:
+                    return Loaded(stream, found, before=before)
+                loaded = read_beside(stream, found, before)
+                while loaded.records is not found and found:  # gigabytes: the loop gets its turn in between
+                    del found[-FREED:]
+                return loaded
         except StoreError as error:
             log.critical("%s: the log of %s is of no use: %s", self._folder, wanted.stream, error.text)
             return Loaded(wanted.stream, [], hurt=True)

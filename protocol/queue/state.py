@@ -11,6 +11,7 @@ the same for one message and for a thousand.
 from __future__ import annotations
 
 import zlib
+from itertools import repeat
 
 import msgspec
 
@@ -261,14 +262,11 @@ class QueueState:
 
     def _dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
-        blobs = self.blobs
+        pop = self.blobs.pop
         count = 0
-        size = 0
         for first, last in positions:
             count += last - first + 1
-            for position in range(first, last + 1):
-                size += len(blobs.pop(position))
-        self.bytes -= size
+            self.bytes -= sum(map(len, map(pop, range(first, last + 1))))
         if self.deliveries.marks.count:
             self.deliveries.forget(positions)
         if expiry := self.expiry:
@@ -331,9 +329,16 @@ class QueueState:
         """Take the messages of a restored snapshot. Missing ones were dequeued before the updater came to send them:
         events still to be applied dequeue them here, and until then they have no body."""
         for first, last in self.live():
-            for position in range(first, last + 1):
-                blob = self.blobs[position] = blobs.get(position, b"")
-                self.bytes += len(blob)
+            positions = range(first, last + 1)
+            self.blobs.update(zip(positions, map(blobs.get, positions, repeat(b"")), strict=True))
+        self.bytes = sum(map(len, self.blobs.values()))
+        for policy in self._policies:
+            policy.restored()
+
+    def adopt(self, blobs: dict[int, bytes], size: int) -> None:
+        """Take the messages of a restored snapshot, all of them, as they are: of millions, too, at once. `size`: their
+        bytes. The caller has verified that these are the live ones."""
+        self.blobs, self.bytes = blobs, size
         for policy in self._policies:
             policy.restored()
 

@@ -17,6 +17,7 @@ from ..log.checkpoint import checkpoint_of, tail_of
 from ..log.durability import Promises, RecordWriter
 from ..log.history import StreamHistory, read_history
 from ..log.store_link import Records
+from ..machine import Loaded
 from ..queue.applied import Applied
 from ..queue.snapshot import QueueSnapshot
 from ..ranges import RangeSet, compress, pairs
@@ -27,7 +28,16 @@ from ..replica.status import Status
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, Enqueue, Entry
 from ..wire.log_frames import LogReport, UpdateFront
-from ..wire.records import MESSAGE, OPENED, MessageRecord, OpenedRecord, StoreRecord, decode_record, encode_record
+from ..wire.records import (
+    MESSAGE,
+    OPENED,
+    CheckpointRecord,
+    MessageRecord,
+    OpenedRecord,
+    StoreRecord,
+    decode_record,
+    encode_record,
+)
 from .acknowledgements import StoredAcknowledgements
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -35,10 +45,11 @@ _decode = msgspec.msgpack.Decoder(QueueSnapshot).decode
 
 
 class Outline(msgspec.Struct):
-    """A queue as a checkpoint has it: its state without bodies, those, and where they lie."""
+    """A queue as a checkpoint has it: its state without bodies, those, how many bytes that is, and where they lie."""
 
     snapshot: QueueSnapshot
     blobs: dict[int, bytes]
+    size: int
     extents: Extents
 
 
@@ -62,16 +73,24 @@ def read_outline(history: StreamHistory, records: Records) -> Outline | None:
             last[:] = lsn, decode_record(kind, payload)
         return last[1]
 
-    return Outline(snapshot, extents.read(snapshot.live(), record_at), extents)
+    blobs = extents.read(snapshot.live(), record_at)
+    return Outline(snapshot, blobs, sum(map(len, blobs.values())), extents)
 
 
-def outline_of(records: Records) -> Outline | None:
-    """The same, from the records alone, for a shell that reads beside its loop: of a GiB that takes seconds. None also
-    where it cannot be read: the machine will find that, too."""
+def read_beside(stream: str, records: Records, before: Records) -> Loaded:
+    """What a shell that reads beside its loop gives its machine: of a queue the outline, since of a GiB that takes
+    seconds, and of the records those that are still needed. `records` keeps the others, for the shell to free."""
     try:
-        return read_outline(read_history(records), records)
+        outline = read_outline(read_history(records), records)
     except (PeerError, msgspec.DecodeError):
-        return None
+        outline = None  # the machine will find that, too
+    if outline is None:
+        return Loaded(stream, records, before=before)
+    lsn, kind, payload = records[0]
+    checkpoint = decode_record(kind, payload)
+    behind = set(checkpoint.behind if isinstance(checkpoint, CheckpointRecord) else ())
+    needed = [record for record in records if record[0] >= lsn or record[0] in behind]
+    return Loaded(stream, needed, before=before, outline=outline)
 
 
 class StoredQueue(HostedQueue):
@@ -105,7 +124,7 @@ class StoredQueue(HostedQueue):
         checkpoint = history.checkpoint
         if outline is not None and checkpoint is not None:
             self.state.restore(outline.snapshot)
-            self.state.fill(outline.blobs)
+            self.state.adopt(outline.blobs, outline.size)
             self.applied = checkpoint.index
             self.expiries.restart()
             size = len(checkpoint.outline) + 8 * len(checkpoint.extents)

@@ -22,10 +22,12 @@ from ..errors import BAD_FRAME, TOO_LARGE, LocalError, PeerError
 from ..limits import DEFAULT, Limits
 from .frame import Frame
 from .kinds import KIND_OF, KINDS
+from .large import IN_PIECES, LARGE_BYTES
 from .version import MAJOR, wrong_major
 
 VERSION = MAJOR
 HEADER = struct.Struct("!BIB")
+_SMALL_BYTES = 4096
 _header = HEADER.pack
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -36,11 +38,35 @@ def encode_frame(frame: Frame) -> bytes:
     Raises:
         LocalError: the frame is not one of `kinds.KINDS`.
     """
+    kind = _kind_of(frame)
+    payload = _encode(frame)
+    return _header(VERSION, len(payload), kind) + payload
+
+
+def encode_onto(frame: Frame, out: list[bytes], large_bytes: int = LARGE_BYTES) -> None:
+    """Put the same bytes behind others that are written: in pieces, if there are values of `large_bytes` or more in it.
+
+    Raises:
+        LocalError: as `encode_frame`.
+    """
+    in_pieces, kind = IN_PIECES.get(type(frame)), _kind_of(frame)
+    pieces = in_pieces(frame, large_bytes) if in_pieces is not None else None
+    if pieces is not None:
+        out.append(_header(VERSION, sum(map(len, pieces)), kind) + pieces[0])
+        out += pieces[1:]
+        return
+    payload = _encode(frame)
+    if len(payload) < large_bytes:
+        out.append(_header(VERSION, len(payload), kind) + payload)
+    else:
+        out += (_header(VERSION, len(payload), kind), payload)
+
+
+def _kind_of(frame: Frame) -> int:
     kind = KIND_OF.get(type(frame))
     if kind is None:
         raise LocalError(f"{type(frame).__name__} has no frame kind: add it to KINDS in wire/kinds.py")
-    payload = _encode(frame)
-    return _header(VERSION, len(payload), kind) + payload
+    return kind
 
 
 def _free_form(cls: type[Frame]) -> list[str]:
@@ -65,7 +91,9 @@ class FrameBuffer:
     def __init__(self, limits: Limits = DEFAULT, kinds: frozenset[int] | None = None) -> None:
         self._limits = limits
         self.kinds = kinds
-        self._buffer = bytearray()
+        self._parts: list[bytes | bytearray | memoryview] = []  # what has come of a frame that is not whole
+        self._have = 0  # bytes of that
+        self._need = HEADER.size  # bytes with which there is something to do
 
     def feed(self, data: bytes) -> list[Frame]:
         """All frames completed by `data`, in order.
@@ -74,18 +102,25 @@ class FrameBuffer:
             PeerError: the stream broke a rule; nothing after it can be trusted, so the link must be closed. The
                 frames completed before the breach are on the exception as `frames`.
         """
-        buffer = self._buffer
-        if buffer:
-            buffer += data
-            source: bytes | bytearray = buffer
-        else:
-            source = data
+        parts = self._parts
+        if parts:
+            self._have += len(data)
+            if len(data) < _SMALL_BYTES:  # many small parts are one
+                if type(parts[-1]) is not bytearray:
+                    parts.append(bytearray())
+                parts[-1] += data  # type: ignore[operator]
+            else:
+                parts.append(data)
+            if self._have < self._need:
+                return []
+            data = b"".join(parts)
+            parts.clear()
         frames: list[Frame] = []
         start = 0
-        end = len(source)
+        end = len(data)
+        need = HEADER.size
         try:
-            view = memoryview(source)
-            try:
+            with memoryview(data) as view:
                 while end - start >= HEADER.size:
                     version, length, kind = HEADER.unpack_from(view, start)
                     if version != VERSION:
@@ -97,6 +132,7 @@ class FrameBuffer:
                         )
                     stop = start + HEADER.size + length
                     if stop > end:
+                        need = stop - start
                         break
                     body = start + HEADER.size
                     start = stop
@@ -115,15 +151,13 @@ class FrameBuffer:
                         if value := getattr(frame, name):
                             check_depth(value, self._limits.depth)
                     frames.append(frame)
-            finally:
-                view.release()
         except PeerError as error:
             error.frames = frames  # type: ignore[attr-defined]
             raise
-        if source is buffer:
-            del buffer[:start]
-        elif start < end:
-            buffer += memoryview(data)[start:]
+        if start < end:
+            rest = memoryview(data)[start:]
+            self._parts.append(rest if len(rest) > end // 2 else bytes(rest))  # it keeps all of `data`
+            self._have, self._need = end - start, need
         return frames
 
 

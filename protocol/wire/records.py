@@ -17,6 +17,7 @@ import msgspec
 
 from ..errors import BAD_FRAME, PeerError
 from .events import Ballot, Entry
+from .large import entries_payload
 from .log_frames import Numbers
 
 
@@ -140,8 +141,15 @@ RECORDS: dict[int, type[StoreRecord]] = {
 }  # fmt: skip
 """Every record's kind: the number in its header on disk."""
 
-encode_record = msgspec.msgpack.Encoder().encode
-"""The payload of a record. An entry's event is copied as it is, never encoded again."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_record(record: StoreRecord) -> bytes:
+    """The payload of a record. An entry's event is copied as it is, never encoded again."""
+    if type(record) is EntriesRecord:
+        return entries_payload(record.first, record.commit, record.entries)
+    return _encode(record)
+
 
 _decoders = {kind: msgspec.msgpack.Decoder(cls) for kind, cls in RECORDS.items()}
 _head = msgspec.msgpack.Decoder(CheckpointHead)

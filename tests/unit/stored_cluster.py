@@ -12,7 +12,9 @@ from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire, Stop, Stopped
 from mantamq.protocol.store.host import Advance, Commit, log_of
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.broker import StoredBrokerMachine
+from mantamq.protocol.stored.queue import read_beside
 from mantamq.protocol.stored.replica import StoredReplicaMachine
+from mantamq.protocol.wire.events import CLUSTER
 from mortal_cluster import MortalCluster
 from toy_disk import ToyDisk
 
@@ -79,7 +81,9 @@ class StoredCluster(MortalCluster):
                     self.disks[owner].before(log_of(effect.stream), effect.checkpoint) if effect.before_bytes else []
                 )
                 before = [(record.lsn, record.kind, record.payload) for record in chain]
-                self._inbox.append((name, Loaded(effect.stream, records, before=before)))
+                queue = effect.stream != CLUSTER
+                loaded = (read_beside if queue else Loaded)(effect.stream, records, before=before)
+                self._inbox.append((name, loaded))
             elif isinstance(effect, Retire):
                 self.retired[name] = effect.reason
             elif isinstance(effect, Yielded):

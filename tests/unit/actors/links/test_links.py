@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -39,11 +40,12 @@ from mantamq.protocol.machine import (
 from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.client_frames import Attached, Command, Detach, Open, Opened
 from mantamq.protocol.wire.frame import Frame
-from mantamq.protocol.wire.framing import HEADER, FrameBuffer, encode_frame
+from mantamq.protocol.wire.framing import HEADER, FrameBuffer, encode_frame, encode_onto
 from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.wire.link_frames import Challenge, Hello, Ping, Pong, Proof, Refused, Welcome
 from mantamq.protocol.wire.log_frames import Results
 from mantamq.protocol.wire.queue_frames import Forget, Settled
+from mantamq.protocol.wire.store_frames import Write
 
 SECRET = b"s" * 32
 LIMIT_S = 5.0
@@ -394,9 +396,9 @@ class Recorder:
 def test_a_multicast_is_encoded_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Frame] = []
 
-    def counting(frame: Frame) -> bytes:
+    def counting(frame: Frame, out: list[bytes]) -> None:
         encoded.append(frame)
-        return encode_frame(frame)
+        encode_onto(frame, out)
 
     async def story() -> None:
         async with toy("sequencer") as (machine, shell), toy("b1") as (one, a), toy("b2") as (two, b):
@@ -404,12 +406,32 @@ def test_a_multicast_is_encoded_once(run: Run, monkeypatch: pytest.MonkeyPatch) 
             a.dial("sequencer", address)
             b.dial("sequencer", address)
             assert await shell.until_up(["b1", "b2"], LIMIT_S) == []
-            monkeypatch.setattr("mantamq.actors.members.shell.encode_frame", counting)
+            monkeypatch.setattr("mantamq.actors.members.shell.encode_onto", counting)
             machine.rules[Tick] = lambda _: [Multicast(["b1", "b2", "nobody"], Forget("q"))]
             shell.give(Flush())
             await one.until(lambda: Forget("q") in one.frames())
             await two.until(lambda: Forget("q") in two.frames())
             assert encoded.count(Forget("q")) == 1
+
+    run(story)
+
+
+def test_large_frames_arrive_whole_among_small_ones(run: Run) -> None:
+    """They leave in pieces, more than a socket takes at once, and nothing comes between."""
+    sent: list[Frame] = [
+        one
+        for number in range(40)
+        for one in (Write(number, [(2, "q", os.urandom(size)) for size in (300_000, 9_000, 10)]), Forget(f"{number}"))
+    ]
+
+    async def story() -> None:
+        async with toy("b1.store") as (other, store), toy("b1.r0") as (machine, replica):
+            replica.dial("b1.store", await store.listen_peers("127.0.0.1"))
+            assert await replica.until_up(["b1.store"], LIMIT_S) == []
+            machine.rules[Members] = lambda _: [Send("b1.store", frame) for frame in sent]
+            replica.give(Members({}))
+            await other.until(lambda: len(other.frames("b1.r0")) == len(sent))
+            assert other.frames("b1.r0") == sent
 
     run(story)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 import typing
 
 import msgpack
@@ -16,12 +17,13 @@ from mantamq.protocol.limits import Limits
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Command, Transfer
 from mantamq.protocol.wire.events import Entry, decode_event, encode_event
-from mantamq.protocol.wire.framing import HEADER, VERSION, FrameBuffer, encode_frame
+from mantamq.protocol.wire.framing import HEADER, VERSION, FrameBuffer, encode_frame, encode_onto
 from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.wire.link_frames import Ping
-from mantamq.protocol.wire.log_frames import LogDropped
+from mantamq.protocol.wire.log_frames import Append, LogDropped, Request
 from mantamq.protocol.wire.majority_frames import Waiting
 from mantamq.protocol.wire.queue_frames import Interest
+from mantamq.protocol.wire.store_frames import Write
 
 numbers = st.integers(0, 2**40)
 text = st.text(max_size=8)
@@ -55,6 +57,47 @@ any_event = st.one_of([built(cls) for cls in typing.get_args(events.AnyEvent)])
 @given(any_frame)
 def test_every_frame_comes_back(frame):
     assert FrameBuffer().feed(encode_frame(frame)) == [frame]
+
+
+@given(any_frame, st.sampled_from([1, 3, 20, 10_000]))
+def test_a_frame_in_pieces_has_the_same_bytes(frame, large_bytes):
+    out = [b"before"]
+    encode_onto(frame, out, large_bytes)
+    assert b"".join(out) == b"before" + encode_frame(frame)
+
+
+@pytest.mark.parametrize("size", [0, 255, 256, 65_535, 65_536])
+@pytest.mark.parametrize("count", [1, 15, 16, 300])
+def test_large_values_are_pieces_of_their_own_and_nobody_copies_them(size, count):
+    """All headers that msgpack has for bytes and arrays."""
+    event = bytes(size)
+    entries = [Entry((1, 2), number, "b1.r0", 3, number, event) for number in range(count)]
+    append = Append((1, 2), "q#1", 70_000, (1, 2), 5, 4, entries, "b1.r0", 1, ["b1"])
+    request, write = Request("b1", 3, 9, [("q#1", event)] * count), Write(5, [(2, "q#1", event)] * count, {"q#1": 7})
+    for frame in (append, request, write):
+        out = []
+        encode_onto(frame, out, max(size, 1))
+        assert b"".join(out) == encode_frame(frame)
+        assert sum(piece is event for piece in out) == (count if size else 0)
+
+
+def test_parts_of_a_frame_are_kept_as_they_come():
+    """Neither many small parts nor what is left behind a large frame take more memory than came."""
+    large, small = encode_frame(Transfer(1, 1, [bytes(1_000_000)])), encode_frame(Transfer(1, 2, [bytes(100_000)]))
+    buffer = FrameBuffer()
+    tracemalloc.start()
+    try:
+        for at in range(0, len(large) - 10, 7):
+            assert buffer.feed(large[at : min(at + 7, len(large) - 10)]) == []
+        assert tracemalloc.get_traced_memory()[0] < 1_500_000
+        (whole,) = buffer.feed(large[-10:] + small[:10])
+        assert len(whole.blobs[0]) == 1_000_000
+        del whole
+        assert tracemalloc.get_traced_memory()[0] < 200_000
+    finally:
+        tracemalloc.stop()
+    (last,) = buffer.feed(small[10:])
+    assert last.first == 2
 
 
 @given(any_event)

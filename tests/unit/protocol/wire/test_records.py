@@ -34,6 +34,11 @@ def record_of(kind):
     return st.builds(cls, **{name: BY_TYPE[cls.__annotations__[name]] for name in cls.__struct_fields__})
 
 
+@given(record_of(ENTRIES))
+def test_entries_are_written_as_any_record_is(record):
+    assert encode_record(record) == msgspec.msgpack.encode(record)
+
+
 @given(KINDS.flatmap(lambda kind: st.tuples(st.just(kind), record_of(kind))))
 def test_every_record_comes_back(pair):
     kind, record = pair
