@@ -106,6 +106,15 @@ class Files(Protocol):
         """Who holds a lock, as its file says; "" for nobody. Writes nothing."""
         ...
 
+    def check_writable(self, path: str) -> None:
+        """Whether a folder may be written to; of one that is not there, the nearest above it. Writes nothing, so a disk
+        may fail all the same.
+
+        Raises:
+            OSError: it may not: it is mounted read-only, another user's, or no folder.
+        """
+        ...
+
     def free_bytes(self, path: str) -> int:
         """The space that is left for files in a folder."""
         ...
@@ -309,6 +318,17 @@ class RealFiles:
         finally:
             os.close(descriptor)  # and with it the lock
         return ""
+
+    def check_writable(self, path: str) -> None:
+        while not os.path.exists(path) and not os.path.islink(path):
+            path = os.path.dirname(path)
+        wrong = 0 if os.path.isdir(path) else errno.ENOTDIR
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            wrong = errno.EROFS
+        elif not wrong and not os.access(path, os.W_OK | os.X_OK):
+            wrong = errno.EACCES
+        if wrong:
+            raise OSError(wrong, os.strerror(wrong), path)
 
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)

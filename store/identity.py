@@ -30,7 +30,7 @@ from ..protocol.errors import (
 )
 from ..protocol.limits import INCARNATIONS_PER_BROKER
 from ..protocol.wire.version import MINOR, spoken
-from .files import Files, Lock, read_whole, write_whole
+from .files import Files, Lock, locked, read_whole, write_whole
 
 FORMAT = 1
 FILE, LOCK = "store.json", "lock"
@@ -241,6 +241,30 @@ class StoreDirectory:
             data = msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n"
             write_whole(self._files, f"{self.folder}/{FILE}", data)
             self.identity = identity
+
+
+def look_at_store(
+    files: Files, directory: str, broker: str, *, cluster: str = "", recover: bool = False
+) -> StoreIdentity:
+    """What a broker's store says of itself, if it could be opened now. Locks, makes and changes nothing.
+
+    Args:
+        as `open_store`'s.
+
+    Raises:
+        StoreError: as `open_store`.
+    """
+    folder = f"{directory}/{broker}"
+    check_local(files, directory)
+    try:
+        found = _check(files, folder, broker, cluster, recover)
+        files.check_writable(folder)
+        held_by = files.holder(f"{folder}/{LOCK}") if files.exists(folder) else ""
+    except OSError as error:
+        raise unusable(error, folder) from error
+    if held_by:
+        raise locked(f"{folder}/{LOCK}", held_by)
+    return found
 
 
 def open_store(

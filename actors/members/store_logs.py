@@ -1,9 +1,10 @@
 """The two logs of a broker's store on their disk: what the effects of its machine come to. Blocks; knows no loop.
 
-    look: lock -> store.json -> both logs recovered -> what this store says of itself (`StoreWord`)
+    open: lock -> store.json -> both logs recovered
     begin: a life begins, the store is dirty, a new one gets its logs
 
-A new store is *joining* until its logs are there: one that has a life and no logs has lost them, and is refused.
+Nothing of this happens before it is decided that the store is used (`store_look.py`). A new one is *joining* until its
+logs are there: one that has a life and no logs has lost them, and is refused.
 """
 
 from __future__ import annotations
@@ -13,41 +14,25 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import msgspec
-
-from ...protocol.errors import PeerError, StoreError
-from ...protocol.log.history import StreamHistory
+from ...protocol.errors import STORE_LOCKED, StoreError
 from ...protocol.status.stores import StoreStatus
-from ...protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, DiskSpace, FoundLog, Rotten
+from ...protocol.store.host import TX, Advance, Commit, Committed, DiskSpace, FoundLog, Rotten
 from ...protocol.store.index import LogIndex
-from ...protocol.supervisor.store_words import StoreWord, voter_sets
-from ...protocol.wire.events import CLUSTER, Supervise, decode_event
-from ...protocol.wiring.snapshot import ClusterOutline, WiringSnapshot
+from ...protocol.wire.events import CLUSTER
 from ...store.files import Files
 from ...store.identity import StoreDirectory, StoreState, open_store
 from ...store.log.aside import copy_aside
-from ...store.log.containers import container_numbers
 from ...store.log.log import Log
 from ...store.log.recovery import open_log
 from ...store.log.scrub import scrub
 from ..config import StoreConfig
+from .store_look import LOGS, StorePlace, damage_in_words, has_log, indexed, made
 
 logger = logging.getLogger(__name__)
 
-LOGS = (TX, MESSAGES)
 ASIDE = "aside"
 """The folder for copies of damaged containers, one below it for each log."""
-
-
-@dataclass(frozen=True)
-class StorePlace:
-    """Whose store, where, and in what cluster; `cluster` "": in any."""
-
-    broker: str
-    node: str
-    cluster: str = ""
 
 
 class StoreLogs:
@@ -55,29 +40,38 @@ class StoreLogs:
 
     Attributes:
         found: log -> how it was found; none in a new store before `begin`.
-        damage: a record of the cluster stream that is none, in words, "" for nothing.
     """
 
-    def __init__(self, files: Files, chosen: StoreConfig, place: StorePlace) -> None:
+    def __init__(
+        self, files: Files, chosen: StoreConfig, place: StorePlace, looked: tuple[str, int] | None = None
+    ) -> None:
         """Lock it, and recover its logs.
 
+        Args:
+            looked: id and last life that it had when it was decided to use it; None: nobody has looked.
+
         Raises:
-            StoreError: see `open_store` and `open_log`. Nothing was changed.
+            StoreError: see `open_store` and `open_log`. `store-locked`: another process has used it since it was looked
+                at.
             OSError: of the disk.
         """
         self._files = files
         self._chosen = chosen
         self._place = place
         self._logs: dict[str, Log] = {}
-        self._history = StreamHistory()
         self._saying = threading.Lock()  # of what `store.json` says
         self._times: dict[str, dict[int, int]] = {name: {} for name in LOGS}  # container -> of its first record, us
         self.found: dict[str, FoundLog] = {}
-        self.damage = ""
         self.directory: StoreDirectory = open_store(files, chosen.data, place.broker, cluster=place.cluster)
         try:
-            status = self.directory.identity.status
-            if status is not StoreState.EMPTY and (status is not StoreState.JOINING or self._made()):
+            own = self.directory.identity
+            if looked is not None and looked != (own.store, own.life):
+                text = f"{self.directory.folder} was used by another process since it was looked at: start again"
+                raise StoreError(STORE_LOCKED, text)
+            status = own.status
+            if status is not StoreState.EMPTY and (
+                status is not StoreState.JOINING or made(files, self.directory.folder)
+            ):
                 self._open()
         except BaseException:
             self.close()
@@ -86,60 +80,20 @@ class StoreLogs:
     def _folder(self, log: str) -> str:
         return f"{self.directory.folder}/{log}"
 
-    def _made(self) -> bool:
-        """Whether both logs are there: a crash at the birth may have left less."""
-        return all(self._has_log(name) for name in LOGS)
-
-    def _has_log(self, name: str) -> bool:
-        folder = self._folder(name)
-        return self._files.exists(folder) and bool(container_numbers(self._files.list(folder)))
-
     def _open(self) -> None:
         for name in LOGS:
             log, found = open_log(self._files, self._folder(name))
             self._logs[name] = log
-            index, seen = LogIndex(), 0
-            for record in found:
-                for damage in found.damage[seen:]:
-                    index.damaged(damage.first, damage.end)
-                seen = len(found.damage)
-                index.note(record.lsn, record.kind, record.stream, record.payload, record.undo)
+            index = LogIndex()
+            for record in indexed(found, index):
                 self._times[name].setdefault(record.lsn // log.container_bytes, record.time_us)
-                if record.stream == CLUSTER:
-                    self._read(record.kind, record.payload)
-            for damage in found.damage[seen:]:
-                index.damaged(damage.first, damage.end)
             base = log.base // log.container_bytes * log.container_bytes
             self.found[name] = FoundLog(index, base, log.end, log.container_bytes, log.ballot)
 
     def _damage(self, name: str) -> str:
         """The damage of a log, in words; "" for none."""
         found = self.found.get(name)
-        stretches = found.index.damage if found is not None else []
-        return f"damage at {', '.join(f'{first} to {behind}' for first, behind in stretches)}" if stretches else ""
-
-    def _read(self, kind: int, payload: bytes | memoryview) -> None:
-        try:
-            self._history.read(kind, payload)
-        except PeerError as error:
-            self.damage = self.damage or f"a record that is none: {error.text}"
-
-    # ---- what is said before anything serves
-
-    def word(self) -> StoreWord:
-        """What this store says of itself."""
-        own, known = self.directory.identity, self.found.get(TX)
-        place = known.index.streams.get(CLUSTER) if known is not None else None
-        status = own.status
-        if place is not None and status is not StoreState.CLEAN:  # the stream itself knows better when it has joined
-            status = StoreState.JOINING if place.blank else StoreState.DIRTY
-        hurt = self.damage or (self._damage(TX) if place is None or place.hurt else "")
-        return StoreWord(
-            node=self._place.node, directory=self.directory.folder, broker=self._place.broker, store=own.store,
-            cluster=own.cluster, status=status.value, shutdown=own.shutdown, format=own.format, minor=own.minor,
-            life=own.life, voters=voter_sets(self._history), hurt=hurt, free_bytes=self.space().free_bytes,
-            supervisor=_supervisor(self._history), last_nodes={**own.nodes, self._place.broker: self._place.node},
-        )  # fmt: skip
+        return damage_in_words(found.index) if found is not None else ""
 
     # ---- a life
 
@@ -160,7 +114,7 @@ class StoreLogs:
         life = self.directory.begin(clock_ms, cluster=cluster, store=store, node=self._place.node, joining=new)
         if new:
             for name in LOGS:
-                if not self._has_log(name):
+                if not has_log(self._files, self._folder(name)):
                     self._create(name)
             self._open()
         for name in LOGS:
@@ -275,19 +229,3 @@ class StoreLogs:
             log.close()
         self._logs.clear()
         self.directory.release()
-
-
-def _supervisor(history: StreamHistory) -> int:
-    """The highest number that the cluster stream gives a supervisor; also by entries that may not be committed."""
-    checkpoint = history.checkpoint
-    outline = msgspec.msgpack.decode(checkpoint.outline, type=ClusterOutline) if checkpoint is not None else None
-    known = msgspec.convert(outline.wiring, WiringSnapshot).supervisor.number if outline is not None else 0
-    events = [decode_event(entry.event) for entry in history.entries.values()]
-    return max([known, *(event.number for event in events if isinstance(event, Supervise))])
-
-
-def refused_word(place: StorePlace, directory: str, error: StoreError) -> StoreWord:
-    """What is said of a store that cannot be used."""
-    return StoreWord(
-        node=place.node, directory=directory, broker=place.broker, status="dirty", code=error.code, text=error.text
-    )

@@ -27,7 +27,8 @@ from .flush_meter import FlushMeter
 from .member import MemberActor
 from .shell import DiskFailed
 from .store_catalog import CatalogWriter, opened
-from .store_logs import StoreLogs, StorePlace, refused_word
+from .store_logs import StoreLogs
+from .store_look import StorePlace, look_at, refused_word
 
 if TYPE_CHECKING:
     from ...store.catalog.catalog import Catalog
@@ -67,6 +68,7 @@ class StoreRefused(LocalError):
 
 class StoreNode(MemberActor):
     _logs: StoreLogs | None = None
+    _looked: tuple[str, int] | None = None
     _idle: asyncio.Task[None] | None = None
     _catalog: CatalogWriter | None = None
     _scrubbing: asyncio.Task[None] | None = None
@@ -77,19 +79,20 @@ class StoreNode(MemberActor):
         self._files = files if files is not None else system_files()
 
     async def look(self, config: StoreNodeConfig) -> dict[str, Any]:
-        """Lock the store, recover its logs, and say what is there (`StoreWord`), also where it is refused."""
+        """Say what is there (`StoreWord`), also where it is refused. Nothing is locked or changed."""
+        place = StorePlace(config.broker, config.node, config.member.credentials.cluster)
         try:
-            logs = await self._opened(config)
+            word = await asyncio.to_thread(look_at, self._files, config.store, place)
         except (StoreError, OSError) as found:
             error = unusable(found, config.store.data) if isinstance(found, OSError) else found
-            place = StorePlace(config.broker, config.node)
-            return msgspec.to_builtins(refused_word(place, f"{config.store.data}/{config.broker}", error))
-        return msgspec.to_builtins(logs.word())
+            word = refused_word(place, f"{config.store.data}/{config.broker}", error)
+        self._looked = (word.store, word.life)
+        return msgspec.to_builtins(word)
 
     async def _opened(self, config: StoreNodeConfig) -> StoreLogs:
         if self._logs is None:
             place = StorePlace(config.broker, config.node, config.member.credentials.cluster)
-            self._logs = await asyncio.to_thread(StoreLogs, self._files, config.store, place)
+            self._logs = await asyncio.to_thread(StoreLogs, self._files, config.store, place, self._looked)
         return self._logs
 
     async def _unlocked(self, config: StoreNodeConfig) -> StoreLogs:

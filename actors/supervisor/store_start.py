@@ -1,10 +1,11 @@
 """The initial status exchange, carried out: stores are looked for and opened, and nothing serves before it is decided
 what they are (`durable.md` 4; decided in `../../protocol/supervisor/stores.py`).
 
-    every node says what its directory holds -> a process for each store locks it, recovers it, and says what it has
+    every node says what its directory holds -> a process for each store reads it, and says what it has
     -> begin, go on, wait and look again, or refuse
 
-A store that is refused by its `store.json` alone is not opened. What is opened and not used is let go as it was.
+A store that is refused by its `store.json` alone is not read. Nothing is locked or written before it is decided, so a
+start that is refused leaves every directory as it was.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class StoreStart:
         self._launcher = launcher
         self._survey = survey
         self._look_s = look_s
-        self._opened: dict[str, tuple[Node, StoreWord]] = {}  # by the processes that have them locked
+        self._opened: dict[str, tuple[Node, StoreWord]] = {}  # by the processes that have read them
         self._places: dict[tuple[str, str], Node] = {}  # where a word is from -> the node
 
     @property
@@ -183,7 +184,7 @@ class StoreStart:
         )  # fmt: skip
 
     async def _look(self, broker: str, node: Node) -> StoreWord:
-        """Have a process lock and recover a store, and say what it has; one that is refused has none."""
+        """Have a process read a store, and say what it has; one that is refused has none."""
         known = self._opened.get(broker)
         if known is not None and known[0] == node:
             return known[1]

@@ -450,6 +450,9 @@ class SimulatedFiles:
         self.end(fault, path)
         return (found.holder or "") if isinstance(found, Content) else ""
 
+    def check_writable(self, path: str) -> None:
+        pass
+
     def free_bytes(self, path: str) -> int:
         fault = self.call("free_bytes", path)
         self._folder(path)

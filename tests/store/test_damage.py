@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from mantamq.actors.config import StoreConfig
-from mantamq.actors.members.store_logs import StoreLogs, StorePlace
+from mantamq.actors.members.store_logs import StoreLogs
+from mantamq.actors.members.store_look import StorePlace, look_at
 from mantamq.protocol.errors import StoreError
 from mantamq.protocol.log.history import StreamHistory, read_history
 from mantamq.protocol.machine import Load, Loaded, PeerUp, Received, Send
@@ -99,8 +100,8 @@ class Opened:
 
     def __init__(self, files: SimulatedFiles) -> None:
         self.files = files
+        self.word = look_at(files, CONFIG, PLACE)
         self.logs = StoreLogs(files, CONFIG, PLACE)
-        self.word = self.logs.word()
         self.life = self.logs.begin("c1", "s1", False)
         self.machine = StoreMachine("b1.store")
         self.machine.step(Recovered(self.logs.found))

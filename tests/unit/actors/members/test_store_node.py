@@ -18,9 +18,10 @@ from made_up_logs import cluster_checkpoint, declarations
 from mantamq.actors.config import MemberConfig, StoreConfig, StoreNodeConfig
 from mantamq.actors.members.ending import DISK_FAILED, leave
 from mantamq.actors.members.shell import DiskFailed, Shell
-from mantamq.actors.members.store_logs import StoreLogs, StorePlace
+from mantamq.actors.members.store_logs import StoreLogs
+from mantamq.actors.members.store_look import StorePlace, look_at
 from mantamq.actors.members.store_node import SCRUB_BYTES, StoreNode, StoreRefused, read_on
-from mantamq.protocol.errors import LocalError
+from mantamq.protocol.errors import LocalError, StoreError
 from mantamq.protocol.machine import PeerUp, Received, Send
 from mantamq.protocol.store.host import MESSAGES, TX, Rotten
 from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
@@ -249,16 +250,18 @@ def test_a_birth_that_came_to_nothing_comes_back_blank_and_a_lost_log_is_refused
     logs = StoreLogs(RealFiles(), chosen, place)
     logs.directory.begin(1, cluster="toy", store="s", node="n1", joining=True)  # then the process dies
     logs.close()
+    assert look_at(RealFiles(), chosen, place).status == "joining"
     logs = StoreLogs(RealFiles(), chosen, place)
-    assert logs.word().status == "joining"
     logs.begin("toy", "s", birth=True)
-    assert logs.word().status == "joining", "whether it ever voted is not known"
+    assert logs.directory.identity.status.value == "joining", "whether it ever voted is not known"
     logs.directory.joined()
     logs.close()
     for file in (tmp_path / "b1" / MESSAGES).iterdir():
         file.unlink()
-    with pytest.raises(Exception, match="no log"):
+    with pytest.raises(StoreError, match="no log"):
         StoreLogs(RealFiles(), chosen, place)
+    with pytest.raises(StoreError, match="no log"):
+        look_at(RealFiles(), chosen, place)
 
 
 async def test_a_store_saves_its_wiring_and_asks_for_what_it_lacks(tmp_path: Path) -> None:
