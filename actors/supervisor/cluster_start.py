@@ -4,7 +4,9 @@
     -> Sequencers listen -> Ownership and brokers listen and dial them -> warm queue replicas dial all of these
     -> all links up -> (brokers that were there before have learned what was complete, and let clients in)
 
-A cluster that was there before has no sequencer that leads from its birth: which log counts, a majority says.
+A cluster that was there before has no sequencer that leads from its birth: which log counts, a majority says. It goes
+on without a broker whose store is refused now, or that is sent away, if the others are enough: a directory that was put
+back from an old copy is found only when logs are compared. That broker is replaced like any that has died.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 
 from ...protocol.errors import LocalError
 from ...protocol.machine import OWNERSHIP, OWNERSHIP2, SEQUENCER
@@ -25,7 +28,7 @@ from ..members.ownership import Ownership
 from ..members.queue_replica import QueueReplica
 from ..members.sequencer import Sequencer
 from ..ray_control.placement import Placement, alive_nodes, broker_nodes, current_place
-from ..ray_control.ray_handles import Handle
+from ..ray_control.ray_handles import ActorDied, ActorGone, Handle
 from .address_book import BookEntry, broker_of
 from .launcher import Launcher
 from .record import ClusterRecord
@@ -38,6 +41,8 @@ START_S = 90.0
 BACK_S = 90.0
 """Logs are compared, entries fetched, queues taken: of many queues that is many rounds."""
 ASK_S = 2.0
+LINK_S = 2.0
+"""It is looked so often who has ended, while links are waited for."""
 NAMES_S = 10.0
 """Killed actors keep their names for a moment."""
 STANDBY = SEQUENCER + "2"
@@ -61,6 +66,7 @@ class ClusterStart:
         self._survey = survey
         self._back: ResumeCluster | None = None  # what was there before
         self._stores: dict[str, Node] = {}  # broker -> the node of its store
+        self._gone: set[str] = set()  # brokers of these that are done without
 
     async def run(self) -> None:
         """Start everything; returns when all links are up, and brokers that were there before let clients in.
@@ -75,44 +81,98 @@ class ClusterStart:
             await self._names_free(NAMES_S)
         if record.config.store.data:
             await self._find_stores()
-        deadline = time.monotonic() + START_S
-
-        def left() -> float:
-            return max(0.1, deadline - time.monotonic())
-
         plan, book = record.plan, record.book
         self._launch()
         record.stage = "waiting for processes"
         there = [name for name, entry in book.items() if entry.node]
-        await asyncio.gather(*(launcher.verify(name, left()) for name in there))
-        members = [name for name in there if book[name].role == "BrokerNode"]
+        await asyncio.gather(*(launcher.verify(name, START_S) for name in there))
 
         record.stage = "opening stores" if self._stores else "listening"
-        await asyncio.gather(*(launcher.start_store(broker, birth=self._back is None) for broker in self._stores))
+        await self._open_stores()
+        until = time.monotonic() + START_S  # reading logs takes as long as it takes
         record.stage = "listening"
         await launcher.start_sequencer(SEQUENCER, self._back is None)  # else who leads is for the stores to say
         await launcher.start_sequencer(STANDBY, False)
         await launcher.start_tap()
+        members = [name for name in book.of(BrokerNode.__name__) if book[name].node]
         brokers = (
-            launcher.start_broker(broker, plan.port(broker), self._back is not None, book.peers_of_broker(broker))
-            for broker in members
+            self._within(
+                launcher.start_broker(name, plan.port(name), self._back is not None, book.peers_of_broker(name)), name
+            )
+            for name in members
         )
         await asyncio.gather(launcher.start_ownership(OWNERSHIP), launcher.start_ownership(OWNERSHIP2), *brokers)
         for name in book.replicas():
-            await launcher.start_replica(name)
+            if broker_of(name) not in self._gone:
+                await self._within(launcher.start_replica(name), broker_of(name))
 
         record.stage = "linking"
-        missing = await asyncio.gather(*(self._missing(name, left()) for name in there))
-        lines = [line for lines in missing for line in lines]
-        if lines:
-            raise LocalError(
-                f"these links did not come up within {START_S:g} s: {'; '.join(lines)}; see the actors' logs"
-            )
+        await self._link(until)
         if self._back is not None:
             await self._until_serving([broker for broker in members if broker not in self._back.blank])
             return
         for broker in members:
             book.change(broker, serving=True)
+
+    # ---- who is done without
+
+    async def _open_stores(self) -> None:
+        """Let the stores begin. One that is refused now, though it looked well, has no process, as one that is missing.
+
+        Raises:
+            LocalError: why one cannot be used, and the others are not enough.
+        """
+        launcher, book = self._launcher, self._record.book
+        begin = (launcher.start_store(broker, birth=self._back is None) for broker in self._stores)
+        for (broker, node), error in zip(
+            self._stores.items(), await asyncio.gather(*begin, return_exceptions=True), strict=True
+        ):
+            if isinstance(error, BaseException):
+                self._do_without(broker, error)
+                for name in book.group(broker):
+                    launcher.drop(name)
+                book[broker] = BookEntry(Handle(broker, None), BrokerNode.__name__, "", node.host)
+
+    def _do_without(self, broker: str, error: BaseException) -> None:
+        """Go on without this broker, if that can be done; else raise the error."""
+        if broker in self._gone:
+            return
+        if (
+            self._back is None
+            or not isinstance(error, LocalError)
+            or not self._back.enough_without([*self._gone, broker])
+        ):
+            raise error
+        self._gone.add(broker)
+        text = f"the cluster has started without {broker}, which begins anew: {error}"
+        self._record.notes.append(text)
+        log.warning("%s", text)
+
+    async def _within(self, begins: Awaitable[None], broker: str) -> None:
+        """Let a process of a broker begin; one that has ended again was sent away, and its broker with it."""
+        try:
+            await begins
+        except ActorDied:
+            self._do_without(broker, _sent_away(broker))
+
+    async def _link(self, until: float) -> None:
+        """Wait until all links are up, but for those of brokers that are sent away meanwhile.
+
+        Raises:
+            LocalError: some are not up in time.
+        """
+        book = self._record.book
+        while True:
+            names = [name for name, entry in book.items() if entry.node and broker_of(name) not in self._gone]
+            wait_s = max(0.1, min(LINK_S, until - time.monotonic()))
+            missing = await asyncio.gather(*(self._missing(name, wait_s) for name in names))
+            lines = [line for lines in missing for line in lines]
+            if not lines:
+                return
+            if time.monotonic() > until:
+                raise LocalError(
+                    f"these links did not come up within {START_S:g} s: {'; '.join(lines)}; see the actors' logs"
+                )
 
     # ---- stores
 
@@ -136,7 +196,7 @@ class ClusterStart:
         """
         book, record = self._record.book, self._record
         until = time.monotonic() + BACK_S
-        while waiting := [broker for broker in brokers if not book[broker].serving]:
+        while waiting := [broker for broker in brokers if not book[broker].serving and broker not in self._gone]:
             record.stage = f"{', '.join(waiting)}: learning what was complete"
             for broker in waiting:
                 machine = await self._asked(broker)
@@ -154,6 +214,9 @@ class ClusterStart:
     async def _asked(self, broker: str) -> BrokerStatus | None:
         try:
             said = read_member(await self._record.book[broker].handle.call("status", timeout_s=ASK_S))
+        except ActorDied:
+            self._do_without(broker, _sent_away(broker))
+            return None
         except LocalError:
             return None
         return said.machine if isinstance(said.machine, BrokerStatus) else None
@@ -186,11 +249,18 @@ class ClusterStart:
 
     async def _missing(self, name: str, timeout_s: float) -> list[str]:
         """The links of `name` that are not up in time."""
-        wanted = self._links_of(name)
+        wanted, handle = self._links_of(name), self._record.book[name].handle
         if not wanted:
             return []
-        handle = self._record.book[name].handle
-        missing = await handle.call("until_linked", wanted, timeout_s, timeout_s=timeout_s + 5)
+        try:
+            missing = await handle.call("until_linked", wanted, timeout_s, timeout_s=timeout_s + 5)
+        except ActorDied:
+            if broker_of(name) not in self._stores:
+                raise
+            self._do_without(broker_of(name), _sent_away(broker_of(name)))
+            return [f"{name}, which has ended"]  # whose links are wanted is seen anew
+        except ActorGone as error:
+            return [str(error)]
         return [f"{name} to {other}" for other in missing]
 
     def _links_of(self, name: str) -> list[str]:
@@ -199,7 +269,7 @@ class ClusterStart:
         sequencers = list(book.sequencers())
         role = book[name].role
         if role == "QueueReplica":
-            fellows = [other for other in book.replicas() if broker_of(other) != broker_of(name)]
+            fellows = [o for o in book.replicas() if broker_of(o) not in (broker_of(name), *self._gone)]
             return [*sequencers, *book.of("Ownership"), broker_of(name), *book.store(broker_of(name)), *fellows]
         if role == "BrokerNode":
             return [*sequencers, *book.store(name), *book.replicas(name)]
@@ -209,3 +279,10 @@ class ClusterStart:
         until = time.monotonic() + min(timeout_s, NAMES_S)
         while self._placement.sweep() and time.monotonic() < until:
             await asyncio.sleep(0.05)
+
+
+def _sent_away(broker: str) -> LocalError:
+    return LocalError(
+        f"its process has ended, as one does whose log is older than what others know of it, as that of {broker}'s "
+        "directory put back from a copy"
+    )

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import UNSET
 
 from ..status.machines import BrokerStatus, WaitingStatus
-from .lifecycle import State
 
 
 def status_of(machine: Any) -> BrokerStatus:
@@ -27,6 +26,6 @@ def status_of(machine: Any) -> BrokerStatus:
         flow_stopped=flow.stopped, flow_stopped_count=flow.count, flow=dict(flow.members),
         condemned=machine.deletions.report(), ballot=list(view.promised), leader=view.leader, attached=view.attached,
         replicas={name: sorted(queues) for name, queues in placement.replicas.items()},
-        homeless=sorted(placement.homeless), returning=True if lifecycle.state is State.RETURNING else UNSET,
+        homeless=sorted(placement.homeless), returning=UNSET if lifecycle.returned or machine.keeper.blank else True,
         stop_left_ms=max(1, lifecycle.stop_left_ms()) if lifecycle.stopping else UNSET,
     )  # fmt: skip

@@ -177,7 +177,8 @@ class BrokerStatus(StatusStruct, kw_only=True):
         homeless: ids of queues that no replica keeps.
         facts: number of facts that it keeps for the tap; no key without events.
         facts_dropped: number of those that there was no room for.
-        returning: it has come back with its log, and learns what it has missed: no client is let in yet; no key else.
+        returning: it has come back with its log, and has not learned what it has missed, also where it never will:
+            no client is let in; no key else.
         stop_left_ms: the cluster is being stopped, and no client let in; if that comes to nothing, the broker goes on
             after this time; no key else.
     """

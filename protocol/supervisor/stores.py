@@ -14,7 +14,7 @@ and less than that is never guessed from. A pure function of what was said: the 
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import msgspec
 
@@ -43,6 +43,7 @@ class ResumeCluster(msgspec.Struct, frozen=True):
         missing: members that are not here; each enrols when it comes.
         supervisor: the highest number that any supervisor of it has had: of those whose number was committed, and
             maybe of others.
+        sets: the members by the newest wiring, and by each change of them that may be committed.
     """
 
     cluster: str
@@ -50,6 +51,12 @@ class ResumeCluster(msgspec.Struct, frozen=True):
     blank: tuple[str, ...]
     missing: tuple[str, ...]
     supervisor: int = 0
+    sets: tuple[tuple[str, ...], ...] = ()
+
+    def enough_without(self, gone: Collection[str]) -> bool:
+        """Whether a majority is there, and a recovery quorum with logs, also without these brokers."""
+        here = self.stores.keys() - set(gone)
+        return _enough(here, here - set(self.blank), self.sets)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -128,15 +135,22 @@ def _resume(
     if wish.waited or len(members) - len(stores) <= len(anybodys):
         stores.update(zip([broker for broker in members if broker not in stores], anybodys, strict=False))
     missing = tuple(broker for broker in members if broker not in stores)
-    there = all(len(stores.keys() & set(one.brokers)) >= majority(one.brokers) for one in sets)
-    logs = all(len(with_log & set(one.brokers)) >= recovery_quorum(one.brokers) for one in sets)
-    if not logs and not missing:
+    voters = tuple(one.brokers for one in sets)
+    if not missing and not _enough(set(members), with_log, voters):
         return RefuseStart(_too_few_logs(members, with_log, stores))
-    enough = there and logs and len(stores) >= wish.wait_for
+    quorum = _enough(stores.keys(), with_log, voters)
+    enough = quorum and len(stores) >= wish.wait_for
     if not enough or (missing and not wish.waited):
-        return AwaitStores(missing, _waiting(members, missing, stored, refused, wish, there and logs), enough)
+        return AwaitStores(missing, _waiting(members, missing, stored, refused, wish, quorum), enough)
     blank = tuple(broker for broker in members if broker in stores and broker not in with_log)
-    return ResumeCluster(cluster, stores, blank, missing, max(word.supervisor for word in stored))
+    return ResumeCluster(cluster, stores, blank, missing, max(word.supervisor for word in stored), voters)
+
+
+def _enough(here: Set[str], with_log: Set[str], sets: Sequence[Sequence[str]]) -> bool:
+    """Whether of each set a majority is here, and a recovery quorum with logs."""
+    return all(
+        len(here & set(one)) >= majority(one) and len(with_log & set(one)) >= recovery_quorum(one) for one in sets
+    )
 
 
 def _nothing_stored(empty: Sequence[StoreWord], refused: Sequence[RefusedStore], wish: StartWish) -> StartDeed:

@@ -430,3 +430,16 @@ def test_a_checkpoint_without_its_tail_is_found(monkeypatch):
     monkeypatch.setattr("mantamq.protocol.broker.store_link.tail_of", lambda keeper: None)
     with pytest.raises(AssertionError):
         test_a_checkpoint_takes_what_is_held_behind_it_along()
+
+
+def test_a_broker_that_is_sent_away_before_it_has_returned_does_not_count_as_serving():
+    """Whoever starts the cluster tells clients of those that have returned."""
+    cluster = StoredCluster()
+    cluster.cut_power(*ALL)
+    cluster.stalled = {"b1", "b2"}
+    cluster.come_back(*ALL)
+    broker = cluster.machines["b3"]
+    assert broker.report().returning is True
+    broker.step(Received(broker.view.leader, Evicted("an old copy", forget=True)))
+    broker.lifecycle.retire("an old copy")
+    assert broker.report().returning is True and not broker.report().blank

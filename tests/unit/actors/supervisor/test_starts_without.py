@@ -1,0 +1,84 @@
+"""A cluster with stores starts without the broker whose directory turns out to be no use, and that one comes again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from mantamq.actors.members import store_node
+from mantamq.actors.members.store_logs import StoreLogs
+from mantamq.client import connect_async
+from mantamq.protocol.errors import STORE_DAMAGED, LocalError, StoreError
+
+from tests.unit.actors.supervisor.test_stored_cluster import LIMIT_S, Stored, story
+
+__all__ = ["story"]
+MEMBERS = ("b1", "b2", "b3")
+
+
+async def two_lives(story: Stored) -> Path:
+    """A cluster that has lived twice, and was cut off; returns a copy of its directories from between."""
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    await story.power_cut()
+    copy = story.data.with_name("copy")
+    shutil.copytree(story.data, copy)
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    async with connect_async(await story.addresses()) as there:
+        await there.declare_queue("keep", durable=True)
+        sender = await there.session().sender("keep")
+        await sender.send(b"kept?")
+        await sender.sync()
+    await story.power_cut()
+    return copy
+
+
+async def kept(story: Stored) -> bytes:
+    async with connect_async(await story.addresses()) as there:
+        receiver = await there.session().receiver("keep")
+        return (await receiver.fetch(timeout=LIMIT_S)).body
+
+
+async def test_an_old_copy_of_one_directory_holds_up_no_start(story: Stored) -> None:
+    copy = await two_lives(story)
+    shutil.rmtree(story.data / "b2")
+    shutil.copytree(copy / "b2", story.data / "b2")
+    await story.up()
+    book = await story.supervisor("book_now")
+    assert any("without b2" in note and "copy" in note for note in book.notes), await story.supervisor("status")
+    assert await kept(story) == b"kept?"
+    status = await story.until(lambda s: s["healthy"] and len(s["members"]) == 3, "whole, with b2 up to date")
+    assert sorted(status["members"]) == list(MEMBERS)
+
+
+async def test_a_store_that_is_refused_when_it_is_opened_is_done_without(
+    story: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the look before has found it well: a disk may fail in between."""
+    await two_lives(story)
+    fails = {"b2"}
+
+    class Refusing(StoreLogs):
+        def __init__(self, *args: object) -> None:
+            if args[2].broker in fails:  # type: ignore[attr-defined]
+                raise StoreError(STORE_DAMAGED, "cannot be read after all")
+            super().__init__(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store_node, "StoreLogs", Refusing)
+    await story.up()
+    book = await story.supervisor("book_now")
+    assert any("without b2" in note and "cannot be read after all" in note for note in book.notes)
+    assert "b2.store" not in story.ray.named
+    assert await kept(story) == b"kept?"
+    fails.clear()
+    await story.until(lambda s: s["healthy"] and len(s["members"]) == 3, "whole, with b2")
+    await story.power_cut()
+    fails.update(("b2", "b3"))
+    with pytest.raises(LocalError, match="cannot be read after all"):
+        await story.up()
+    fails.clear()
+    await story.power_cut()
+    await story.up()
+    assert len((await story.supervisor("book_now")).addresses) == 3, "nothing was lost by that"
