@@ -2,7 +2,8 @@
 
 The seed's "one recovers, the others are updated from it". In this order, each step durable before the next begins:
 
-1. All stores in the directory are locked. Nothing was changed so far.
+0. All is read and shown. Nothing is locked or changed before the operator agrees.
+1. All stores in the directory are locked, and as they were when they were read.
 2. `store.json` of the survivor: it is being recovered, under the new cluster's id. From here on no broker uses it, so
    the old cluster can never meet what is written next.
 3. The others' folders are moved aside, whole: nothing is thrown away.
@@ -20,15 +21,25 @@ import socket
 import time
 
 from ...protocol.errors import STORE_LOCKED, STORE_RECOVERING, STORE_UNUSABLE, StoreError
-from ..files import Files, Lock
-from ..identity import LOCK, StoreDirectory, StoreState, check_local, open_store, stores_in, unusable
+from ..files import Files, Lock, locked
+from ..identity import (
+    LOCK,
+    StoreDirectory,
+    StoreIdentity,
+    StoreState,
+    check_local,
+    look_at_store,
+    open_store,
+    stores_in,
+    unusable,
+)
 from ..log.recovery import open_log
 from .inventory import ASIDE
 from .survivor import Survivor, survey_survivor
 
 
 class StoreRecovery:
-    """The recovery of one directory, which is locked until `close`.
+    """The recovery of one directory, which is locked from `run` until `close`.
 
     Attributes:
         survivor: what is kept.
@@ -38,7 +49,7 @@ class StoreRecovery:
     """
 
     def __init__(self, files: Files, directory: str, broker: str, cluster: str) -> None:
-        """Lock all, and look. Nothing is changed.
+        """Look. Nothing is locked or changed.
 
         Args:
             files: the file system.
@@ -52,28 +63,28 @@ class StoreRecovery:
         """
         self._files = files
         self._directory = directory
+        self._broker = broker
         self._locks: dict[str, Lock] = {}
         self._store: StoreDirectory | None = None
         try:
-            self._take(broker)
-            store = self._kept()
-            self.begun = store.identity.status is StoreState.RECOVERING
-            self.cluster = store.identity.cluster if self.begun else cluster
-            self.others = tuple(self._locks)
-            self.survivor: Survivor = survey_survivor(files, store.folder, store.identity)
+            self._found = self._look()
+            own = look_at_store(files, directory, broker, recover=True)
+            if own.status is StoreState.EMPTY:
+                raise StoreError(STORE_UNUSABLE, f"{directory}/{broker} is empty: name a store that has something")
+            self.begun = own.status is StoreState.RECOVERING
+            self.cluster = own.cluster if self.begun else cluster
+            self.others = tuple(other for other in self._found if other != broker)
+            for other in self.others:
+                path = f"{directory}/{other}/{LOCK}"
+                if held_by := files.holder(path):
+                    raise _in_use(locked(path, held_by))
+            self.survivor: Survivor = survey_survivor(files, f"{directory}/{broker}", own)
         except OSError as error:
-            self.close()
             raise unusable(error, directory) from error
-        except BaseException:
-            self.close()
-            raise
 
-    def _kept(self) -> StoreDirectory:
-        assert self._store is not None
-        return self._store
-
-    def _take(self, broker: str) -> None:
-        files, directory = self._files, self._directory
+    def _look(self) -> dict[str, StoreIdentity | str]:
+        """The stores of the directory: what each says of itself, or is refused for."""
+        files, directory, broker = self._files, self._directory, self._broker
         check_local(files, directory)
         found = stores_in(files, directory) if files.exists(directory) else {}
         if broker not in found:
@@ -83,32 +94,38 @@ class StoreRecovery:
             if other != broker and getattr(said, "status", None) is StoreState.RECOVERING:
                 text = f"a recovery from {other} was begun in {directory}: finish it, with --from {other}"
                 raise StoreError(STORE_RECOVERING, text)
-        self._store = open_store(files, directory, broker, recover=True)
-        if self._store.identity.status is StoreState.EMPTY:
-            raise StoreError(STORE_UNUSABLE, f"{directory}/{broker} is empty: name a store that has something")
-        for other in found:
-            if other != broker:
-                self._locks[other] = self._lock(other)
+        return {name: said.text if isinstance(said, StoreError) else said for name, said in found.items()}
 
-    def _lock(self, broker: str) -> Lock:
-        """The lock of a store that is moved aside, whatever else is wrong with it."""
+    def _lock(self) -> StoreDirectory:
+        """Lock all.
+
+        Raises:
+            StoreError: `store-locked`: another process has one, or has used one since it was read.
+        """
+        files, directory, broker = self._files, self._directory, self._broker
+        store = self._store = open_store(files, directory, broker, recover=True)
         holder = f"mantamq store recover, process {os.getpid()} on {socket.gethostname()}"
-        try:
-            return self._files.lock(f"{self._directory}/{broker}/{LOCK}", holder)
-        except StoreError as error:
-            raise StoreError(STORE_LOCKED, f"{error.text}. The cluster must be down (mantamq down)") from None
+        for other in self.others:
+            try:
+                self._locks[other] = files.lock(f"{directory}/{other}/{LOCK}", holder)
+            except StoreError as error:
+                raise _in_use(error) from None
+        if self._look() != self._found:
+            raise StoreError(STORE_LOCKED, f"a store in {directory} was used since it was read: run this again")
+        return store
 
     def aside(self, broker: str) -> str:
         """Where a store is moved to."""
         return f"{self._directory}/{ASIDE}/{self.cluster}/{broker}"
 
     def run(self) -> None:
-        """Do it, or the rest of it.
+        """Lock all, and do it, or the rest of it.
 
         Raises:
+            StoreError: `store-locked`: another process has a store, or has used one since. Nothing was changed.
             OSError: of the disk: mend it, and run it again.
         """
-        files, store = self._files, self._kept()
+        files, store = self._files, self._lock()
         if not self.begun:
             store.recovering(self.cluster)
         if self.others:
@@ -133,3 +150,7 @@ class StoreRecovery:
             lock.release()
         if self._store is not None:
             self._store.release()
+
+
+def _in_use(error: StoreError) -> StoreError:
+    return StoreError(STORE_LOCKED, f"{error.text}. The cluster must be down (mantamq down)")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from mantamq.actors.config import StoreConfig
-from mantamq.actors.members.store_logs import StoreLogs, StorePlace
+from mantamq.actors.members.store_logs import StoreLogs
+from mantamq.actors.members.store_look import StorePlace, look_at
 from mantamq.protocol.errors import (
     NOT_OUR_STORE,
     STORE_DAMAGED,
@@ -114,8 +115,7 @@ def test_the_store_is_a_cluster_of_one_and_the_others_are_aside():
     found = recovery.survivor
     assert (found.voters, found.durable, found.transient) == (MEMBERS, ("orders",), ())
     assert (found.partial, found.hurt, found.unknown) == ((), (), ())
-    logs = StoreLogs(files, StoreConfig(data=DATA), StorePlace("b2", "host"))
-    deed = decide([logs.word()], StartWish()).deed
+    deed = decide([look_at(files, StoreConfig(data=DATA), StorePlace("b2", "host"))], StartWish()).deed
     assert isinstance(deed, ResumeCluster) and deed.cluster == NEW and not deed.missing and not deed.blank
 
 
@@ -424,7 +424,7 @@ def test_a_real_kill_at_any_call_and_run_again_it_finishes(tmp_path):
 
 def unchanged(files: SimulatedFiles) -> dict[str, Any]:
     folders = ["", *[f"/{b}{log}" for b in MEMBERS for log in ("", "/tx", "/messages") if files.exists(DATA + f"/{b}")]]
-    return {one: {k: v for k, v in files.durable(f"{DATA}{one}").items() if k != "lock"} for one in folders}
+    return {one: dict(files.durable(f"{DATA}{one}")) for one in folders}
 
 
 def lose_clusters_log(files: SimulatedFiles) -> None:
@@ -464,6 +464,26 @@ def test_what_is_refused_and_then_nothing_is_changed(broker, before, code, text)
     assert unchanged(files) == was
 
 
+def test_nothing_is_locked_or_changed_before_the_operator_agrees():
+    files = SimulatedFiles()
+    three(files)
+    was = unchanged(files)
+    recovery = StoreRecovery(files, DATA, "b2", NEW)
+    assert unchanged(files) == was and not files.holder(f"{DATA}/b2/lock")
+    used = open_store(files, DATA, "b1")  # while the operator thinks about it
+    with pytest.raises(StoreError, match="mantamq down") as error:
+        recovery.run()
+    assert error.value.code == STORE_LOCKED
+    recovery.close()
+    used.begin(1, cluster=CLUSTER_ID, store="", node="host-1")
+    used.release()
+    with pytest.raises(StoreError, match="was used since it was read") as error:
+        recovery.run()
+    recovery.close()
+    assert sorted(stores_in(files, DATA)) == list(MEMBERS), "nothing was moved aside"
+    assert read_identity(files, FOLDER).cluster == CLUSTER_ID
+
+
 def test_a_directory_that_is_not_there_is_refused():
     with pytest.raises(StoreError, match="no store") as error:
         recover(SimulatedFiles())
@@ -482,10 +502,9 @@ def test_a_store_under_another_brokers_name_is_refused():
 def test_a_recovery_that_was_begun_from_one_is_not_taken_up_from_another():
     files = SimulatedFiles()
     three(files)
-    begun = StoreRecovery(files, DATA, "b3", NEW)
-    assert begun._store is not None
-    begun._store.recovering(NEW)
-    begun.close()
+    begun = open_store(files, DATA, "b3")
+    begun.recovering(NEW)
+    begun.release()
     with pytest.raises(StoreError, match="--from b3") as error:
         recover(files)
     assert error.value.code == STORE_RECOVERING

@@ -193,10 +193,12 @@ def test_recover_for_scripts(run, lost):
 @pytest.mark.parametrize("answers", [["n"], ["y", "b1"], ["y", ""], []])
 def test_recover_asks_twice_and_any_other_answer_changes_nothing(run, lost, monkeypatch, answers):
     on_terminal(monkeypatch, *answers)
+    before = {path: path.read_bytes() for path in Path(lost).rglob("*") if path.is_file()}
     code, _, said = run("recover", lost, "--from", "b2")
     assert code == 1 and "nothing was changed" in said
     assert sorted(os.listdir(lost)) == ["b1", "b2", "b3"]
     assert [one["state"] for one in json.loads(run("list", lost, "--json")[1])] == ["dirty"] * 3
+    assert {path: path.read_bytes() for path in Path(lost).rglob("*") if path.is_file()} == before
 
 
 def test_recover_asks_for_the_name(run, lost, monkeypatch):
