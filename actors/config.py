@@ -307,7 +307,7 @@ class ReplicaConfig(Config, frozen=True, kw_only=True):
 class TapConfig(Config, frozen=True, kw_only=True):
     """Attributes:
     events: the event table of all clusters that share its directory.
-    folder: this cluster's, below that directory.
+    folder: this cluster's, below that directory, if it has none there yet.
     """
 
     member: MemberConfig

@@ -15,7 +15,7 @@ from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
 from ...protocol.status.machines import TapStatus
-from ...store.events.event_folders import forget_folders
+from ...store.events.event_folders import forget_folders, own_folder
 from ...store.events.event_parts import EventWriter, WriterLimits
 from ..config import TapConfig
 from .member import MemberActor
@@ -47,7 +47,8 @@ class EventTap(MemberActor):
         events = self._events = config.events
         self._limits = WriterLimits(keep_s=events.keep_s, keep_bytes=events.keep_bytes)
         try:
-            self._writer = await asyncio.to_thread(EventWriter, config.folder, self._limits, _put)
+            folder = await asyncio.to_thread(own_folder, config.folder)
+            self._writer = await asyncio.to_thread(EventWriter, folder, self._limits, _put)
         except (OSError, ImportError) as error:
             raise LocalError(f"events cannot be kept in {events.directory}: {error}; give another --events") from None
         self._lock = asyncio.Lock()

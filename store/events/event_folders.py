@@ -1,7 +1,8 @@
 """A folder of parts for each cluster: queues and positions of two clusters have nothing to do with each other.
 
-A cluster's folder is named by when it began and by its id, so the newest is the last by name. Whoever reads may name
-either a cluster's folder or the directory above: then the newest cluster in it is meant.
+A cluster's folder is named by when it began and by its id. One that is started again with its stores keeps its id, and
+goes on in the folder that it has. Whoever reads may name either a cluster's folder or the directory above: then that of
+the cluster which has written last is meant.
 """
 
 from __future__ import annotations
@@ -38,13 +39,19 @@ def folders(directory: str) -> list[str]:
     return [f"{directory.rstrip('/')}/{name}" for name in names if _NAME.match(name)]
 
 
+def own_folder(folder: str) -> str:
+    """Where a cluster goes on that `folder` is for, by its name: in the one that it has, if it was started before."""
+    directory, _, name = folder.rpartition("/")
+    mine = [one for one in folders(directory) if one.rpartition("-")[2] == name.rpartition("-")[2]]
+    return mine[-1] if mine else folder
+
+
 def newest_folder(directory: str) -> str:
-    """The folder to read: `directory` itself, or that of the newest cluster in it which has written parts."""
-    if directory and not list_parts(directory).parts:
-        for folder in reversed(folders(directory)):
-            if list_parts(folder).parts:
-                return folder
-    return directory
+    """The folder to read: `directory` itself, or that of the cluster in it which has written the last part."""
+    if not directory or list_parts(directory).parts:
+        return directory
+    last = {folder: parts[-1].time_last_us for folder in folders(directory) if (parts := list_parts(folder).parts)}
+    return max(last, key=lambda folder: (last[folder], folder), default=directory)
 
 
 def forget_folders(directory: str, own: str, limits: WriterLimits, now_us: int) -> list[str]:
