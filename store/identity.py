@@ -99,6 +99,10 @@ class _Head(msgspec.Struct):
     minor: int = 0
 
 
+_head = msgspec.json.Decoder(_Head).decode
+_identity = msgspec.json.Decoder(StoreIdentity).decode
+
+
 def new_life(clock_ms: int, stored: int) -> int:
     """The number of a broker's new life: it rises, also where the clock went back (`durable.md` 4).
 
@@ -131,14 +135,14 @@ def read_identity(files: Files, folder: str) -> StoreIdentity:
     except OSError as error:
         raise unusable(error, folder) from error
     try:
-        head = msgspec.json.decode(data, type=_Head)
+        head = _head(data)
         if head.format > FORMAT or head.minor > MINOR:
             text = (
                 f"{path} was written by a newer mantamq (format {head.format}, protocol {spoken(head.minor)}); "
                 f"this one knows format {FORMAT} and {spoken()}: run that version, or a newer one"
             )
             raise StoreError(STORE_FORMAT, text)
-        return msgspec.json.decode(data, type=StoreIdentity)
+        return _identity(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(STORE_DAMAGED, f"{path} cannot be read ({error}): {_MEND}") from error
 

@@ -30,6 +30,8 @@ from ...store.log.survey import Survey
 from ..config import StoreConfig
 
 LOGS = (TX, MESSAGES)
+_outline = msgspec.msgpack.Decoder(ClusterOutline).decode  # made here: types are taken apart in one thread only
+_wiring = msgspec.msgpack.Decoder(WiringSnapshot)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class _ClusterLog:
     def supervisor(self) -> int:
         """The highest number that it gives a supervisor; also by entries that may not be committed."""
         checkpoint = self.history.checkpoint
-        outline = msgspec.msgpack.decode(checkpoint.outline, type=ClusterOutline) if checkpoint is not None else None
+        outline = _outline(checkpoint.outline) if checkpoint is not None else None
         known = msgspec.convert(outline.wiring, WiringSnapshot).supervisor.number if outline is not None else 0
         events = [decode_event(entry.event) for entry in self.history.entries.values()]
         return max([known, *(event.number for event in events if isinstance(event, Supervise))])

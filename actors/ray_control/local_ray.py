@@ -27,6 +27,8 @@ from ray.exceptions import RayError
 from ...protocol.errors import LocalError
 from . import door, lasting_thread
 
+log = logging.getLogger(__name__)
+
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 START_S = 60.0
 STOP_S = 2.0  # Ray's own programs have nothing to save; some take long to leave by themselves
@@ -162,18 +164,22 @@ def forget() -> None:
 
 
 def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: str = "127.0.0.1") -> str:
-    """Start a Ray head in the background and remember it; returns its address "host:port".
+    """Start a Ray head in the background and remember it; returns its address "host:port". What one that has died has
+    left is ended first.
 
     Raises:
         LocalError: it did not start, or one that we remember still runs.
     """
     known = recall()
-    if _ours(known):
+    if left := _ours(known):
         address = known["address"]
-        raise LocalError(
-            f"a Ray head of ours runs at {address}: use it (`mantamq up --address {address}`), or stop it with "
-            "`mantamq down`"
-        )
+        if _session_of(int(address.rpartition(":")[2])):
+            raise LocalError(
+                f"a Ray head of ours runs at {address}: use it (`mantamq up --address {address}`), or stop it with "
+                "`mantamq down`"
+            )
+        log.warning("the Ray head at %s has died: ending %d processes that it has left", address, len(left))
+        _end(left)
     environment = _ENVIRONMENT | {"RAY_AUTH_MODE": "token"} | dict(os.environ)
     environment |= java_on_path(environment)
     if environment["RAY_AUTH_MODE"] == "token":

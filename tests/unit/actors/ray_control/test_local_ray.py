@@ -16,11 +16,15 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.session, self.port = "", 0
+        self.head = True  # its control store lives
         self.meanwhile: Any = lambda: None
+        self.ended: Any = lambda: None
         self.code = 0
         monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
         monkeypatch.setattr(local_ray, "_ray", self.ray)
-        monkeypatch.setattr(local_ray, "_session_of", lambda port: self.session if port == self.port else "")
+        monkeypatch.setattr(
+            local_ray, "_session_of", lambda port: self.session if self.head and port == self.port else ""
+        )
         monkeypatch.setattr(
             local_ray, "_processes",
             lambda session, address: [SimpleNamespace(pid=7)] if session and session == self.session else [],
@@ -29,12 +33,13 @@ class Machine:
 
     def ray(self, *words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         self.port = next(int(word.partition("=")[2]) for word in words if word.startswith("--port="))
-        self.session = "session_1"
+        self.session, self.head = "session_1", True
         self.meanwhile()
         return subprocess.CompletedProcess(words, self.code, "", "no space left")
 
     def end(self, processes: list[Any]) -> None:
         if processes:
+            self.ended()
             self.session = ""
 
 
@@ -65,6 +70,18 @@ def test_a_head_whose_starter_was_killed_can_be_stopped(
     assert local_ray.stop_ray_head() == 1
     assert machine.session == "" and local_ray.recall() == {}
     local_ray.start_ray_head()
+
+
+def test_what_a_head_that_was_killed_has_left_is_ended_and_another_starts(machine: Machine) -> None:
+    first = local_ray.start_ray_head()
+    machine.head = False
+    assert local_ray.head_processes() == [7], "its other programs live on for a while"
+    order: list[str] = []
+    machine.ended, machine.meanwhile = (lambda: order.append("ended")), (lambda: order.append("started"))
+    second = local_ray.start_ray_head()
+    assert order == ["ended", "started"] and local_ray.recall()["address"] == second != first
+    with pytest.raises(LocalError, match=r"runs at .*mantamq down"):
+        local_ray.start_ray_head()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)], ids=repr)
