@@ -31,7 +31,7 @@ from ..config import StoreConfig
 
 LOGS = (TX, MESSAGES)
 _outline = msgspec.msgpack.Decoder(ClusterOutline).decode  # made here: types are taken apart in one thread only
-_wiring = msgspec.msgpack.Decoder(WiringSnapshot)
+_wiring = msgspec.msgpack.Decoder(WiringSnapshot).decode
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _ClusterLog:
         """The highest number that it gives a supervisor; also by entries that may not be committed."""
         checkpoint = self.history.checkpoint
         outline = _outline(checkpoint.outline) if checkpoint is not None else None
-        known = msgspec.convert(outline.wiring, WiringSnapshot).supervisor.number if outline is not None else 0
+        known = _wiring(msgspec.msgpack.encode(outline.wiring)).supervisor.number if outline is not None else 0
         events = [decode_event(entry.event) for entry in self.history.entries.values()]
         return max([known, *(event.number for event in events if isinstance(event, Supervise))])
 
