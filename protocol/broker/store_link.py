@@ -22,7 +22,7 @@ from ..wire.events import CLUSTER
 from ..wire.flow_frames import Pressed
 from ..wire.frame import Frame
 from ..wire.records import CHECKPOINT, DROPPED, ENTRIES, OPENED, DroppedRecord, OpenedRecord, encode_record
-from ..wire.store_frames import Room, Take, Taken, Write
+from ..wire.store_frames import Expected, Room, Take, Taken, Write
 from ..wiring.snapshot import ClusterOutline
 from .cluster_state import ClusterState
 
@@ -144,6 +144,10 @@ class StoredWiring(StoreLink):
         """Of a queue that is not there, the store has records still: they are dead once the stream is taken, in a life
         above all that have kept it."""
         self._outbox.send(self.peer, Take(stream, life))
+
+    def expect(self, queues: list[str]) -> None:
+        """Of these queues the store may have had records, also where it finds none."""
+        self._outbox.send(self.peer, Expected(queues))
 
     def forget(self, done: Callable[[], object]) -> None:
         """Give the log up: the next life begins with none, and blank (K4). `done`: called when that is on disk."""

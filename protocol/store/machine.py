@@ -2,8 +2,8 @@
 
 It knows records and streams, and nothing of what they mean. A keeper's process takes its streams, writes to them, and
 is told when what it wrote is on disk; whatever it acknowledges waits for that (K5). What is decided here: whose writes
-count (`owners.py`), what is flushed together (`groups.py`), when the old end of a log goes (`tail.py`), and whether
-there is room (`space.py`).
+count (`owners.py`), what is flushed together (`groups.py`), when the old end of a log goes (`tail.py`), where damage is
+in it as well (`swallowed.py`), and whether there is room (`space.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot
 from ..wire.frame import Frame
 from ..wire.records import CLOSED, PROMISE, ClosedRecord, PromiseRecord, decode_record, encode_record
-from ..wire.store_frames import Ahead, Ousted, Take, Taken, Write
+from ..wire.store_frames import Ahead, Expected, Ousted, Take, Taken, Write
 from .groups import Group, Groups, Writer, answers
 from .host import (
     MESSAGES,
@@ -112,6 +112,8 @@ class StoreMachine:
             self._write(input.peer, frame)
         elif type(frame) is Take:
             self._take(input.peer, frame)
+        elif type(frame) is Expected:
+            self._tails[MESSAGES].swallowed.expect(frame.streams)
 
     # ---- links
 
@@ -133,7 +135,8 @@ class StoreMachine:
     def _recovered(self, input: Recovered) -> None:
         for log, found in input.logs.items():
             self._indexes[log] = found.index
-            self._tails[log] = LogTail(found.index, found.base, found.end, found.container_bytes)
+            own = [CLUSTER] if log == TX else None
+            self._tails[log] = LogTail(found.index, found.base, found.end, found.container_bytes, own)
             self.promised = max(self.promised, found.promised, found.index.promised)
         early, self._early = self._early, []
         for one in early:
@@ -161,8 +164,8 @@ class StoreMachine:
             return  # another has taken it meanwhile
         index = self._indexes[log_of(stream)]
         place = index.streams.get(stream)
-        if place is None:  # all its records may have been in the damage
-            hurt = bool(index.damage)
+        if place is None:
+            hurt = self._tails[log_of(stream)].swallowed.may_have(stream)
             self._send(peer, Taken(stream, life, 0, 0, False, self.promised, hurt=hurt, streams=self._queues(stream)))
             return
         opened, log_inc, blank = place.life, place.log_inc, place.blank
@@ -267,7 +270,7 @@ class StoreMachine:
                 index.note(lsn, kind, stream, payload, undo)
                 if stream and stream not in index.streams:
                     self.owners.dropped(stream)
-                    tail.forget(stream)
+                    tail.dropped(stream)
             tail.end = input.ends[log]
             if records:
                 self._unproven[log] = self._now_ms

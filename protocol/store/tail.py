@@ -8,6 +8,7 @@ whole containers, up to the least LSN that a stream needs. A stream that nobody 
 from __future__ import annotations
 
 from .index import LogIndex
+from .swallowed import Swallowed
 
 SLACK_CONTAINERS = 4
 """How many containers a log may have besides twice what lives."""
@@ -19,16 +20,21 @@ class LogTail:
     Args:
         base, end: LSN of the oldest container, and of the place where the next batch goes.
         container_bytes: the size of a container.
+        expected: the streams that are its own, if that is known from the beginning.
 
     Attributes:
         hold: nothing from here on goes, whatever the streams need; None: only they count.
+        swallowed: what its damage may have swallowed, which stays until that is known.
     """
 
-    def __init__(self, index: LogIndex, base: int, end: int, container_bytes: int) -> None:
+    def __init__(
+        self, index: LogIndex, base: int, end: int, container_bytes: int, expected: list[str] | None = None
+    ) -> None:
         self.base = base
         self.end = end
         self.container_bytes = container_bytes
         self.hold: int | None = None
+        self.swallowed = Swallowed(index, expected)
         self._index = index
         self._looked = -1  # the last container when it was looked at
         self._asked: dict[str, int] = {}  # stream -> up to which LSN its owner was asked to move
@@ -48,9 +54,9 @@ class LogTail:
 
     def advance(self) -> bool:
         """Move the base over the containers that no stream needs; whether it moved."""
-        low = self._index.low
-        low = self.end if low is None else low
-        base = (low if self.hold is None else min(low, self.hold)) // self.container_bytes * self.container_bytes
+        lows = (self._index.low, self.hold, self.swallowed.low)
+        low = min([self.end if lows[0] is None else lows[0], *(one for one in lows[1:] if one is not None)])
+        base = low // self.container_bytes * self.container_bytes
         if base <= self.base:
             return False
         self.base = base
@@ -92,3 +98,8 @@ class LogTail:
     def forget(self, stream: str) -> None:
         """Another owner has it, or none: what was asked of the one before is asked again."""
         self._asked.pop(stream, None)
+
+    def dropped(self, stream: str) -> None:
+        """All its records are dead."""
+        self.forget(stream)
+        self.swallowed.dropped(stream)

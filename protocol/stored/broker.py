@@ -42,6 +42,7 @@ class StoredBrokerMachine(BrokerMachine):
         self._cluster_rules[Evicted] = self._evicted
         self._blank = False  # on disk it does not vote
         self._unreported = False  # an update was taken, and is not on disk
+        self._expected = False  # its store was told which queues there are
         self._asked_ms = 0  # when its store was asked for the stream
         self._pressed = False
         self._out = False  # its log is given up: whatever it said of it now might not be true any more
@@ -142,6 +143,9 @@ class StoredBrokerMachine(BrokerMachine):
         super().commit(committed)
         if self.lifecycle.returned:
             self.hosting.applied()
+            if not self._expected:
+                self._expected = True
+                self.store.expect([queue.id for queue in self.cluster.wiring.queues() if queue.durable])
         if self._blank and not self.keeper.blank:  # else it would come back without the vote that it has used
             self._blank = False
             self.store.checkpoint()

@@ -84,7 +84,7 @@ from .queue_frames import (
     Unhost,
     Void,
 )
-from .store_frames import Ahead, Ousted, Room, Take, Taken, Write, Written
+from .store_frames import Ahead, Expected, Ousted, Room, Take, Taken, Write, Written
 
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
@@ -92,7 +92,7 @@ KINDS: dict[int, type[Frame]] = {
     32: Request, 33: Results, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,
     48: Interest, 49: OwnerIs, 50: Contended, 51: Forget, 52: Void,
-    53: Supervised, 54: UpdatePiece,
+    53: Supervised, 54: UpdatePiece, 55: Expected,
     56: Host, 57: Hosted, 58: Unhost, 59: Consume, 60: Credit, 61: Drained, 62: Cancel, 63: Cancelled, 64: Deliver,
     65: Settle, 66: Settled, 67: QueueCommand, 68: QueueReply, 69: DeadLetter, 70: DeadLettered,
     71: GiveUp, 72: GivenUp,

@@ -1,4 +1,4 @@
-"""The frames between the processes that keep logs and their broker's store: 73 to 79 (`durable.md` 3).
+"""The frames between the processes that keep logs and their broker's store: 73 to 79, and 55 (`durable.md` 3).
 
 They stay inside a broker's group of processes: links ``b1 -> b1.store`` and ``b1.r0 -> b1.store``. The store writes
 records and says when they are on disk; it does not know what they mean. LSNs are those of the stream's own log.
@@ -100,3 +100,14 @@ class Room(Frame):
     left_bytes: int
     pressed: bool = False
     full: bool = False
+
+
+class Expected(Frame):
+    """The broker knows all that was complete: of these queues its store may have had records from earlier lives, and of
+    no others. Said once in a life.
+
+    Attributes:
+        streams: ids of the durable queues that there are.
+    """
+
+    streams: list[str]

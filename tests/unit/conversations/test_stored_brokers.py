@@ -16,7 +16,7 @@ from mantamq.protocol.wire.client_frames import Command, Reply
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import Evicted, Prepare, UpdateStart
 from mantamq.protocol.wire.records import CHECKPOINT, OPENED
-from mantamq.protocol.wire.store_frames import Ahead, Ousted, Room, Take, Taken, Written
+from mantamq.protocol.wire.store_frames import Ahead, Expected, Ousted, Room, Take, Taken, Written
 from mantamq.protocol.wiring.wiring import Wiring
 from stored_cluster import StoredCluster
 from toy_disk import ToyDisk
@@ -443,3 +443,16 @@ def test_a_broker_that_is_sent_away_before_it_has_returned_does_not_count_as_ser
     broker.step(Received(broker.view.leader, Evicted("an old copy", forget=True)))
     broker.lifecycle.retire("an old copy")
     assert broker.report().returning is True and not broker.report().blank
+
+
+def test_a_store_is_told_which_queues_there_are_when_its_broker_knows_all_that_was_complete():
+    cluster = StoredCluster()
+    client = cluster.client("b1")
+    client.send(Command(1, "declare_queue", {"name": "keep", "durable": True}))
+    client.send(Command(2, "declare_queue", {"name": "gone"}))
+    assert len(client.take(Reply)) == 2
+    cluster.traffic.clear()
+    cluster.blackout(*ALL)
+    (queue,) = [one.id for one in cluster.machines["b1"].wiring.queues() if one.durable]
+    said = [(peer, to, frame.streams) for peer, to, frame in cluster.traffic if isinstance(frame, Expected)]
+    assert sorted(said) == [(broker, f"{broker}.store", [queue]) for broker in ALL], "once each"
