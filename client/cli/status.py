@@ -227,7 +227,7 @@ def stores_table(found: list[StoreMember]) -> Sheet:
             table.add_row(actor.name, Text(word, color), *("-" for _ in numbers))
             continue
         age = span(time.time() - one.oldest_us / 1e6) if one.oldest_us else "-"
-        sizes = (byte_count(one.used_bytes), byte_count(one.live_bytes), byte_count(max(0, one.left_bytes)))
+        sizes = (byte_count(one.disk_bytes), byte_count(one.live_bytes), byte_count(max(0, one.left_bytes)))
         table.add_row(
             actor.name, Text(word, color), *sizes, age, f"{one.flushes_per_s:,.1f}", f"{one.flush_p99_ms:,.2f}"
         )

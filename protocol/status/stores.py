@@ -66,9 +66,9 @@ class StoreStatus(StatusStruct, kw_only=True):
     catalog_index: int = 0
 
     @property
-    def used_bytes(self) -> int:
-        """What its logs take on the disk, spares apart."""
-        return sum(log.used_bytes for log in self.logs.values())
+    def disk_bytes(self) -> int:
+        """What its logs take on the disk, spares included, as `mantamq store list` says and an operator counts."""
+        return sum(log.used_bytes + log.spare_bytes for log in self.logs.values())
 
     @property
     def live_bytes(self) -> int:

@@ -23,6 +23,7 @@ from mantamq.actors.members.store_look import StorePlace, look_at
 from mantamq.actors.members.store_node import SCRUB_BYTES, StoreNode, StoreRefused, read_on
 from mantamq.protocol.errors import LocalError, StoreError
 from mantamq.protocol.machine import PeerUp, Received, Send
+from mantamq.protocol.status.stores import StoreStatus
 from mantamq.protocol.store.host import MESSAGES, TX, Rotten
 from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
@@ -32,6 +33,7 @@ from mantamq.store.catalog.catalog import FILE, read_catalog
 from mantamq.store.files import RealFile, RealFiles
 from mantamq.store.log.chain import read_chain
 from mantamq.store.log.reader import LogReader
+from mantamq.store.offline.inventory import summary
 
 HERE = "127.0.0.1"
 VOTERS = ["b1", "b2", "b3"]
@@ -119,6 +121,10 @@ def entries(first: int, commit: int, *events: Any) -> tuple[int, str, bytes]:
     return ENTRIES, CLUSTER, encode_record(EntriesRecord(first, commit, made))
 
 
+def status_of(said: dict[str, Any]) -> StoreStatus:
+    return StoreStatus.read(said["machine"])
+
+
 async def word(made: StoreNodeConfig) -> StoreWord:
     node = StoreNode("b1.store")
     try:
@@ -142,6 +148,9 @@ async def test_what_is_answered_is_there_in_the_next_life(tmp_path: Path) -> Non
         assert machine["logs"][TX]["streams"] == 1 and status["role"] == "StoreNode"
         assert machine["folder"] == f"{tmp_path}/b1" and machine["flush_p99_ms"] > 0 < machine["flushes_per_s"]
         assert machine["logs"][TX]["used_bytes"] == 512 * 1024
+        async with asyncio.timeout(10):  # spares are made meanwhile
+            while status_of(await one.node.status()).disk_bytes != summary(RealFiles(), f"{tmp_path}/b1").disk_bytes:
+                await asyncio.sleep(0.05)
         assert abs(machine["logs"][TX]["oldest_us"] / 1e6 - time.time()) < 600, "when its first record came"
         assert machine["logs"]["messages"]["oldest_us"] == 0, "it has none"
     async with running(made) as two:
