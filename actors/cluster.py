@@ -10,7 +10,8 @@ import atexit
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -28,13 +29,13 @@ from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_no
 from .ray_control.ray_handles import ActorGone, Handle
 from .supervisor import lookout, tap_life
 from .supervisor.address_book import is_broker
-from .supervisor.clean_stop import STOP_CLEAN_S
 from .supervisor.cluster_start import BACK_S, START_S
 from .supervisor.launcher import RECOVER_S
 from .supervisor.plan import BROKERS, Plan
+from .supervisor.shutdown import Shutdown
 from .supervisor.store_start import NEEDED_S
 from .supervisor.store_survey import look_into
-from .supervisor.supervisor import STOP_S, Supervisor
+from .supervisor.supervisor import Supervisor
 
 __all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
 
@@ -229,21 +230,32 @@ class Cluster:
         """Ray node id of every broker."""
         return dict(self._nodes)
 
-    def stop(self, now: bool = False) -> None:
+    def stop(self, now: bool = False) -> list[str]:
         """End every actor; and Ray itself, if `start_cluster` started it. Can be called again.
 
         Args:
             now: do not wait until brokers with a store have given back what consumers hold, and written down what they
                 have: the next start is as after a power cut, which loses nothing either.
+
+        Returns:
+            The brokers whose stores were not closed clean: nothing is lost with them, the next start takes longer.
+
+        Raises:
+            LocalError: the cluster may go on running, and why.
         """
-        if self._stopped:
-            return
+        if self._stopped or not ray.is_initialized():
+            return []
+        try:
+            unclean = _stop(self._supervisor, self.namespace, list(self._nodes) if self.data else [], now)
+        except LocalError:
+            if not self._owns_ray:
+                raise
+            unclean = list(self._nodes) if self.data else []  # with its Ray it ends for certain
         self._stopped = True
         atexit.unregister(self.stop)
-        if ray.is_initialized():
-            _stop(self._supervisor, now)
-            if self._owns_ray:
-                ray.shutdown()
+        if self._owns_ray:
+            ray.shutdown()
+        return unclean
 
     def __enter__(self) -> Cluster:
         return self
@@ -372,7 +384,8 @@ def _started(namespace: str, plan: Plan, say: Callable[[str], None], owns_ray: b
         _follow(supervisor, plan, say)
         cluster = Cluster(supervisor, supervisor.call_now("book_now"), owns_ray)
     except BaseException:
-        _stop(supervisor)
+        with suppress(LocalError):
+            _stop(supervisor, namespace)
         raise
     for line in cluster.notes:
         say(line)
@@ -569,13 +582,10 @@ def _follow(supervisor: Handle, plan: Plan, say: Callable[[str], None]) -> None:
     supervisor.wait(started)
 
 
-def _stop(supervisor: Handle, now: bool = False) -> None:
-    pids: dict[str, int] = {}
-    try:
-        pids = supervisor.call_now("book_now", timeout_s=STOP_S).pids
-        supervisor.call_now("stop", *([now] if now else []), timeout_s=5 * STOP_S + STOP_CLEAN_S)
-    except (ActorGone, LocalError):
-        pass
-    supervisor.end_now(STOP_S)
+def _stop(supervisor: Handle, namespace: str, stored: Collection[str] = (), now: bool = False) -> list[str]:
+    """As `Shutdown.run`; on one host, until its processes are gone."""
+    end = Shutdown(Placement(namespace), supervisor, stored)
+    unclean = end.run(now)
     if len({node.host for node in alive_nodes()}) == 1:
-        local_ray.wait_gone(list(pids.values()), _GONE_S)
+        local_ray.wait_gone(list(end.pids.values()), _GONE_S)
+    return unclean

@@ -70,6 +70,7 @@ class Supervisor:
         self._running = asyncio.Event()
         self._bound: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[list[str]] | None = None
+        self._unclean: list[str] = []
         self._host = ""
         record = self._record = ClusterRecord()
         supervision = self._supervision = Supervision(Commission(0, secrets.token_hex(6), name))
@@ -285,6 +286,7 @@ class Supervisor:
         if self._supervision.resigned:
             raise LocalError(f"this is not the cluster's supervisor any more: {self._supervision.resigned}")
         was, self._record.stage = self._record.stage, "stopped"
+        self._unclean = [name for name in self._record.book.of("BrokerNode") if self._record.book.store(name)]
         self._close_but_shell()
         await self._stop_clean(was == "running" and not now)  # brokers go on hearing of the supervisor meanwhile
         self._shell.close()
@@ -302,11 +304,17 @@ class Supervisor:
             asyncio.get_running_loop().call_later(LEFT_S, ending.leave, Retired("the cluster has been stopped"))
         return pids
 
+    async def unclean(self) -> list[str]:
+        """The brokers whose stores `stop` has not closed clean."""
+        return self._unclean
+
     async def _stop_clean(self, begin: bool) -> None:
         """With stores: have all that is in memory written down; an end in a hurry ends that, too."""
         if begin and self._record.config.store.data:
             self._stopping = asyncio.get_running_loop().create_task(CleanStop(self._record, self._orders).run())
             await asyncio.wait([self._stopping])
+            if not self._stopping.cancelled() and self._stopping.exception() is None:
+                self._unclean = self._stopping.result()
         elif self._stopping is not None:
             self._stopping.cancel()
 

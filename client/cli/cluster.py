@@ -201,24 +201,32 @@ def down(
         loss = contents(cluster)
     if loss:
         agree(loss, yes)
-    kept = ""
+    kept, unclean = "", []
     if cluster is not None:
         if cluster.data:
             kept = f"; `mantamq up` goes on with what is in {cluster.data}"
         with err.status("closing stores (`mantamq down --now` does not wait)" if kept and not now else "stopping"):
-            cluster.stop(now)
+            try:
+                unclean = cluster.stop(now)
+            except LocalError:
+                if not ours:
+                    raise  # else it ends with its Ray
+        if unclean and not now:
+            names = ", ".join(f"{broker}.store" for broker in unclean)
+            text = f"warning: not closed clean: {names}; nothing is lost, the next start recovers it"
+            err.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
         others = still_there()
         if others and ours:
             local_ray.remember(namespace=others[0], members={})
             text = f"stopped; Ray stays for the clusters in the namespaces {', '.join(others)}"
-            say(text, {"stopped": True, "ray_stopped": False, "others": others}, as_json)
+            say(text, {"stopped": True, "ray_stopped": False, "others": others, "unclean": unclean}, as_json)
             return
     if ours:
         leave_ray()
         stop_ray_head()
     if remembered:
         local_ray.forget()
-    say(f"stopped{kept}", {"stopped": True, "ray_stopped": ours}, as_json)
+    say(f"stopped{kept}", {"stopped": True, "ray_stopped": ours, "unclean": unclean}, as_json)
 
 
 def contents(cluster: Any) -> str:

@@ -119,6 +119,7 @@ async def test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop(story: 
     async with connect_async(await story.addresses()) as there:
         await there.declare_exchange("news", "fanout")
     await story.supervisor("stop")
+    assert await story.supervisor("unclean") == []
     left = [story.json(broker) for broker in ("b1", "b2", "b3")]
     assert {one["status"] for one in left} == {"clean"}
     assert len({one["shutdown"] for one in left}) == 1 and left[0]["shutdown"]
@@ -174,6 +175,7 @@ async def test_processes_that_were_closed_for_a_stop_that_came_to_nothing_end(st
 async def test_a_stop_in_a_hurry_closes_nothing(story: Stored) -> None:
     await story.up()
     await story.supervisor("stop", True)
+    assert await story.supervisor("unclean") == ["b1", "b2", "b3"]
     assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
 
 

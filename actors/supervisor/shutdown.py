@@ -1,0 +1,125 @@
+"""A cluster is stopped from outside: by its supervisor, which closes stores clean; by the next one, when that one dies
+in the middle; and where none can be reached, whatever is left of it is ended, as a power cut ends it.
+
+That nothing goes on running is known only when Ray has no actor of the cluster any more: else it is said that it may.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from ...protocol.errors import LocalError
+from ...protocol.machine import broker_of, is_store
+from ..config import ClusterBook
+from ..ray_control.ray_handles import Handle
+from .address_book import is_broker
+from .clean_stop import STOP_CLEAN_S
+from .supervisor import STOP_S
+
+log = logging.getLogger(__name__)
+
+NEXT_S = 20.0
+"""How long brokers have to start the next supervisor."""
+GONE_S = 15.0
+"""How long Ray may take to end what is left, and to hear of a node that has died."""
+LOOK_S = 0.2
+
+
+class Names(Protocol):
+    """What is asked of Ray: as `Placement`."""
+
+    def supervisor(self) -> Handle | None: ...
+    def names(self) -> list[str]: ...
+    def find(self, name: str) -> Handle | None: ...
+
+
+class Shutdown:
+    """The end of one cluster.
+
+    Args:
+        placement: where its actors are named.
+        supervisor: the one that is known.
+        brokers: with a store, as far as is known: they are not closed clean unless the supervisor says so.
+        next_s, gone_s: how long the next supervisor, and the end of what is left, are waited for.
+
+    Attributes:
+        pids: of the processes that were to be ended, by name, as far as is known.
+    """
+
+    def __init__(
+        self, placement: Names, supervisor: Handle, brokers: Collection[str] = (), next_s: float = NEXT_S,
+        gone_s: float = GONE_S,
+    ) -> None:  # fmt: skip
+        self._placement = placement
+        self._supervisor = supervisor
+        self._stored = set(brokers)
+        self._next_s = next_s
+        self._gone_s = gone_s
+        self.pids: dict[str, int] = {}
+
+    def run(self, now: bool = False) -> list[str]:
+        """End all actors; returns the brokers whose stores were not closed clean.
+
+        Args:
+            now: as a power cut would.
+
+        Raises:
+            LocalError: some of them may go on running, and why.
+        """
+        until = time.monotonic() + (0.0 if now else self._next_s)
+        supervisor: Handle | None = self._supervisor
+        while True:
+            if supervisor is not None:
+                try:
+                    return self._by(supervisor, now)
+                except LocalError as error:
+                    log.warning("%s has not stopped the cluster: %s", supervisor.name, error)
+            found = self._asked(self._placement.supervisor)
+            tried = supervisor if supervisor is not None else self._supervisor
+            supervisor = found if found is not None and found.id != tried.id else None
+            if supervisor is None:
+                if time.monotonic() >= until or not any(map(is_broker, self._asked(self._placement.names))):
+                    return self._end_what_is_left()
+                time.sleep(LOOK_S)
+            self._supervisor = tried
+
+    def _by(self, supervisor: Handle, now: bool) -> list[str]:
+        """Have a supervisor stop it, then end that."""
+        book: ClusterBook = supervisor.call_now("book_now", timeout_s=STOP_S)
+        self.pids |= book.pids
+        supervisor.call_now("stop", *([now] if now else []), timeout_s=5 * STOP_S + STOP_CLEAN_S)
+        unclean: list[str] = supervisor.call_now("unclean", timeout_s=STOP_S)
+        supervisor.end_now(STOP_S)
+        return unclean
+
+    def _end_what_is_left(self) -> list[str]:
+        """No supervisor can be reached. Supervisors go first: they would replace what ends."""
+        until = time.monotonic() + self._gone_s
+        ended: set[str] = set()
+        while names := sorted(self._asked(self._placement.names), key=lambda name: "supervisor" not in name):
+            if time.monotonic() > until:
+                raise LocalError(
+                    f"the cluster may go on running: no supervisor of it can be reached, and Ray has not ended "
+                    f"{', '.join(names)} within {self._gone_s:g} s; see `mantamq status`, and stop it again"
+                )
+            for name in names:
+                handle = self._asked(lambda name=name: self._placement.find(name))
+                if handle is not None:
+                    handle.kill()
+            ended.update(names)
+            time.sleep(LOOK_S)
+        if ended:
+            log.warning("no supervisor can be reached: ended %s", ", ".join(sorted(ended)))
+        return sorted(self._stored.union(broker_of(name) for name in ended if is_store(name)))
+
+    def _asked(self, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except Exception as error:
+            raise LocalError(
+                f"the cluster may go on running: neither its supervisor nor Ray can be asked ({error}); see "
+                "`mantamq status`, and stop it again when Ray is back"
+            ) from error

@@ -1,0 +1,149 @@
+"""The end of a cluster: whoever asks for it hears which stores were not closed, or that it may go on running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.actors.config import ClusterBook
+from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
+from mantamq.actors.supervisor import shutdown
+from mantamq.actors.supervisor.shutdown import Shutdown
+from mantamq.protocol.errors import LocalError
+
+ALL = ["sequencer", "ownership", "b1", "b1.r0", "b1.store", "b2", "b2.store"]
+BOOK = ClusterBook(
+    cluster="c", namespace="n", stage="running", token="", addresses={}, nodes={}, program="", pids={"b1": 7},
+)  # fmt: skip
+
+
+class Actor:
+    """A made-up actor. `says`: method -> answer, or what is raised."""
+
+    def __init__(self, ray: MadeUpRay, name: str, **says: Any) -> None:
+        self.ray, self.name, self.id, self.says = ray, name, f"{name} {len(ray.all)}", says
+        self.asked: list[str] = []
+        ray.all.append(self)
+        ray.named[name] = self
+
+    def call_now(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
+        self.asked.append(method)
+        answer = self.says[method]
+        if callable(answer):
+            answer()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def end_now(self, timeout_s: float) -> bool:
+        self.kill()
+        return True
+
+    def kill(self) -> None:
+        if self.name not in self.ray.immortal and self.ray.named.get(self.name) is self:
+            del self.ray.named[self.name]
+
+
+class MadeUpRay:
+    """As `Placement`. `looks`: called whenever names are asked for."""
+
+    def __init__(self, *names: str) -> None:
+        self.all: list[Actor] = []
+        self.named: dict[str, Actor] = {}
+        self.immortal: set[str] = set()
+        self.away = False
+        self.looks: Callable[[], object] = lambda: None
+        for name in names:
+            Actor(self, name)
+
+    def supervisor(self) -> Any:
+        return self.named.get("supervisor")
+
+    def names(self) -> list[str]:
+        if self.away:
+            raise RuntimeError("Ray's control store does not answer")
+        self.looks()
+        return list(self.named)
+
+    def find(self, name: str) -> Any:
+        return self.named.get(name)
+
+    def end_all(self) -> None:
+        for name in ALL:
+            self.named.pop(name, None)
+
+    def supervised(self, unclean: list[str]) -> Actor:
+        return Actor(self, "supervisor", book_now=BOOK, stop=self.end_all, unclean=unclean)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutdown.time, "sleep", lambda s: None)
+
+
+def end(ray: MadeUpRay, supervisor: Any, next_s: float = 0.2, gone_s: float = 0.2) -> Shutdown:
+    return Shutdown(ray, supervisor, ["b1", "b2"], next_s, gone_s)  # type: ignore[arg-type]
+
+
+def test_its_supervisor_stops_it_and_says_which_stores_are_not_clean() -> None:
+    ray = MadeUpRay(*ALL)
+    one = end(ray, ray.supervised(["b2"]))
+    assert one.run() == ["b2"] and ray.named == {} and one.pids == {"b1": 7}
+    assert ray.all[-1].asked == ["book_now", "stop", "unclean"]
+
+
+def test_a_supervisor_that_dies_in_the_middle_has_a_successor_that_goes_on() -> None:
+    ray = MadeUpRay(*ALL)
+    first = Actor(ray, "supervisor", book_now=BOOK, stop=ActorDied("dead"))
+    first.kill()
+    ray.looks = lambda: "supervisor" in ray.named or ray.supervised([])
+    assert end(ray, first, next_s=5.0).run() == [] and ray.named == {}
+
+
+def test_one_that_supervises_no_more_is_not_the_end() -> None:
+    ray = MadeUpRay(*ALL)
+    first = Actor(ray, "supervisor", book_now=BOOK, stop=LocalError("this is not the cluster's supervisor any more"))
+    ray.supervised(["b1"])
+    assert end(ray, first).run() == ["b1"] and ray.named == {}
+
+
+def test_where_no_supervisor_can_be_reached_all_that_is_left_is_ended() -> None:
+    ray = MadeUpRay(*ALL)
+    mute = Actor(ray, "supervisor", book_now=ActorGone("no answer"))
+    assert end(ray, mute).run() == ["b1", "b2"], "as a power cut ends it"
+    assert ray.named == {}
+
+
+def test_in_a_hurry_nobody_is_waited_for() -> None:
+    ray = MadeUpRay(*ALL)
+    mute = Actor(ray, "supervisor", book_now=ActorGone("no answer"))
+    assert end(ray, mute, next_s=1e9).run(now=True) == ["b1", "b2"] and ray.named == {}
+
+
+def test_what_does_not_end_is_named() -> None:
+    ray = MadeUpRay(*ALL)
+    mute = Actor(ray, "supervisor", book_now=ActorGone("no answer"))
+    ray.immortal = {"b2", "b2.store"}
+    with pytest.raises(LocalError, match=r"may go on running: no supervisor .* b2, b2.store within 0.2 s"):
+        end(ray, mute).run()
+
+
+def test_where_ray_cannot_be_asked_it_may_go_on() -> None:
+    ray = MadeUpRay(*ALL)
+    mute = Actor(ray, "supervisor", book_now=ActorGone("no answer"))
+    ray.away = True
+    with pytest.raises(LocalError, match="may go on running: neither its supervisor nor Ray can be asked"):
+        end(ray, mute).run()
+
+
+def test_a_node_that_died_with_all_of_the_cluster_on_it_is_no_error() -> None:
+    """Ray hears of it a moment later than whoever asks."""
+    ray = MadeUpRay(*ALL)
+    dead = Actor(ray, "supervisor", book_now=ActorDied("its node has died"))
+    ray.immortal = {"supervisor", *ALL}
+    looks = iter(range(8))
+    ray.looks = lambda: next(looks, None) is None and ray.named.clear()
+    assert end(ray, dead, next_s=0.0, gone_s=60.0).run() == ["b1", "b2"]
+    ray = MadeUpRay()
+    assert end(ray, dead, next_s=1e9).run() == ["b1", "b2"], "nobody is left to start another supervisor"
