@@ -6,7 +6,7 @@ longer apply here is answered all the same, as is one for a queue that is delete
 
 from __future__ import annotations
 
-from ..errors import DELETED
+from ..errors import NOT_FOUND
 from ..queue.applied import Applied
 from ..wire.events import Purge
 from ..wire.queue_frames import QueueCommand, QueueReply
@@ -52,4 +52,4 @@ class Commands:
 
 def said_of_deleted(queue: str) -> dict[str, object]:
     """The answer to a command for a queue, by its id, that is deleted."""
-    return {"error": f"queue {queue.rpartition('#')[0]!r} was deleted", "code": DELETED}
+    return {"error": f"queue {queue.rpartition('#')[0]!r} was deleted: declare it first", "code": NOT_FOUND}
