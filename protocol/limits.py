@@ -37,8 +37,11 @@ class Limits(msgspec.Struct, frozen=True):
     handles: int = 10_000
     """Most senders and receivers of one connection."""
     uncommitted_bytes: int = 64 * 1024 * 1024
-    """Most message bytes one broker may have in flight to the sequencer; beyond it the broker stops reading from its
-    clients (`sequencer.md` S8)."""
+    """Most message bytes one broker may have in flight to the sequencer; beyond it the broker lets its clients send no
+    more (`sequencer.md` S8)."""
+    blocked_bytes: int = 16 * 1024 * 1024
+    """Most bytes of transfers that are taken from one client after it was told to send none (one transfer may be
+    larger): what was on its way. Beyond, it is not read."""
     heartbeat_ms: tuple[int, int] = (100, 60_000)
     """Shortest and longest heartbeat of a client connection."""
     patience_ms: int = 600_000

@@ -199,14 +199,9 @@ class WantSpare(msgspec.Struct, frozen=True):
     """The broker has used up its warm spare queue actors: start another if the limit allows."""
 
 
-class PauseClients(msgspec.Struct, frozen=True):
-    """Stop (`paused`) or resume reading from all clients: the broker has too much in flight (`sequencer.md` S8)."""
-
-    paused: bool
-
-
 class PauseClient(msgspec.Struct, frozen=True):
-    """Stop (`paused`) or resume reading from client `peer`: too many of its transfers wait (`broker/transfers.py`)."""
+    """Stop (`paused`) or resume reading from client `peer`: it may not send now (`sequencer.md` S8), and cannot be
+    told, or sends on (`broker/throttle.py`)."""
 
     peer: str
     paused: bool
@@ -248,6 +243,6 @@ class Load(msgspec.Struct, frozen=True):
 
 
 Effect = (
-    Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClients | PauseClient | KeepAlive | Retire | Load
+    Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClient | KeepAlive | Retire | Load
     | Yielded | Stopped
 )  # fmt: skip

@@ -4,8 +4,8 @@ All the frames that arrive in one loop iteration, over whatever links, are one b
 one `Flush` is stepped, and then each link with something to say is written once. Nothing here decides anything; whoever
 wants to know what a machine can do to the world reads `_carry_out`.
 
-Back-pressure: peers are always read, so that no ring of full buffers can form. Clients are not read while the machine
-says so (`PauseClients`), while a peer of ours reads too slowly, or while the client itself does.
+Back-pressure: peers are always read, so that no ring of full buffers can form. A client is not read while the machine
+says so (`PauseClient`), while a peer of ours reads too slowly, or while the client itself does.
 
 Failure: what one client sends can end that client only. Anything else that goes wrong inside a machine is a defect with
 unknown reach: the shell stops for good (`on_failure`), and the cluster treats that as a crash.
@@ -32,7 +32,6 @@ from ...protocol.machine import (
     KeepAlive,
     Multicast,
     PauseClient,
-    PauseClients,
     PeerDown,
     PeerGone,
     PeerUp,
@@ -413,8 +412,6 @@ class Shell:
                 link = links.get(effect.peer)  # type: ignore[union-attr]
                 if link is not None:
                     link.close(effect.code, effect.text)  # type: ignore[union-attr]
-            elif kind is PauseClients:
-                self._hold_clients("machine", effect.paused)  # type: ignore[union-attr]
             elif kind is PauseClient:
                 link = links.get(effect.peer)  # type: ignore[union-attr]
                 if link is not None:

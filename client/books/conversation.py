@@ -21,6 +21,7 @@ from ...protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
+    Blocked,
     Command,
     Completed,
     Delivery,
@@ -42,6 +43,7 @@ from ...protocol.wire.version import MINOR, spoken
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiver import ReceiverCore
+from .send_gate import SendGate
 from .sender import SenderCore
 
 _ONCE = frozenset({"delete_queue", "delete_exchange", "purge", "reset_queue"})
@@ -81,6 +83,7 @@ class Conversation:
         greetings, reconnects: how many brokers have greeted us; how many have taken over.
         interruptions: how often a broker that had greeted us was lost.
         beat: the heartbeat of this link, when one is agreed.
+        gate: what its senders send goes through it.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Conversation:
         self.reconnects = 0
         self.interruptions = 0
         self.beat: Keepalive | None = None
+        self.gate = SendGate(self.write)
         self._client = client or uuid.uuid4().hex
         self._may_reconnect = reconnects
         self._heartbeat_ms = heartbeat_ms
@@ -176,6 +180,7 @@ class Conversation:
             return
         self.failure = failure
         self.online = False
+        self.gate.begin()
         for link in self.links():
             link.ended(failure)
 
@@ -211,6 +216,7 @@ class Conversation:
         if not self.online:
             return
         self.online = False
+        self.gate.begin()
         self.interruptions += 1
         self._left = self.address
         self._reattaching.clear()
@@ -252,7 +258,7 @@ class Conversation:
             self.write(frame)
         for sender in self._senders.values():
             for transfer in sender.again():
-                self.write(transfer)
+                self.gate.send(transfer)
         for receiver in self._receivers.values():
             receiver.resume()
 
@@ -341,8 +347,8 @@ class Conversation:
         assert self.opened is not None
         try:
             core = SenderCore(
-                handle, address, keyed, answer.headers, capacity, self.opened.message_bytes, self.write, answer.next,
-                limit_s,
+                handle, address, keyed, answer.headers, capacity, self.opened.message_bytes, self.gate.send,
+                answer.next, limit_s,
             )  # fmt: skip
         except Invalid:
             self._give_up(handle)
@@ -384,7 +390,7 @@ class Conversation:
         if self.failure is None and (handle in self._senders or handle in self._receivers):
             self._detaching.add(handle)
             if self.online:
-                self.write(Detach(handle))
+                self.gate.detach(handle)
             else:
                 self._ended(handle, LinkClosed("this link was closed: open another one"))
 
@@ -417,12 +423,16 @@ class Conversation:
         if frame.heartbeat_ms > 0:
             self.beat = Keepalive(frame.heartbeat_ms)
         self.online = True
+        self.gate.begin(frame.blocked)
         self.greetings += 1
         if self.greetings > 1:
             self._resume()
 
     def _on_members(self, frame: MembersChanged) -> None:
         self.members = frame.members
+
+    def _on_blocked(self, frame: Blocked) -> None:
+        self.gate.tell(frame.on, self._senders)
 
     def _on_refused(self, frame: Refused) -> None:
         refusal = error(frame.code, frame.text)
@@ -486,6 +496,7 @@ class Conversation:
 _RULES: dict[type[Frame], Callable[[Conversation, Any], None]] = {
     Opened: Conversation._on_opened,
     MembersChanged: Conversation._on_members,
+    Blocked: Conversation._on_blocked,
     Refused: Conversation._on_refused,
     Ping: Conversation._on_ping,
     Reply: Conversation._on_reply,

@@ -16,7 +16,6 @@ from ...protocol.errors import PeerError
 from ...protocol.limits import DEFAULT, too_large
 from ...protocol.ranges import RangeSet, pairs, size, subtract
 from ...protocol.wire.client_frames import Completed, Detached, Failed, Transfer
-from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import check_depth
 from ...protocol.wire.message import encode
 from ..errors import Invalid, MantaError, TooLarge, Unavailable, again, error, link_ended
@@ -69,7 +68,7 @@ class SenderCore:
         headers: the exchange routes by properties.
         capacity: most messages sent and not complete.
         message_bytes: the broker's limit of one message.
-        write: sends a frame.
+        write: sends a transfer.
         next: number of its first message.
         limit_s: how long nothing may complete while something is awaited; None: for ever.
 
@@ -84,7 +83,7 @@ class SenderCore:
 
     def __init__(
         self, handle: int, address: str, keyed: bool, headers: bool, capacity: int, message_bytes: int,
-        write: Callable[[Frame], None], next: int = 1, limit_s: float | None = None,
+        write: Callable[[Transfer], None], next: int = 1, limit_s: float | None = None,
     ) -> None:  # fmt: skip
         if type(capacity) is not int or capacity < 1:
             raise Invalid(f"a sender's capacity is a number of messages, at least 1, not {capacity!r}")

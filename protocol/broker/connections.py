@@ -27,6 +27,7 @@ class Connections:
     Attributes:
         sessions: peer -> its session, opened or not.
         addresses: broker -> "host:port" for clients, of the members.
+        blocks: whether a client that is let in may not send yet.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Connections:
         self._refusal = refusal
         self._end = end
         self._observers = observers
+        self.blocks: Callable[[Session], bool] = lambda session: False
 
     def up(self, peer: str) -> None:
         self.sessions[peer] = Session(peer, self._limits)
@@ -84,7 +86,7 @@ class Connections:
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
             self._end(older, IN_USE, text)
-        session.rescue = frame.rescue
+        session.rescue, session.minor = frame.rescue, frame.minor
         session.client = frame.client or f"{self._broker}.{self._inc}.{session.peer}"
         self._clients[session.client] = session
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
@@ -93,7 +95,8 @@ class Connections:
         for observer in self._observers:
             observer.client_opened(session.client)
         bounds = self._limits.message_bytes, self._limits.transfer_messages, self._limits.credit_messages
-        self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, heartbeat_ms, MINOR))
+        blocked = self.blocks(session)
+        self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, heartbeat_ms, MINOR, blocked))
 
     def moved(self, addresses: dict[str, str]) -> None:
         """The members are told to every client: it may need them when this broker is gone."""

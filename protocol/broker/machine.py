@@ -117,8 +117,10 @@ class BrokerMachine(Acceptor):
         self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end, observers)
         self.sessions = sessions = self.connections.sessions
         self.transfers = Transfers(
-            self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes, observers
-        )
+            self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes, observers,
+            limits.blocked_bytes,
+        )  # fmt: skip
+        self.connections.blocks = self.transfers.greeted
         self.senders = Senders(self, cluster, self.transfers, sessions)
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)

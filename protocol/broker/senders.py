@@ -41,6 +41,7 @@ class Senders:
             return
         link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
         self._outbox.send(session.peer, Attached(frame.handle, wiring.needs_headers(frame.exchange), link.next))
+        self._transfers.attached(session)
 
     def detach(self, session: Session, handle: int) -> bool:
         """The client detaches a handle; whether it was a sender's."""

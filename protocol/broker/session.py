@@ -69,6 +69,7 @@ class Session:
     Attributes:
         client: the client's own id, set when it has opened.
         rescue: it only looks, also where there is no majority.
+        minor: minor version of the protocol that the client speaks.
     """
 
     def __init__(self, peer: str, limits: Limits) -> None:
@@ -76,6 +77,7 @@ class Session:
         self.limits = limits
         self.client = ""
         self.rescue = False
+        self.minor = 0
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges

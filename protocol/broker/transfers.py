@@ -2,7 +2,7 @@
 
 A transfer is complete when the sequencer says so (`sequencer.md` B2) and flow control is off (I20); what is committed
 while it is on is withheld, and told when it goes off. A sender's capacity bounds what it sends meanwhile; a client that
-sends more than this broker may hold is not read until then, and other clients are.
+sends more than this broker may hold may send no more until then (`throttle.py`), and other clients may.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import partial
 from ..errors import LOST, NOT_FOUND, UNROUTABLE
 from ..limits import DEFAULT
 from ..log.outbox import FollowerOutbox
-from ..machine import PauseClient, PauseClients
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
 from ..wire.events import Enqueue, encode_event
@@ -23,6 +22,7 @@ from .observers import BrokerObserver
 from .requests import Requests
 from .routing import Parts, in_requests, route_each, route_together
 from .session import SenderLink, Session
+from .throttle import KNOWS_BLOCKED, Throttle
 
 
 def lost_text(queue: str) -> str:
@@ -35,8 +35,9 @@ def lost_text(queue: str) -> str:
 class Transfers:
     """Args:
         sessions: peer -> its session, of all connections.
-        limit_bytes: with more than this on its way the broker reads its clients no further.
+        limit_bytes: with more than this on its way the broker lets its clients send no more.
         request_bytes: a transfer of several parts goes in requests of at most this size.
+        blocked_bytes: what is taken from a client that may send no more.
 
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
@@ -45,7 +46,8 @@ class Transfers:
         held: id of a queue that may be deleted if it is empty -> completions that wait until that is decided.
         gone: ids of queues that were deleted so, while a transfer to them may be undecided: requests from before
             without an answer, and completions that are held for another queue.
-        paused: no client is read: too much is on its way.
+        paused: no client may send: too much is on its way.
+        throttle: which clients may send.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Transfers:
         limit_bytes: int,
         request_bytes: int = DEFAULT.request_bytes,
         observers: Sequence[BrokerObserver] = (),
+        blocked_bytes: int = DEFAULT.blocked_bytes,
     ) -> None:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
@@ -73,7 +76,8 @@ class Transfers:
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
         self.paused = False
-        self._unread: dict[str, None] = {}  # clients that are not read
+        self.throttle = Throttle(outbox, sessions, blocked_bytes)
+        self._waiting: dict[str, None] = {}  # clients that may not send until flow control is off
 
     @property
     def stopped(self) -> bool:
@@ -81,15 +85,16 @@ class Transfers:
 
     def transfer(self, session: Session, frame: Transfer) -> None:
         link = session.transfer(frame)
+        if self.throttle.blocked:
+            self.throttle.came(session.peer, lambda: sum(map(len, frame.blobs)))
         if link is None:
             return
-        outbox, cluster = self._outbox, self._cluster
-        first, last = frame.first, frame.first + len(frame.blobs) - 1
+        cluster, first, last = self._cluster, frame.first, frame.first + len(frame.blobs) - 1
         too_large = session.oversized(frame)
         if too_large is not None:
-            outbox.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
+            self._outbox.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
             return
-        expiry = session.expiry(frame, outbox.now_ms) if frame.ttl else []
+        expiry = session.expiry(frame, self._outbox.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
             parts = route_together(cluster.wiring, cluster.version, link, frame, expiry)
             missing = () if parts else range(len(frame.blobs))
@@ -266,35 +271,55 @@ class Transfers:
     def ended(self, session: Session) -> None:
         """The connection is over."""
         self._telling.pop(session.peer, None)
-        self._unread.pop(session.peer, None)
+        self._waiting.pop(session.peer, None)
+        self.throttle.ended(session.peer)
         self._detached = [item for item in self._detached if item[0] is not session]
 
     def flush(self) -> None:
-        """Tell the completions; pause the reading of clients, or resume it, by how much waits."""
+        """Tell the completions; let clients send no more, or again, by how much waits."""
         if (self._telling or self._detached or self.withheld_bytes) and not self.stopped:
             self.withheld_bytes = 0
-            if self._telling:
-                telling, self._telling = self._telling, {}
-                for session in telling.values():
-                    self._tell(session)
-            if self._detached:
-                detached, self._detached = self._detached, []
-                for session, handle in detached:
-                    self._outbox.send(session.peer, Detached(handle))
-        limit = self._limit_bytes
-        effects = self._outbox.effects
-        if (self.uncommitted_bytes > limit // (1 + self.paused)) != self.paused:
+            telling, self._telling = self._telling, {}
+            for session in telling.values():
+                self._tell(session)
+            detached, self._detached = self._detached, []
+            for session, handle in detached:
+                self._outbox.send(session.peer, Detached(handle))
+        throttle = self.throttle
+        if self._too_much_waits():
+            for peer, session in self._telling.items():
+                self._waiting[peer] = None
+                throttle.block(session)
+        elif self._waiting and not self.stopped:
+            self._waiting = {}
+            if not self.paused:
+                throttle.unblock()
+        if (self.uncommitted_bytes > self._limit_bytes // (1 + self.paused)) != self.paused:
             self.paused = not self.paused
-            effects.append(PauseClients(self.paused))
+            if self.paused:
+                throttle.block_senders()
+            else:
+                throttle.unblock(self._waiting)
             for observer in self._observers:
                 observer.reading_paused(self.paused)
-        if self.withheld_bytes and self.uncommitted_bytes + self.withheld_bytes > limit:
-            new = [peer for peer in self._telling if peer not in self._unread]
-            effects += (PauseClient(peer, True) for peer in new)
-            self._unread |= dict.fromkeys(new)
-        elif self._unread and not self.stopped:
-            effects += (PauseClient(peer, False) for peer in self._unread)
-            self._unread = {}
+
+    def _too_much_waits(self) -> bool:
+        """Flow control is on, and this broker holds all that it may."""
+        return self.withheld_bytes > 0 and self.uncommitted_bytes + self.withheld_bytes > self._limit_bytes
+
+    def greeted(self, session: Session) -> bool:
+        """A client is let in: whether it is told at once that it may not send, for it may bring a lot."""
+        if session.minor < KNOWS_BLOCKED or not (self.paused or self._too_much_waits()):
+            return False
+        if self.stopped:
+            self._waiting[session.peer] = None
+        self.throttle.block(session, told=True)
+        return True
+
+    def attached(self, session: Session) -> None:
+        """The client has a sender."""
+        if self.paused:
+            self.throttle.block(session)
 
     def _tell(self, session: Session) -> None:
         completed, session.completed = session.completed, {}

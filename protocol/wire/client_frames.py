@@ -44,6 +44,16 @@ class Opened(Frame):
     broker leaves a client after the patience it was asked for)."""
     minor: int = 0
     """Minor version of the protocol that the broker speaks (`version.py`)."""
+    blocked: bool = False
+    """The client may send no transfers until it hears `Blocked(False)`."""
+
+
+class Blocked(Frame):
+    """From a broker: the client may send no transfers from now on (`on`), or may again. All else goes on: it settles,
+    attaches, asks. What was on its way is taken all the same, but a client that sends on and on is not read any more.
+    Only a client of minor 4 or above is told."""
+
+    on: bool
 
 
 class AttachSender(Frame):

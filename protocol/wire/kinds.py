@@ -12,6 +12,7 @@ from .client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
+    Blocked,
     Command,
     Completed,
     Delivery,
@@ -102,7 +103,7 @@ KINDS: dict[int, type[Frame]] = {
     92: FactsOffered, 93: FactsWanted, 94: Facts, 95: FactsKept,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
-    110: Disposed, 111: Command, 112: Reply, 113: MembersChanged,
+    110: Disposed, 111: Command, 112: Reply, 113: MembersChanged, 114: Blocked,
 }  # fmt: skip
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
 CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}

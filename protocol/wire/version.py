@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 3
+MINOR = 4
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -28,7 +28,10 @@ reads; `QueueSnapshot.marks`. `over` in `LogReport` and `UpdateStart`: a keeper 
 sequencer before 3 takes the requests of processes that are over. `life`, `opened`, `lives`, `stored` and
 `whole` in `LogReport`, `life` and `opened` in `Promise`, `UpdateStart.lives`, `Evicted.forget`, `Return`: a log may be
 older than its process. `UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`.
-`Pressed`; `Host.durable`; `even_durable` in `Lost` and `Reset`."""
+`Pressed`; `Host.durable`; `even_durable` in `Lost` and `Reset`.
+4: `Blocked`, `Opened.blocked`: a client before 4 that may not send is not read."""
+KNOWS_BLOCKED = 4
+"""The minor version from which a client reads `Blocked`."""
 KNOWS_MARKS = KNOWS_PIECES = 3
 """The minor versions from which a program reads `QueueSnapshot.marks`, and `UpdatePiece`."""
 

@@ -12,6 +12,7 @@ from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
     AttachSender,
+    Blocked,
     Command,
     Completed,
     Delivery,
@@ -102,6 +103,9 @@ class Client:
         """Whether there is somebody to notice that this connection is closed."""
         return False
 
+    def unread(self) -> None:
+        """The broker reads the connection no further: it speaks no minor, so it cannot be told to send less."""
+
     def hung_up(self, reason: str) -> None:
         """The broker has closed the connection."""
 
@@ -151,7 +155,7 @@ class Client:
             if self.replies[frame.number] is not None:
                 raise Violation(f"I6 {self.name}: command {frame.number} is answered twice")
             self.replies[frame.number] = frame
-        elif kind not in (Refused, Pong):
+        elif kind not in (Refused, Pong, Blocked):
             self._on_link(frame, self.links[frame.handle])
 
     def _on_link(self, frame: Any, link: Link) -> None:

@@ -86,6 +86,11 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "SLOW_US", (12_000_000,)),
         (faults, "SLOW_BATCH_US", (400_000,)),
     ],
+    "sends_on_when_told_not_to": [(workload, "FEW", 1.0)],
+    "what_was_not_sent_is_forgotten": [(workload, "FEW", 1.0)],
+    "the_next_broker_has_no_room_either": [(workload, "FEW", 1.0)],
+    "who_may_not_send_is_not_read": [(workload, "FEW", 1.0)],
+    "nobody_hears_that_there_is_room": [(workload, "FEW", 1.0)],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
+    Blocked,
     Completed,
     Delivery,
     Dispose,
     Failed,
     Flow,
     Open,
+    Opened,
     Transfer,
 )
 from mantamq.protocol.wire.frame import Frame
@@ -25,12 +27,17 @@ if TYPE_CHECKING:
 
 
 class Line(Client):
-    """One connection of a user; the next broker gets another one."""
+    """One connection of a user; the next broker gets another one.
+
+    Attributes:
+        blocked: by what has come on it, no transfer may leave.
+    """
 
     def __init__(self, user: User, name: str, broker: str) -> None:
         self.user = user
         user.ledger.lines[name] = broker
         self._reader = FrameBuffer()
+        self.blocked = False
         self._held: dict[int, int] = {}  # handle -> messages delivered and not settled on this line
         super().__init__(user.world, name, broker, greets=False)
 
@@ -40,6 +47,9 @@ class Line(Client):
     def hung_up(self, reason: str) -> None:
         self.user.gone(self, reason)
 
+    def unread(self) -> None:
+        raise Violation(f"{self.name} is not read any more: what it settles does not count, and it sends as it may")
+
     def write(self, data: bytes) -> None:
         """The frames of the books, as bytes: so nothing of theirs is shared with a reader."""
         for frame in self._reader.feed(data):
@@ -47,6 +57,8 @@ class Line(Client):
                 self.world.post(self.name, self.broker, frame)
                 continue
             if type(frame) is Transfer:
+                if self.blocked:
+                    raise Violation(f"{self.name} sends {frame.first} of {frame.handle}, and has heard that it may not")
                 self.user.ledger.said(self, frame, self.user.outboxes[frame.handle])
             elif type(frame) is AttachReceiver and frame.handle in self.links:
                 raise Violation(f"{self.name}: handle {frame.handle} is attached twice")
@@ -75,6 +87,10 @@ class Line(Client):
             assert isinstance(frame, Delivery)
             self._held[frame.handle] = self._held.get(frame.handle, 0) + len(frame.blobs)
             self.bounded(frame.handle, 0)
+        if isinstance(frame, Opened | Blocked):
+            self.blocked = frame.blocked if isinstance(frame, Opened) else frame.on
+            if self.blocked:
+                self.user.ledger.count("told to send nothing")
         if frame.__class__ is Completed or frame.__class__ is Failed:
             self.user.ledger.told(self.user.name, frame, self.user.outboxes[frame.handle])  # type: ignore[arg-type,union-attr]
         super().receive(frame)

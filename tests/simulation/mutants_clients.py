@@ -10,6 +10,7 @@ import pytest
 from mantamq.client.books.conversation import Conversation
 from mantamq.client.books.patience import Patience
 from mantamq.client.books.receiver import ReceiverCore
+from mantamq.client.books.send_gate import SendGate
 from mantamq.client.books.sender import SenderCore
 from mantamq.protocol.wire.client_frames import AttachSender
 from mantamq.protocol.wire.queue_frames import RELEASE
@@ -197,6 +198,26 @@ def mandatory_is_forgotten_at_the_next_broker(patch: Patch) -> None:
     patch.setattr(Conversation, "_resume", forgetful)
 
 
+def sends_on_when_told_not_to(patch: Patch) -> None:
+    patch.setattr(SendGate, "blocked", property(lambda self: False, lambda self, blocked: None), raising=False)
+
+
+def what_was_not_sent_is_forgotten(patch: Patch) -> None:
+    tell = SendGate.tell
+
+    def forgetful(self: Any, blocked: bool, senders: Any) -> None:
+        self._waiting = self._waiting[1:]
+        tell(self, blocked, senders)
+
+    patch.setattr(SendGate, "tell", forgetful)
+
+
+def the_next_broker_has_no_room_either(patch: Patch) -> None:
+    """What one broker has said counts at the next."""
+    begin = SendGate.begin
+    patch.setattr(SendGate, "begin", lambda self, blocked=False: begin(self, blocked or self.blocked))
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
@@ -205,5 +226,6 @@ ALL: dict[str, Callable[[Patch], None]] = {
         room_is_said_before_what_makes_it, what_gathers_is_released, next_broker_is_not_told_what_was_held,
         only_the_last_broker_is_named, time_runs_on_while_things_complete, nobody_is_told_that_nothing_completes,
         what_timed_out_is_given_up, what_timed_out_counts_as_complete, mandatory_is_forgotten_at_the_next_broker,
+        sends_on_when_told_not_to, what_was_not_sent_is_forgotten, the_next_broker_has_no_room_either,
     )
 }  # fmt: skip

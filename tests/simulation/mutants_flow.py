@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mantamq.protocol.broker.throttle import Throttle
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.sequencer.backlog import Backlog
 from mantamq.protocol.wire.events import Evict, Start
@@ -83,6 +84,15 @@ def flow_control_outlives_the_member(patch: Patch) -> None:
 
 def flow_control_outlives_its_sequencer(patch: Patch) -> None:
     _deaf(patch, Start)
+
+
+def who_may_not_send_is_not_read(patch: Patch) -> None:
+    """Nor can it settle what it has received, which is what would make room."""
+    patch.setattr(Throttle, "block", lambda self, session, told=False: self._hold(session.peer))
+
+
+def nobody_hears_that_there_is_room(patch: Patch) -> None:
+    patch.setattr(Throttle, "unblock", lambda self, but=(): self.blocked.clear())
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

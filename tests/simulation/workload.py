@@ -53,6 +53,8 @@ ALONE = 0.4
 """The share of stories with a queue that has one consumer, which gets it in order whatever broker it comes to."""
 MANAGED = 0.05
 """The share of actions that are commands."""
+FEW = 0.15
+"""The share of stories whose brokers hold few bytes of transfers, so that clients are told to send no more."""
 CONDITIONAL = 0.05
 """The share of those that delete a queue on a condition."""
 CUT = 0.05
@@ -94,7 +96,7 @@ class Story:
         usual = DEFAULT.backlog_bytes, DEFAULT.backlog_entries
         self.flow_limit = rng.choice([usual, (2_000, 40), (600, 100), (600, 15)])
         self.flow_patience = 20 if faulty else 1000, rng.choice([500, 1_500]) if faulty else 60_000
-        few = Limits(uncommitted_bytes=600) if rng.random() < 0.15 else DEFAULT
+        few = Limits(uncommitted_bytes=600) if rng.random() < FEW else DEFAULT
         limits = replace(
             sizes.at_most(self.append_bytes, few),
             backlog_bytes=self.flow_limit[0],

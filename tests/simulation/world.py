@@ -30,7 +30,6 @@ from mantamq.protocol.machine import (
     Members,
     Multicast,
     PauseClient,
-    PauseClients,
     PeerDown,
     PeerGone,
     PeerUp,
@@ -165,7 +164,6 @@ class World:
         self._inbox: dict[str, deque[Any]] = {}
         self._due: set[str] = set()
         self._timers: dict[str, int] = {}
-        self._paused: set[str] = set()  # brokers that read no client now
         self._unread: set[str] = set()  # clients that are not read now
         self._waiting: dict[str, list[Any]] = {}  # broker -> inputs from clients that it has not read, oldest first
         self._sluggish: dict[str, tuple[int, int]] = {}  # slow process -> until when, and how long it takes for a batch
@@ -307,7 +305,6 @@ class World:
         self._timers.pop(name, None)
         self._frozen.pop(name, None)
         self._sluggish.pop(name, None)
-        self._paused.discard(name)
         self._waiting.pop(name, None)
         self._links = {link for link in self._links if name not in link}
         for other in [*self.machines, *self.clients]:
@@ -587,10 +584,10 @@ class World:
         if name not in self.machines:
             return
         if (
-            (self._paused or self._unread)
+            self._unread
             and type(input) in (Received, PeerDown)
             and input.peer in self._guests
-            and self._held(name, input.peer)
+            and input.peer in self._unread
         ):
             self._waiting.setdefault(name, []).append(input)
             return
@@ -669,10 +666,8 @@ class World:
                 self._set_timer(name, effect.at_ms * 1000)
             elif kind is Again:
                 self._wake(name, 10)
-            elif kind is PauseClients:
-                self._pause(name, self._paused, name, effect.paused)
             elif kind is PauseClient:
-                self._pause(name, self._unread, effect.peer, effect.paused)
+                self._pause(name, effect.peer, effect.paused)
             elif kind is Close:
                 self.closed[effect.peer] = (effect.code, effect.text)
                 self._close(name, effect)
@@ -709,18 +704,18 @@ class World:
             self.crash(name)
         return name not in self.machines
 
-    def _held(self, broker: str, client: str) -> bool:
-        return broker in self._paused or client in self._unread
-
-    def _pause(self, broker: str, names: set[str], name: str, paused: bool) -> None:
+    def _pause(self, broker: str, name: str, paused: bool) -> None:
+        client = self.clients.get(name)
         if paused:
-            names.add(name)
+            self._unread.add(name)
+            if client is not None:
+                client.unread()
             return
-        names.discard(name)
+        self._unread.discard(name)
         waiting = self._waiting.pop(broker, [])
-        self._waiting[broker] = [input for input in waiting if self._held(broker, input.peer)]
+        self._waiting[broker] = [input for input in waiting if input.peer in self._unread]
         for input in waiting:
-            if not self._held(broker, input.peer):
+            if input.peer not in self._unread:
                 self.give(broker, input)
 
     def _set_timer(self, name: str, at_us: int) -> None:

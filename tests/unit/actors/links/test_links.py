@@ -27,7 +27,7 @@ from mantamq.protocol.machine import (
     KeepAlive,
     Members,
     Multicast,
-    PauseClients,
+    PauseClient,
     PeerDown,
     PeerGone,
     PeerUp,
@@ -517,7 +517,7 @@ def test_a_silent_peer_is_closed_with_a_reason_and_one_that_speaks_is_not(run: R
 def test_a_link_whose_reading_is_held_is_not_taken_for_silent(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
-            machine.rules[Open] = lambda r: [KeepAlive(r.peer, 10, 0), PauseClients(True)]
+            machine.rules[Open] = lambda r: [KeepAlive(r.peer, 10, 0), PauseClient(r.peer, True)]
             client.write(Open("me"))
             for _ in range(10):
                 assert await client.read() == Ping()
@@ -550,8 +550,8 @@ def test_members_keep_each_other_with_heartbeats_and_a_frozen_one_is_lost(run: R
 def test_paused_clients_are_not_read_until_resumed(run: Run) -> None:
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as client:
-            machine.rules[Detach] = lambda r: [PauseClients(r.frame.handle == 1)]
-            machine.rules[PeerUp] = lambda i: [PauseClients(False)] if i.peer == "go" else []
+            machine.rules[Detach] = lambda r: [PauseClient(r.peer, r.frame.handle == 1)]
+            machine.rules[PeerUp] = lambda i: [PauseClient("c1", False)] if i.peer == "go" else []
             client.write(Open("me"), Detach(1))
             await machine.until(lambda: Detach(1) in machine.frames())
             assert not shell.links["c1"]._transport.is_reading()
@@ -658,9 +658,9 @@ def test_a_link_that_is_just_lost_does_not_keep_the_others_from_being_written(ru
             await machine.until(lambda: PeerUp("c2") in machine.inputs)
             machine.rules[PeerUp] = lambda _: [
                 Send("c1", Attached(1)),
-                PauseClients(True),
+                PauseClient("c2", True),
                 Send("c2", Attached(2)),
-                PauseClients(False),
+                PauseClient("c2", False),
                 Close("c1", "busy", "gone anyway"),
             ]
             shell.links["c1"]._transport.abort()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
-from mantamq.protocol.machine import PauseClient, PauseClients
-from mantamq.protocol.wire.client_frames import Completed, Detached, Failed, Transfer
+from mantamq.protocol.machine import PauseClient
+from mantamq.protocol.wire.client_frames import Blocked, Completed, Detached, Failed, Transfer
 from mantamq.protocol.wire.events import Condemn, DeleteQueue, Enqueue, FlowControl, Lift
 from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
+from mantamq.protocol.wire.version import KNOWS_BLOCKED
 
 from tests.unit.broker_bench import LEADER, Bench
 
 LIMIT_BYTES = 1000
+BLOCKED_BYTES = 500
 
 
 class Alone:
@@ -20,7 +22,9 @@ class Alone:
     def __init__(self) -> None:
         self.bench = Bench("q", "r")
         made = self.bench
-        self.transfers = Transfers(made.outbox, made.cluster, made.requests, made.sessions, LIMIT_BYTES)
+        self.transfers = Transfers(
+            made.outbox, made.cluster, made.requests, made.sessions, LIMIT_BYTES, blocked_bytes=BLOCKED_BYTES
+        )
         self.session = self.attached("c1")
 
     def attached(self, peer: str, key: str | None = "q", exchange: str = "", mandatory: bool = False) -> Session:
@@ -94,14 +98,52 @@ def test_a_client_whose_completions_take_too_much_is_not_read_while_others_are()
     assert alone.told()[-2:] == [PauseClient("c1", False), PauseClient("c2", False)]
 
 
-def test_with_too_much_on_its_way_nobody_is_read_until_half_of_it_is_answered():
+def test_with_too_much_on_its_way_nobody_may_send_until_half_of_it_is_answered():
     alone = Alone()
+    knows = alone.attached("c2")
+    knows.minor = KNOWS_BLOCKED
     numbers = [alone.send(first, bytes(LIMIT_BYTES // 3)) for first in (1, 2, 3)]
-    assert alone.told() == [PauseClients(True)]
+    assert alone.told() == [PauseClient("c1", True), ("c2", Blocked(True))]
+    late = alone.attached("c3")
+    late.minor = KNOWS_BLOCKED
+    alone.transfers.attached(late)
+    assert alone.told() == [("c3", Blocked(True))]
     alone.bench.answer(numbers[0])
-    assert PauseClients(False) not in alone.told()
+    assert alone.told() == [("c1", Completed(1, [1, 1]))]
+    alone.transfers.ended(alone.bench.sessions.pop("c3"))
     alone.bench.answer(numbers[1])
-    assert PauseClients(False) in alone.told()
+    told = alone.told()
+    assert PauseClient("c1", False) in told and ("c2", Blocked(False)) in told and ("c3", Blocked(False)) not in told
+
+
+def test_who_is_told_and_sends_on_is_read_for_a_while_and_then_no_more():
+    alone = Alone()
+    alone.session.minor = KNOWS_BLOCKED
+    alone.send(1, bytes(LIMIT_BYTES + 1))
+    assert alone.told() == [("c1", Blocked(True))]
+    alone.send(2, bytes(BLOCKED_BYTES))
+    assert alone.told() == [], "it was on its way"
+    number = alone.send(3, b"m")
+    assert alone.told() == [PauseClient("c1", True)]
+    for one in range(1, number + 1):
+        alone.bench.answer(one)
+    told = alone.told()
+    assert PauseClient("c1", False) in told and ("c1", Blocked(False)) in told
+
+
+def test_who_comes_while_there_is_no_room_is_told_with_the_greeting():
+    alone = Alone()
+    alone.bench.apply(FlowControl("b2", True))
+    alone.bench.answer(alone.send(1, bytes(LIMIT_BYTES + 1)))
+    alone.told()
+    old, late = (alone.attached(name) for name in ("c2", "c3"))
+    late.minor = KNOWS_BLOCKED
+    assert not alone.transfers.greeted(old) and alone.transfers.greeted(late)
+    alone.transfers.attached(late)
+    assert alone.told() == []
+    alone.bench.apply(FlowControl("b2", False))
+    assert alone.told()[-2:] == [PauseClient("c1", False), ("c3", Blocked(False))]
+    assert not alone.transfers.greeted(alone.attached("c4"))
 
 
 def test_what_goes_to_no_queue_fails_or_is_complete_by_that():
