@@ -25,6 +25,7 @@ from .clients import Client
 from .credits import Credits
 from .ledger import Ledger
 from .model import Violation
+from .recovered import Recovered
 from .rescues import Rescues
 from .users import User
 from .world import Machines, World
@@ -128,6 +129,7 @@ class Loss:
         )  # fmt: skip
         self.disks = disk_stories.equip(self.world) if stored else None
         self.watch = Watcher(self.world)
+        self.recovered = Recovered(self.disks, self.watch) if self.disks is not None else None
         self.keeping = Keeping(self.world, self.watch)
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit)
         self.rescues = Rescues(self.world, self.watch, self.ledger, rng)

@@ -31,6 +31,7 @@ from .leases import Leases
 from .ledger import Ledger
 from .model import Violation
 from .moves import Moves
+from .recovered import Recovered
 from .resumes import Resumes
 from .routes import Routes
 from .singles import QUEUE as SINGLE
@@ -120,6 +121,7 @@ class Story:
         self.watch = Watcher(self.world)
         if self.world.stores is not None:
             self.world.stores.replaced.append(self.watch.replaced)
+        self.recovered = Recovered(self.disks, self.watch) if self.disks is not None else None
         self.moves = Moves(self.world, seed)
         self.watch.before_commit.append(self.moves.before)
         if self.faults is not None:

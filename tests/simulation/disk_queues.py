@@ -1,0 +1,109 @@
+"""A durable queue as a checkpoint on a disk has it, read by places and numbers of fields alone, against the model.
+
+It shares no code with the product: the fields of a checkpoint are those listed in `store/log/README.md` and
+`protocol/wire/records.py`, the fields of its outline those of `protocol/queue/snapshot.py`, counted by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+
+from .disk_parser import CHECKPOINT, ENTRIES, MESSAGE, ParsedLog, StreamOnDisk
+from .model import ModelQueue, Violation, each
+
+ENQUEUE = 2
+Numbers = dict[str, tuple[int, int, int]]
+
+
+def _read(data: bytes) -> Any:
+    return msgpack.unpackb(data, strict_map_key=False)
+
+
+class CheckpointOnDisk:
+    """The last checkpoint of a stream.
+
+    Attributes:
+        index: of the last entry it stands for.
+        numbers, over: last request of each origin, and which brokers' older ones are no longer known.
+        outline: as written. extents: flat ``[first, last, LSN, entry, ...]``.
+    """
+
+    def __init__(self, log: ParsedLog, stream: str, disk: StreamOnDisk) -> None:
+        self.records = {record.lsn: record for record in log.records if record.stream == stream}
+        found = self.records[disk.checkpoint_lsn]
+        assert found.kind == CHECKPOINT
+        said: list[Any] = [*_read(found.payload)]
+        said += [[], [], {}][len(said) - 14 :] if len(said) < 17 else []
+        self.index: int = said[5]
+        self.numbers: Numbers = {origin: tuple(seen) for origin, seen in said[8].items()}
+        self.outline: bytes = said[13]
+        self.extents: list[int] = said[14]
+        self.over: dict[str, int] = said[16]
+
+    def bodies(self, live: set[int], where: str) -> dict[int, bytes]:
+        """The messages that the extents lead to."""
+        found: dict[int, bytes] = {}
+        flat = iter(self.extents)
+        for first, last, lsn, entry in zip(flat, flat, flat, flat, strict=True):
+            wanted = [position for position in range(first, last + 1) if position in live]
+            if not wanted:
+                continue
+            record = self.records.get(lsn)
+            if record is None:
+                raise Violation(f"I23: {where} names {lsn} for the messages {first} to {last}: no record is there")
+            if record.kind == MESSAGE:
+                ranges, blobs = _read(record.payload)[:2]
+                held = dict(zip(each(ranges), blobs, strict=True))
+            elif record.kind == ENTRIES:
+                event = _read(_read(record.payload)[2][entry][5])
+                blobs = event[3] if event[0] == ENQUEUE else []
+                held = dict(zip(range(last, last - len(blobs), -1), reversed(blobs), strict=True))
+            else:
+                held = {}
+            found |= {position: held[position] for position in wanted if position in held}
+        return found
+
+
+def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -> None:
+    """A checkpoint's queue is the model's at its index: what is complete is there, in order, and what is accepted is
+    not."""
+    index, next_position, available, acquired, dead_lettering, _, repeated, _, owner, grant, numbers, *rest = _read(
+        checkpoint.outline
+    )
+    marks: list[int] = rest[3] if len(rest) > 3 else []
+    if index != checkpoint.index:
+        raise Violation(f"I23: {where} stands for {checkpoint.index} entries, and its queue has {index}")
+    places: dict[int, object] = dict.fromkeys(each(available), "available")
+    for broker, inc, acquisition, ranges in acquired:
+        places |= dict.fromkeys(each(ranges), ("held", broker, inc, acquisition))
+    places |= dict.fromkeys(each(dead_lettering), "dead_lettering")
+    wanted = {position: model.place[position] for position in model.live}
+    if places != wanted or next_position != len(model.place) + 1:
+        every = sorted(places.keys() | wanted.keys())
+        differ = {p: (places.get(p), model.place.get(p)) for p in every if places.get(p) != wanted.get(p)}
+        raise Violation(f"I23: {where} at {index}: position -> (disk, model): {dict(list(differ.items())[:5])}")
+    bodies = checkpoint.bodies(set(wanted), where)
+    if bodies != model.live:
+        wrong = [position for position in model.live if bodies.get(position) != model.live[position]]
+        raise Violation(f"I23: {where} at {index} has not the bodies of {wrong[:5]}")
+    counts = dict.fromkeys(each(marks), 1) | {position: count for position, count in repeated}
+    if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
+        raise Violation(f"I23: {where} at {index} was delivered {counts}, the model says {model.returned}")
+    if (owner, grant) != (model.owner, model.grant):
+        raise Violation(f"I23: {where} at {index} is {owner!r}'s under {grant}, not {model.owner!r}'s")
+    known = {client: max(seen) for client, seen in model.seen.items() if seen}
+    if {client: number for client, number in numbers} != known:
+        raise Violation(f"I23: {where} at {index} knows the numbers {numbers}, the model says {known}")
+
+
+def compare_numbers(where: str, checkpoint: CheckpointOnDisk, numbers: Numbers) -> None:
+    """A checkpoint knows the last request of each origin, or that its process is over."""
+    for origin, seen in numbers.items():
+        if seen[0] <= checkpoint.over.get(origin.partition(".")[0], -1):
+            continue
+        if checkpoint.numbers.get(origin) != seen:
+            raise Violation(
+                f"I23: {where} at {checkpoint.index} has of {origin} request {checkpoint.numbers.get(origin)}, it was {seen}"
+            )

@@ -1,0 +1,319 @@
+"""What comes back from disks, against what was committed (`durable.md` 10).
+
+- I23: after any crash what is complete is there, in order and with its numbers, and what was accepted is not: in the
+  checkpoint and the entries of each disk, and in the best log of whatever quorum may recover.
+- I24: a queue, or a wiring, that has been recovered is what every replica had at that index.
+- I28: the log of an old or of an emptied disk does not vote before the stream has given it its vote again.
+- I29: a durable queue is dropped only for an operator, and only where no recovery quorum of its logs is on any disk.
+
+Disks are read by `disk_parser.py` and `disk_queues.py`, and compared with `model.py`, which is replayed up to the index
+in question: each time anew, since what is recovered may be far behind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
+from mantamq.protocol.machine import is_sequencer
+from mantamq.protocol.wire import events
+from mantamq.protocol.wire.events import CLUSTER
+from mantamq.protocol.wire.log_frames import Append, LogReport, Promise
+
+from .checkers import Watcher, same_state
+from .disk_checker import DiskChecker
+from .disk_parser import StreamOnDisk
+from .disk_queues import CheckpointOnDisk, Numbers, compare_numbers, compare_queue
+from .model import ModelQueue, ModelWiring, Violation
+from .stores import LOGS, StoreProcess
+
+
+class Recovered:
+    """Watches who comes back.
+
+    Args:
+        disks: reads the disks.
+        watch: knows what is committed.
+
+    Attributes:
+        counts: how much was compared: a checker that saw nothing has proved nothing.
+    """
+
+    def __init__(self, disks: DiskChecker, watch: Watcher) -> None:
+        self.disks, self.watch = disks, watch
+        self.world = disks.stores.world
+        self.counts: Counter[str] = Counter()
+        self._checked: dict[tuple[str, str], int] = {}  # (broker, stream) -> LSN of the checkpoint compared last
+        self._back: dict[tuple[str, str], int] = {}  # (process, stream) -> life under which it was compared
+        self._models: dict[str, ModelQueue] = {}
+        self._old: dict[
+            tuple[str, str], tuple[int, int]
+        ] = {}  # (broker, stream) -> life and log_inc on a disk put back
+        self._replaced: dict[str, int] = {}  # broker -> its life when its disk was replaced
+        self._lost: set[tuple[int, Any]] = set()
+        stores = disks.stores
+        stores.begun.append(self._begun)
+        stores.flushed.append(self._flushed)
+        stores.replaced.append(self._put_back)
+        self.world.watch(sent={Append: self._appends, LogReport: self._reports, Promise: self._promises})
+        self.world.steps.append(self._stepped)
+
+    # ---- what is committed
+
+    def _committed(self, stream: str) -> int:
+        return 0 if stream in self.watch.gone else self.watch.commits.get(stream, 0)
+
+    def _event(self, stream: str, index: int) -> Any:
+        return events.decode_event(self.watch.logs[stream][index].event)
+
+    def _own(self, stream: str) -> list[Any]:
+        """The committed events of the sequencers' own in a stream."""
+        log = self.watch.logs.get(stream, {})
+        upto = range(1, self.watch.commits.get(stream, 0) + 1)
+        return [self._event(stream, index) for index in upto if not log[index].origin]
+
+    def _model(self, stream: str, index: int) -> ModelQueue:
+        """The queue when `index` entries were applied."""
+        model = self._models.get(stream)
+        if model is None or model.index > index:
+            newest = self.watch.models.get(stream)
+            model = self._models[stream] = ModelQueue(stream, newest is not None and newest.alternate)
+        while model.index < index:
+            event = self._event(stream, model.index + 1)
+            if event is None:
+                model.index += 1
+            else:
+                model.apply(event)
+        return model
+
+    def _numbers(self, stream: str, index: int) -> Numbers:
+        """The last request of each origin, by the entries up to `index`."""
+        found: Numbers = {}
+        for at in range(1, index + 1):
+            entry = self.watch.logs[stream][at]
+            if entry.origin:
+                inc, number, parts = found.get(entry.origin, (0, 0, 0))
+                again = (inc, number) == (entry.inc, entry.number)
+                found[entry.origin] = entry.inc, entry.number, parts + 1 if again else 1
+        return found
+
+    # ---- I23: disks
+
+    def _begun(self, broker: str, store: StoreProcess) -> None:
+        for name in LOGS:
+            log, streams = self.disks.log(broker, name)
+            if log.holes:
+                self.counts["hurt"] += 1
+                continue
+            for stream, disk in streams.items():
+                self._compare_disk(broker, name, stream, disk)
+                self._compare_quorums(stream)
+
+    def _flushed(self, broker: str, lsns: dict[str, list[int]]) -> None:
+        """Each checkpoint, as soon as it is on disk: it must be enough, whatever happens next."""
+        for name in lsns:
+            for stream, disk in self.disks.log(broker, name)[1].items():
+                if disk.checkpoint_lsn and self._checked.get((broker, stream)) != disk.checkpoint_lsn:
+                    self._compare_disk(broker, name, stream, disk)
+
+    def _compare_disk(self, broker: str, name: str, stream: str, disk: StreamOnDisk) -> None:
+        committed = self._committed(stream)
+        if not committed or stream in self.watch.gone:
+            return
+        where = f"the disk of {broker} {stream}"
+        log = self.watch.logs[stream]
+        for index in range(disk.base + 1, min(disk.commit, disk.end, committed) + 1):
+            entry = log[index]
+            self.counts["entries"] += 1
+            if disk.entries[index] != (entry.ballot, entry.seq, entry.event):
+                raise Violation(f"I23: {where} has {disk.entries[index]} for committed at {index}; that is {entry}")
+        self._checked[broker, stream] = disk.checkpoint_lsn
+        if not disk.checkpoint_lsn or disk.base > committed or (disk.blank and not disk.base):
+            return
+        checkpoint = CheckpointOnDisk(self.disks.log(broker, name)[0], stream, disk)
+        self.counts["checkpoints"] += 1
+        compare_numbers(where, checkpoint, self._numbers(stream, disk.base))
+        if stream != CLUSTER:
+            self.counts["queues"] += 1
+            compare_queue(where, checkpoint, self._model(stream, disk.base))
+
+    def _counting(self, stream: str) -> dict[str, StreamOnDisk]:
+        """Voter -> its log, of those whose logs on disk count."""
+        found: dict[str, StreamOnDisk] = {}
+        for voter in self.watch.voters.get(stream, self.world.brokers if stream == CLUSTER else ()):
+            if voter not in self.disks.stores.disks:
+                continue
+            for name in LOGS:
+                log, streams = self.disks.log(voter, name)
+                disk = streams.get(stream)
+                if disk is None or disk.blank or log.holes or self._is_old(voter, stream, disk):
+                    continue
+                found[voter] = disk
+        return found
+
+    def _is_old(self, voter: str, stream: str, disk: StreamOnDisk) -> bool:
+        """Whether this is the log of a disk that was put back, or behind one that was lost."""
+        if (voter, stream) in self._old and disk.log_inc > self._old[voter, stream][1]:
+            del self._old[voter, stream]
+        return (voter, stream) in self._old
+
+    def _compare_quorums(self, stream: str) -> None:
+        """Whatever quorum of the logs recovers: the best of them has all that is complete."""
+        committed = self._committed(stream)
+        entry = self.watch.logs.get(stream, {}).get(committed)
+        voters = self.watch.voters.get(stream, [])
+        if entry is None or stream in self.watch.gone:
+            return
+        counting = self._counting(stream)
+        for quorum in combinations(counting, len(voters) - len(voters) // 2):
+            best = max((counting[voter] for voter in quorum), key=lambda disk: (disk.ballot_at(disk.end), disk.end))
+            self.counts["quorums"] += 1
+            had = best.entries.get(committed)
+            if best.end < committed or (had is not None and had != (entry.ballot, entry.seq, entry.event)):
+                raise Violation(f"I23: the disks of {quorum} could recover {stream} without {entry} at {committed}")
+
+    # ---- I24: processes
+
+    def _stepped(self, name: str) -> None:
+        if is_sequencer(name):
+            self._votes(name)
+            return
+        machine = self.world.machines.get(name)
+        if machine is None:
+            return
+        if "." in name:
+            for id, hosted in machine.queues.items():
+                keeper = hosted.keeper
+                if keeper.opened and not keeper.blank and self._back.get((name, id)) != keeper.life:
+                    self._back[name, id] = keeper.life
+                    self._compare_recovered(name, id, hosted)
+        elif (
+            name in self.world.brokers
+            and machine.keeper.opened
+            and self._back.get((name, CLUSTER)) != machine.keeper.life
+        ):
+            self._back[name, CLUSTER] = machine.keeper.life
+            if not machine.keeper.blank:
+                self._compare_wiring(name, machine)
+
+    def _compare_recovered(self, name: str, id: str, hosted: Any) -> None:
+        if id in self.watch.gone or hosted.updating or not 0 < hosted.applied <= self._committed(id):
+            return
+        self.counts["recovered"] += 1
+        same_state(f"recovered {name}", hosted.state, self._model(id, hosted.applied))
+        digest = hosted.state.digest()
+        if self.watch._digests.setdefault((id, hosted.applied), digest) != digest:
+            raise Violation(f"I24: {name} has recovered {id}, and another replica differs at {hosted.applied}")
+
+    def _compare_wiring(self, name: str, machine: Any) -> None:
+        commit = machine.keeper.commit
+        if not 0 < commit <= self._committed(CLUSTER):
+            return
+        self.counts["wirings"] += 1
+        model = ModelWiring()
+        for index in range(1, commit + 1):
+            if (event := self._event(CLUSTER, index)) is not None:
+                model.apply(event, index)
+        wiring = machine.wiring
+        found = (
+            {queue.name: queue.id for queue in wiring.queues()},
+            {exchange.name: exchange.type for exchange in wiring.exchanges()},
+            {(binding.exchange, binding.queue, binding.key) for binding in wiring.bindings()},
+        )
+        if found != (wanted := (model.ids, model.exchanges, model.bindings)):
+            raise Violation(f"I24: {name} has recovered at {commit} the wiring {found}, the model says {wanted}")
+
+    # ---- I28
+
+    def _put_back(self, broker: str) -> None:
+        """A disk is not the one it was. What it has of streams that there are is old, where somebody knows of a later
+        life, or nothing."""
+        self._replaced[broker] = self.world.life(broker)
+        for key in [key for key in self._checked if key[0] == broker]:
+            del self._checked[key]
+        had: dict[str, StreamOnDisk] = {}
+        for name in LOGS:
+            had |= self.disks.log(broker, name)[1]
+        for stream in self.watch.commits:
+            disk = had.get(stream)
+            life, log_inc = (max(disk.lives, default=0), disk.log_inc) if disk is not None else (0, 0)
+            if not life or self._lives(stream, broker) > life:
+                self._old[broker, stream] = life, log_inc
+
+    def _lives(self, stream: str, broker: str) -> int:
+        """The life of a broker that a stream knows of last."""
+        found = 0
+        for event in self._own(stream):
+            if isinstance(event, events.Return) and event.voter == broker:
+                found = max(found, event.life)
+            elif (isinstance(event, events.Rejoin) and event.voter == broker) or (
+                isinstance(event, events.Member) and event.broker == broker and event.present
+            ):
+                found = max(found, event.inc)
+        return found
+
+    def _given(self, stream: str, voter: str, log_inc: int) -> bool:
+        """Whether a log has been given its vote by an entry that some log has."""
+        for entry in self.watch.logs.get(stream, {}).values():
+            event = events.decode_event(entry.event) if not entry.origin else None
+            if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, log_inc):
+                return True
+            if isinstance(event, events.Member) and (event.broker, event.inc) == (voter, log_inc):
+                return True
+        return False
+
+    def _votes(self, name: str) -> None:
+        """A sequencer counts no vote of such a log."""
+        if not self._old or name not in self.world.machines:
+            return
+        streams = self.world.machines[name].order.streams
+        for (broker, stream), (_, log_inc) in list(self._old.items()):
+            if stream not in streams or stream in self.watch.gone:
+                continue
+            keeper = streams[stream].keepers.get(broker)
+            if keeper is None or keeper.life <= self._replaced[broker]:
+                continue
+            self.counts["votes"] += 1
+            if keeper.voting and (keeper.log_inc <= log_inc or not self._given(stream, broker, keeper.log_inc)):
+                raise Violation(
+                    f"I28: {name} counts the vote of {broker} in {stream} with the log of {keeper.log_inc}: its disk is "
+                    f"{'old' if log_inc else 'empty'}, and nothing has given it its vote again"
+                )
+
+    def _reports(self, source: str, target: str, frame: LogReport) -> None:
+        self._says(frame.stream, frame.voter, frame.log_inc, frame.blank, frame.life)
+
+    def _promises(self, source: str, target: str, frame: Promise) -> None:
+        self._says(CLUSTER, frame.broker, frame.log_inc, frame.blank, frame.life)
+
+    def _says(self, stream: str, voter: str, log_inc: int, blank: bool, life: int) -> None:
+        """Who has lost its log says so: nobody else can know."""
+        old = self._old.get((voter, stream))
+        if old is None or old[1] or life <= self._replaced[voter] or stream in self.watch.gone:
+            return
+        self.counts["words"] += 1
+        if not blank and not self._given(stream, voter, log_inc):
+            raise Violation(f"I28: {voter} says that it votes in {stream}, and its disk was empty")
+
+    # ---- I29
+
+    def _appends(self, source: str, target: str, frame: Append) -> None:
+        if frame.stream != CLUSTER:
+            return
+        for index, entry in enumerate(frame.entries, frame.previous + 1):
+            event = events.decode_event(entry.event) if not entry.origin else None
+            if isinstance(event, events.Lost) and (index, entry.ballot) not in self._lost:
+                self._lost.add((index, entry.ballot))
+                self._judge(source, event)
+
+    def _judge(self, source: str, event: events.Lost) -> None:
+        defined = self.watch.wiring.defined.get(event.queue.rpartition("#")[0])
+        if defined is None or not defined[1]:
+            return  # transient: `losses.Keeping`
+        self.counts["lost"] += 1
+        voters, counting = self.watch.voters.get(event.queue, []), self._counting(event.queue)
+        if not event.asked:
+            raise Violation(f"I29: {source} drops the durable {event.queue} unasked")
+        if len(counting) >= len(voters) - len(voters) // 2:
+            raise Violation(f"I29: {source} drops {event.queue}: of {voters} the disks of {list(counting)} have it")
