@@ -238,7 +238,11 @@ def stop_ray_head() -> int:
 
 def _ray(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ray.scripts.scripts", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_S, check=False)
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_S, check=False)
+    except subprocess.TimeoutExpired:
+        text = f"Ray did not come to its end with `ray {words[0]}` within {START_S:g} s"
+        raise LocalError(f"{text}: this machine may be too busy; try again") from None
 
 
 def _free_port(host: str) -> int:

@@ -98,6 +98,15 @@ def test_a_start_that_is_interrupted_leaves_nothing(machine: Machine, error: Bas
     assert machine.session == "" and local_ray.recall() == before
 
 
+def test_a_ray_that_does_not_come_up_in_time_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], timeout: float, **options: Any) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(LocalError, match="`ray start` within 60 s: this machine may be too busy"):
+        local_ray._ray("start", "--head", environment={})
+
+
 def test_what_was_remembered_of_another_ray_is_not_mixed_with_ours(machine: Machine) -> None:
     local_ray.remember(address="10.0.0.9:6379", namespace="theirs", members={"b1": "10.0.0.9:1"})
     address = local_ray.start_ray_head()

@@ -107,7 +107,6 @@ async def refused(story: Stored, text: str, brokers: int = 0, **store: object) -
 async def test_what_is_refused_is_left_as_it_was(
     story: Stored, befalls: Callable[[Path], None], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mantamq.actors.supervisor.store_start.NEEDED_S", 0.0)
     monkeypatch.setattr("mantamq.actors.supervisor.store_start.StoreStart.run.__defaults__", (0.0,))
     await a_cluster(story)
     befalls(story.data)
