@@ -25,9 +25,19 @@ def spark() -> Iterator[Session]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def frames(spark: Session, tmp_path_factory: pytest.TempPathFactory) -> Callable:
+    """Turns rows into a DataFrame, by way of a part; for what several tests of a module ask about."""
+    return maker(spark, tmp_path_factory.mktemp("frames"))
+
+
 @pytest.fixture
 def frame(spark: Session, tmp_path: Path) -> Callable:
-    """Turns rows into a DataFrame, by way of a part."""
+    """The same, for one test."""
+    return maker(spark, tmp_path)
+
+
+def maker(spark: Session, directory: Path) -> Callable:
     from mantamq.store.events.event_parts import list_parts, to_table, write_part
 
     count = 0
@@ -35,10 +45,10 @@ def frame(spark: Session, tmp_path: Path) -> Callable:
     def make(rows: list[Row]):
         nonlocal count
         count += 1
-        directory = str(tmp_path / f"frame-{count}")
+        here = str(directory / f"frame-{count}")
         if not rows:
-            return job_events.history(spark, directory, [])
-        write_part(directory, to_table(rows), {})
-        return job_events.history(spark, directory, list_parts(directory).parts)
+            return job_events.history(spark, here, [])
+        write_part(here, to_table(rows), {})
+        return job_events.history(spark, here, list_parts(here).parts)
 
     return make
