@@ -68,6 +68,7 @@ class StoredReplicaMachine(ReplicaMachine):
         self.store = StoreLink(self, broker, self._ahead)
         self.promises = self._promises = Promises(self.store.writer)
         self._opening: dict[str, OpeningQueue] = {}
+        self._given_up: set[str] = set()  # queues whose log is of no use: until that is on disk, and this process ends
         self._upto = 0  # what the store has asked for last, of those too that were not open then: it asks once
 
     # ---- the door
@@ -114,7 +115,7 @@ class StoredReplicaMachine(ReplicaMachine):
     def absent(self, peer: str, frame: Any) -> bool:
         opening = self._opening.get(frame.queue)
         if opening is None:
-            return False
+            return self._is_given_up(frame)
         if isinstance(frame, Unhost):
             del self._opening[frame.queue]
             self._drop(frame.queue)
@@ -124,6 +125,14 @@ class StoredReplicaMachine(ReplicaMachine):
         else:
             opening.early.append((peer, frame))
         return True
+
+    def _is_given_up(self, frame: Any) -> bool:
+        """The queue lives, and its broker hears when this process ends that nothing of this was done."""
+        if frame.queue in self._given_up and isinstance(frame, Unhost):
+            self._given_up.remove(frame.queue)
+            self._drop(frame.queue)
+            self.dropped(frame.queue)
+        return frame.queue in self._given_up
 
     def _flush(self) -> None:
         super()._flush()
@@ -216,6 +225,7 @@ class StoredReplicaMachine(ReplicaMachine):
         queue = self.queues.get(frame.stream)
         if frame.forget and peer == self.view.leader and isinstance(queue, StoredQueue):
             del self.queues[queue.id]  # nothing of it is written behind that
+            self._given_up.add(queue.id)
             record = OpenedRecord(queue.inc, queue.inc, True)
             self.store.writer.put_ahead(OPENED, queue.id, encode_record(record), lambda lsn: self.retire(frame.reason))
         else:

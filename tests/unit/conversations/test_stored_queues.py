@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from mantamq.protocol.errors import DELETED, NOT_FOUND, LocalError, PeerError
+from mantamq.protocol.errors import DELETED, NOT_FOUND, UNAVAILABLE, LocalError, PeerError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.durability import Durability
 from mantamq.protocol.log.keeper import Keeper
@@ -34,7 +34,7 @@ from mantamq.protocol.wire.client_frames import (
 from mantamq.protocol.wire.log_frames import Ack, Evicted, UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import ACCEPT
 from mantamq.protocol.wire.records import CHECKPOINT, MESSAGE, OPENED
-from mantamq.protocol.wire.store_frames import Taken, Write
+from mantamq.protocol.wire.store_frames import Taken, Write, Written
 from stored_cluster import StoredCluster
 
 ALL = ["b1", "b2", "b3"]
@@ -222,6 +222,28 @@ def test_a_queue_that_is_too_far_behind_is_given_up_on_disk_before_its_process_e
     cluster._carry_out(name, said)
     cluster.settle()
     assert cluster.retired[name] == "too far behind"
+
+
+def test_a_queue_that_is_given_up_is_not_called_deleted():
+    """Whoever asks while that is written hears that the replica has stopped; only a deleted queue is deleted."""
+    cluster = StoredCluster()
+    Sender(cluster, "b2").send(3)
+    queue = queues(cluster)["b3"]
+    (name,) = [name for name, machine in cluster.machines.items() if queue in getattr(machine, "queues", {}).values()]
+    held = cluster.hold(Written)
+    replica = cluster.machines[name]
+    frame = Evicted("too far behind", forget=True, stream=queue.id)
+    cluster._carry_out(name, [*replica.step(Received(replica.view.leader, frame)), *replica.step(Flush())])
+    client = cluster.client("b3")
+    client.send(Command(1, "purge", {"name": "q"}))
+    cluster.pass_time(200)
+    assert not client.take(Reply)
+    cluster.let_go(held)
+    cluster.settle()
+    assert cluster.retired[name] == "too far behind"
+    cluster.kill(name)
+    cluster.settle()
+    assert [(reply.number, reply.code) for reply in client.take(Reply)] == [(1, UNAVAILABLE)]
 
 
 # ---- one member
