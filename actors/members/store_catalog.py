@@ -49,6 +49,27 @@ def opened(connect: str, folder: str, store: str, catalog: str) -> Catalog:
     return open_catalog(connect, folder, UUID(store), new=True, catalog=catalog)
 
 
+def check_catalog(connect: str, folder: str, store: str, catalog: str) -> None:
+    """Look whether the catalogue of a store could be opened now, on its server. Changes nothing. One in a file of the
+    store's own is looked through when it is opened: SQLite makes files beside one that it reads.
+
+    Args:
+        store: id of the store, "" for a new one.
+
+    Raises:
+        StoreError: it cannot be used as it is.
+    """
+    if connect in ("", "sqlite", "log"):
+        return
+    from ...store.catalog.catalog import read_catalog
+
+    try:
+        read_catalog(connect, folder, UUID(store) if store else UUID(int=0), catalog)
+    except StoreError as error:
+        if error.code != CATALOG_MISSING:
+            raise
+
+
 class CatalogWriter:
     """Saves what it is shown, in a thread of its own.
 

@@ -26,7 +26,7 @@ from ..config import StoreConfig, StoreNodeConfig
 from .flush_meter import FlushMeter
 from .member import MemberActor
 from .shell import DiskFailed
-from .store_catalog import CatalogWriter, opened
+from .store_catalog import CatalogWriter, check_catalog, opened
 from .store_logs import StoreLogs
 from .store_look import StorePlace, look_at, refused_word
 
@@ -80,12 +80,13 @@ class StoreNode(MemberActor):
 
     async def look(self, config: StoreNodeConfig) -> dict[str, Any]:
         """Say what is there (`StoreWord`), also where it is refused. Nothing is locked or changed."""
-        place = StorePlace(config.broker, config.node, config.member.credentials.cluster)
+        place, chosen = StorePlace(config.broker, config.node, config.member.credentials.cluster), config.store
         try:
-            word = await asyncio.to_thread(look_at, self._files, config.store, place)
+            word = await asyncio.to_thread(look_at, self._files, chosen, place)
+            await asyncio.to_thread(check_catalog, chosen.catalog, word.directory, word.store, chosen.catalog_name)
         except (StoreError, OSError) as found:
-            error = unusable(found, config.store.data) if isinstance(found, OSError) else found
-            word = refused_word(place, f"{config.store.data}/{config.broker}", error)
+            error = unusable(found, chosen.data) if isinstance(found, OSError) else found
+            word = refused_word(place, f"{chosen.data}/{config.broker}", error)
         self._looked = (word.store, word.life)
         return msgspec.to_builtins(word)
 
