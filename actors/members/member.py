@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,9 @@ from .shell import DiskFailed, Machine, Retired, Shell
 
 log = logging.getLogger(__name__)
 
+SWITCH_S = 0.0005
+"""A thread that works beside the loop (it reads a log, or saves the catalogue) gives the interpreter back so soon: a
+flush gives it away and wants it back several times, and ten times as long each time would show."""
 LAST_S = 0.05
 """The answer of a process that ends itself has this long to leave."""
 ORDERS = frozenset(
@@ -71,6 +75,7 @@ class MemberActor:
         gc.collect()
         gc.freeze()
         keep_freed_memory()
+        sys.setswitchinterval(SWITCH_S)
         self.office.timing = config.timing
         machine.office = self.office  # type: ignore[attr-defined]
         ends = {Yielded: lambda effect: self._yielded.set(), Stopped: lambda effect: self._stopped.set()}

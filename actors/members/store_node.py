@@ -17,7 +17,7 @@ import msgspec
 
 from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
 from ...protocol.status.stores import StoreStatus
-from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, Overdue, Recovered, Rotten
+from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, DiskSpace, Overdue, Recovered, Rotten
 from ...protocol.store.machine import StoreMachine
 from ...store.files import Files
 from ...store.identity import unusable
@@ -56,6 +56,13 @@ def read_on(turn: Iterator[int | Rotten]) -> list[Rotten] | None:
         if read >= SCRUB_BYTES or found:
             return found
     return None
+
+
+def look_after(logs: StoreLogs) -> tuple[bool, DiskSpace]:
+    """What a store does when there is time; returns whether a container was made, of which more may be wanted, and the
+    space that is left."""
+    logs.joined()
+    return logs.make_spare(), logs.space()
 
 
 class StoreInUse(LocalError):
@@ -213,9 +220,7 @@ class StoreNode(MemberActor):
         """Containers are made ahead, and the room that is left is told."""
         while True:
             try:
-                await asyncio.to_thread(logs.joined)
-                made = await asyncio.to_thread(logs.make_spare)
-                space = await asyncio.to_thread(logs.space)
+                made, space = await asyncio.to_thread(look_after, logs)
             except OSError as error:
                 self._running().fail(self._failed(error))
                 return

@@ -1,4 +1,5 @@
-"""A member keeps freed memory: frames that come and go fault no pages in again."""
+"""What a member's process is set to: it keeps freed memory, so that frames that come and go fault no pages in again; and
+its loop is given the interpreter soon, whatever a thread does beside it."""
 
 from __future__ import annotations
 
@@ -34,6 +35,28 @@ thread = threading.Thread(target=run)  # as an actor's loop
 thread.start()
 thread.join()
 """
+
+
+BESIDE = """
+import asyncio, sys
+from mantamq.actors.members.member import SWITCH_S
+from mantamq.actors.members.sequencer import Sequencer
+from mantamq.actors.config import MemberConfig, SequencerConfig
+from mantamq.actors.links.handshake import Credentials
+
+async def run():
+    actor = Sequencer("sequencer")
+    member = MemberConfig(credentials=Credentials("c", b"s" * 32, "sequencer"), bind="127.0.0.1", peers={})
+    await actor.start(SequencerConfig(member=member, voters=("b1",), leading=True))
+    assert sys.getswitchinterval() <= SWITCH_S < 0.001
+    await actor.stop()
+
+asyncio.run(run())
+"""
+
+
+def test_the_loop_is_given_the_interpreter_soon() -> None:
+    subprocess.run([sys.executable, "-c", BESIDE], check=True, timeout=60)
 
 
 def faults(*arguments: str) -> int:
