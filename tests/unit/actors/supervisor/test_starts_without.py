@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mantamq.actors.members import store_node
 from mantamq.actors.members.store_logs import StoreLogs
+from mantamq.actors.supervisor import cluster_start
+from mantamq.actors.supervisor.launcher import Launcher
 from mantamq.client import connect_async
 from mantamq.protocol.errors import STORE_DAMAGED, LocalError, StoreError
 
@@ -82,3 +86,21 @@ async def test_a_store_that_is_refused_when_it_is_opened_is_done_without(
     await story.power_cut()
     await story.up()
     assert len((await story.supervisor("book_now")).addresses) == 3, "nothing was lost by that"
+
+
+async def test_the_time_for_links_begins_when_the_stores_are_open(
+    story: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gigabyte is read for longer than links may take."""
+    passed_s = [0.0]
+
+    async def for_long(self: Launcher, broker: str, birth: bool = False) -> None:
+        await start_store(self, broker, birth)
+        passed_s[0] = 1000.0
+
+    start_store = Launcher.start_store
+    monkeypatch.setattr(Launcher, "start_store", for_long)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed_s[0])
+    monkeypatch.setattr(cluster_start, "time", clock)
+    await story.up()
+    assert len((await story.supervisor("book_now")).addresses) == 3
