@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from mantamq.protocol.wire import events
@@ -61,6 +62,8 @@ class Watcher:
         self._acked: dict[tuple[str, events.Ballot], dict[str, int]] = {}  # (stream, ballot) -> voter -> up to where
         # (stream, ballot promised) -> voter -> the end of the log it had when it promised, and that entry's ballot
         self._told: dict[tuple[str, events.Ballot], dict[str, tuple[int, events.Ballot]]] = {}
+        # (voter, stream) -> up to where it has it on disk; where nothing says so, all it was given counts
+        self.on_disk: Callable[[str, str], float] = lambda voter, stream: inf
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
         self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
         self._heard: dict[str, events.Ballot] = {}  # process -> what it was asked to promise
@@ -268,13 +271,15 @@ class Watcher:
     def _learn(self, learner: str, stream: str, ballot: events.Ballot, voter: str, match: int) -> None:
         """A replica that others acknowledge to may take as committed what a majority holds, itself among it."""
         told = self._learned.setdefault((learner, stream, ballot), {})
-        told[voter] = max(told.get(voter, 0), match)
+        if match:
+            told[voter] = max(told.get(voter, 0), match)
         itself, said = learner.partition(".")[0], self._said.get((learner, stream, ballot), 0)
         if itself in told and said > told[itself]:
             told[itself] = said  # from before it was told of the others' acknowledgements
             self._acks(learner, stream, itself, ballot, said)
         voters = self.voters.get(stream, [])
-        held = sorted((told.get(voter, 0) for voter in voters), reverse=True)
+        flushed = self.on_disk(itself, stream)  # by which it counts itself, if it has a store
+        held = sorted((min(told.get(v, 0), flushed) if v == itself else told.get(v, 0) for v in voters), reverse=True)
         if held and itself in told:
             index = held[len(voters) // 2]
             if self._changes(stream, index):
@@ -282,6 +287,12 @@ class Watcher:
             entry = self.logs.get(stream, {}).get(index)
             if entry is not None and entry.ballot == ballot:
                 self._commit_to(stream, index, f"{learner} by what it was told")
+
+    def flushed(self, broker: str) -> None:
+        """More is on the disk of a broker: its replicas may know of commits that they have been told of before."""
+        for learner, stream, ballot in list(self._learned):
+            if learner.partition(".")[0] == broker:
+                self._learn(learner, stream, ballot, broker, 0)
 
     def _subscribed(self, source: str, target: str, frame: LogReport) -> None:
         if frame.ballot == frame.promised:

@@ -25,7 +25,7 @@ class CheckpointOnDisk:
     """The last checkpoint of a stream.
 
     Attributes:
-        index: of the last entry it stands for.
+        index: of the last entry it stands for. life: that wrote it.
         numbers, over: last request of each origin, and which brokers' older ones are no longer known.
         outline: as written. extents: flat ``[first, last, LSN, entry, ...]``.
     """
@@ -36,6 +36,7 @@ class CheckpointOnDisk:
         assert found.kind == CHECKPOINT
         said: list[Any] = [*_read(found.payload)]
         said += [[], [], {}][len(said) - 14 :] if len(said) < 17 else []
+        self.life: int = said[2]
         self.index: int = said[5]
         self.numbers: Numbers = {origin: tuple(seen) for origin, seen in said[8].items()}
         self.outline: bytes = said[13]
@@ -88,13 +89,13 @@ def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -
     if bodies != model.live:
         wrong = [position for position in model.live if bodies.get(position) != model.live[position]]
         raise Violation(f"I23: {where} at {index} has not the bodies of {wrong[:5]}")
-    counts = dict.fromkeys(each(marks), 1) | {position: count for position, count in repeated}
+    counts = dict.fromkeys(each(marks), 1) | dict(repeated)
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I23: {where} at {index} was delivered {counts}, the model says {model.returned}")
     if (owner, grant) != (model.owner, model.grant):
         raise Violation(f"I23: {where} at {index} is {owner!r}'s under {grant}, not {model.owner!r}'s")
     known = {client: max(seen) for client, seen in model.seen.items() if seen}
-    if {client: number for client, number in numbers} != known:
+    if dict(numbers) != known:
         raise Violation(f"I23: {where} at {index} knows the numbers {numbers}, the model says {known}")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from math import inf
 from typing import Any
 
 from mantamq.protocol.machine import is_sequencer
@@ -53,6 +54,7 @@ class Recovered:
         self._replaced: dict[str, int] = {}  # broker -> its life when its disk was replaced
         self._lost: set[tuple[int, Any]] = set()
         stores = disks.stores
+        watch.on_disk = self._on_disk
         stores.begun.append(self._begun)
         stores.flushed.append(self._flushed)
         stores.replaced.append(self._put_back)
@@ -98,6 +100,10 @@ class Recovered:
                 found[entry.origin] = entry.inc, entry.number, parts + 1 if again else 1
         return found
 
+    def _on_disk(self, voter: str, stream: str) -> float:
+        disk = self.disks.stream(voter, stream) if voter in self.disks.stores.disks else None
+        return inf if disk is None or disk.blank else disk.end
+
     # ---- I23: disks
 
     def _begun(self, broker: str, store: StoreProcess) -> None:
@@ -112,6 +118,7 @@ class Recovered:
 
     def _flushed(self, broker: str, lsns: dict[str, list[int]]) -> None:
         """Each checkpoint, as soon as it is on disk: it must be enough, whatever happens next."""
+        self.watch.flushed(broker)
         for name in lsns:
             for stream, disk in self.disks.log(broker, name)[1].items():
                 if disk.checkpoint_lsn and self._checked.get((broker, stream)) != disk.checkpoint_lsn:
@@ -232,12 +239,14 @@ class Recovered:
         self._replaced[broker] = self.world.life(broker)
         for key in [key for key in self._checked if key[0] == broker]:
             del self._checked[key]
-        had: dict[str, StreamOnDisk] = {}
+        had: dict[str, tuple[int, int]] = {}
         for name in LOGS:
-            had |= self.disks.log(broker, name)[1]
+            log, streams = self.disks.log(broker, name)
+            for stream, disk in streams.items():
+                written = CheckpointOnDisk(log, stream, disk).life if disk.checkpoint_lsn else 0
+                had[stream] = max([*disk.lives, written]), disk.log_inc
         for stream in self.watch.commits:
-            disk = had.get(stream)
-            life, log_inc = (max(disk.lives, default=0), disk.log_inc) if disk is not None else (0, 0)
+            life, log_inc = had.get(stream, (0, 0))
             if not life or self._lives(stream, broker) > life:
                 self._old[broker, stream] = life, log_inc
 
