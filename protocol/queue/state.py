@@ -11,7 +11,6 @@ the same for one message and for a thousand.
 from __future__ import annotations
 
 import zlib
-from itertools import repeat
 
 import msgspec
 
@@ -262,8 +261,7 @@ class QueueState:
 
     def _dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
-        pop = self.blobs.pop
-        count = 0
+        count, pop = 0, self.blobs.pop
         for first, last in positions:
             count += last - first + 1
             self.bytes -= sum(map(len, map(pop, range(first, last + 1))))
@@ -326,19 +324,16 @@ class QueueState:
         return live
 
     def fill(self, blobs: dict[int, bytes]) -> None:
-        """Take the messages of a restored snapshot. Missing ones were dequeued before the updater came to send them:
-        events still to be applied dequeue them here, and until then they have no body."""
-        for first, last in self.live():
-            positions = range(first, last + 1)
-            self.blobs.update(zip(positions, map(blobs.get, positions, repeat(b"")), strict=True))
-        self.bytes = sum(map(len, self.blobs.values()))
-        for policy in self._policies:
-            policy.restored()
+        """Take a restored snapshot's messages. One that is missing has been dequeued by an event still to be applied."""
+        filled = {
+            position: blobs.get(position, b"") for first, last in self.live() for position in range(first, last + 1)
+        }
+        self.adopt(filled, sum(map(len, filled.values())))
 
     def adopt(self, blobs: dict[int, bytes], size: int) -> None:
-        """Take the messages of a restored snapshot, all of them, as they are: of millions, too, at once. `size`: their
-        bytes. The caller has verified that these are the live ones."""
-        self.blobs, self.bytes = blobs, size
+        """Take these as all live messages, as the caller has verified: millions at once. `size`: their bytes."""
+        self.blobs |= blobs  # policies have been shown it
+        self.bytes = size
         for policy in self._policies:
             policy.restored()
 

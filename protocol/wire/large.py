@@ -21,7 +21,7 @@ LARGE_BYTES = 8 * 1024
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Pieces:
+class Buffers:
     """What is written, put together from small parts and large ones."""
 
     __slots__ = ("_large_bytes", "_small", "made")
@@ -75,7 +75,7 @@ def _any(values: Iterable[bytes], large_bytes: int) -> bool:
 def _write(frame: Write, large_bytes: int) -> list[bytes] | None:
     if not _any((payload for _, _, payload in frame.records), large_bytes):
         return None
-    out = Pieces(large_bytes)
+    out = Buffers(large_bytes)
     out.put(b"\x93", _encode(frame.number), array(len(frame.records)))
     for kind, stream, payload in frame.records:
         out.put(b"\x93", _encode(kind), _encode(stream))
@@ -87,7 +87,7 @@ def _write(frame: Write, large_bytes: int) -> list[bytes] | None:
 def _request(frame: Request, large_bytes: int) -> list[bytes] | None:
     if not _any((event for _, event in frame.parts), large_bytes):
         return None
-    out = Pieces(large_bytes)
+    out = Buffers(large_bytes)
     out.put(b"\x94", _encode((frame.origin, frame.inc, frame.number))[1:], array(len(frame.parts)))
     for stream, event in frame.parts:
         out.put(b"\x92", _encode(stream))
@@ -98,7 +98,7 @@ def _request(frame: Request, large_bytes: int) -> list[bytes] | None:
 def _append(frame: Append, large_bytes: int) -> list[bytes] | None:
     if not _any((entry.event for entry in frame.entries), large_bytes):
         return None
-    out = Pieces(large_bytes)
+    out = Buffers(large_bytes)
     before = (frame.ballot, frame.stream, frame.previous, frame.previous_ballot, frame.commit, frame.trim)
     out.put(b"\x9a", _encode(before)[1:])
     out.entries(frame.entries)
@@ -112,7 +112,7 @@ IN_PIECES: dict[type, Callable[[Any, int], list[bytes] | None]] = {Write: _write
 
 def entries_payload(first: int, commit: int, entries: list[Entry]) -> bytes:
     """The payload of an `EntriesRecord`, whose events are copied once."""
-    out = Pieces(1 << 62)
+    out = Buffers(1 << 62)
     out.put(b"\x93", _encode(first), _encode(commit))
     out.entries(entries)
     return b"".join(out.end())
