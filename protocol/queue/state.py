@@ -324,7 +324,7 @@ class QueueState:
         return live
 
     def fill(self, blobs: dict[int, bytes]) -> None:
-        """Take a restored snapshot's messages. One that is missing has been dequeued by an event still to be applied."""
+        """Take a restored snapshot's messages. One that is missing is dequeued by an event still to be applied."""
         filled = {
             position: blobs.get(position, b"") for first, last in self.live() for position in range(first, last + 1)
         }
