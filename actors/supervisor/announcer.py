@@ -102,6 +102,7 @@ class Announcer:
             numbers=record.numbers,
             change=record.changes.change,
             ended=record.changes.ended,
+            down=record.store_failures.left_down(),
         )
 
     def serve_when_joined(self, broker: str) -> None:

@@ -26,7 +26,7 @@ class ClusterRecord:
     changes: the change of its members that is under way, and those that are over.
     inherited: the change that the last supervisor had begun, until `changes` has it.
     numbers: kind of actor -> the highest number that one of this kind was given.
-    store_failures: of its brokers' stores, in this supervisor's time.
+    store_failures: of its brokers' stores, in this supervisor's time; the next one is told who is left down.
     version: rises with each word to the brokers.
     began: when the cluster was started, Unix time.
     stage: what the supervisor is doing: "running" once the cluster is complete, "stopped" at the end.

@@ -127,7 +127,7 @@ class Replacer:
             self._turns.drop(name)
         await self._orders.give_all(book.replicas(), "part", replicas)
         if self._record.store_failures.down(broker):
-            book.change(broker, peers="")  # so the next supervisor tries it again
+            book.change(broker, peers="")  # nobody is there
             await self._announcer.tell()
             return
         node = await (self._homes.of(broker) if stored else self._nodes.for_broker(old.node))

@@ -24,6 +24,7 @@ class SupervisorState(msgspec.Struct, frozen=True, kw_only=True):
     number: of the Supervisor that wrote it: an older one that was cut off may have gone on writing.
     cluster, secret, plan, book, began, numbers: as in the `ClusterRecord`.
     change, ended: the change of the members that is under way, and those that are over.
+    down: brokers that are left down, since their stores have failed too often -> why the last time.
     """
 
     version: int
@@ -36,6 +37,7 @@ class SupervisorState(msgspec.Struct, frozen=True, kw_only=True):
     numbers: dict[str, int]
     change: Change | None = None
     ended: dict[str, tuple[str, str]] = {}
+    down: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"SupervisorState({self.cluster}, {self.number}, {self.version})"

@@ -55,6 +55,7 @@ class Takeover:
         record.plan, record.began = state.plan, state.began
         record.book = state.handles(self._placement)
         record.numbers.update(state.numbers)
+        record.store_failures.inherit(state.down)
         await self._end_unknown()
         for name in record.book.half_started():
             self._shell.dead(name)

@@ -13,7 +13,7 @@ WITHIN_MS = 600_000
 
 
 class StoreFailures:
-    """Of all brokers of a cluster, as one supervisor has heard of them."""
+    """Of all brokers of a cluster, as one supervisor has heard of them. Who is left down it is told by the last one."""
 
     def __init__(self) -> None:
         self._failed: dict[str, dict[str, int]] = {}  # broker -> which life of its store -> when it failed
@@ -40,6 +40,14 @@ class StoreFailures:
             f"({self._down[broker]}): look after the disk, then stop the cluster and start it again, or replace the "
             f"broker (`mantamq broker remove {broker}`, `mantamq broker add`)"
         )
+
+    def left_down(self) -> dict[str, str]:
+        """All brokers that are left down, and why the store of each failed last: what the next supervisor must know."""
+        return dict(self._down)
+
+    def inherit(self, down: dict[str, str]) -> None:
+        """The last supervisor had left these down."""
+        self._down.update(down)
 
     def complaints(self) -> list[str]:
         """All brokers that are left down."""

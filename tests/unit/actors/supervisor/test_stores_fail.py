@@ -93,6 +93,14 @@ async def test_a_disk_that_fails_three_times_has_its_broker_left_down_and_status
     said = await story.until(left_down, "left down, and clients are not sent there")
     assert not [line for line in said["unhealthy"] if "is being replaced" in line]
     await declared(story, "more")
+    first = story.ray.named["supervisor"]
+    first.kill()
+    async with asyncio.timeout(LIMIT_S):
+        while story.ray.named.get("supervisor", first) is first:
+            await asyncio.sleep(0.05)
+    began = len(story.ray.all)
+    await story.until(lambda status: status["supervisor"]["number"] == 2 and left_down(status), "known to the next one")
+    assert not [one.name for one in story.ray.all[began:] if broker_of(one.name) == "b2"], "it is tried again"
     await story.supervisor("remove_broker", "its disk is gone", "b2")
     async with asyncio.timeout(LIMIT_S):
         while not (now := await story.supervisor("progress", "its disk is gone"))["ended"]:

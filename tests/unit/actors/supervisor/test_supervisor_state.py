@@ -36,6 +36,7 @@ def state() -> SupervisorState:
     return SupervisorState(
         book=book, number=2, version=5, cluster="c", secret=b"s", plan=Plan.of(3).left_by("b2"), began=1.5, numbers={"broker": 3},
         change=Change("r", LEAVE, "b3"), ended={"q": ("b2", "")},
+        down={"b3": "errno 5"},
     )  # fmt: skip
 
 
@@ -45,6 +46,7 @@ def test_all_of_it_is_there_again() -> None:
     assert found.change == Change("r", LEAVE, "b3") and found.ended == {"q": ("b2", "")}
     assert found.book["b1"].serving and found.book["b1"].peers == "10.0.0.1:1"
     assert [entry.handle.id for entry in found.book.values()] == ["01", "02", "03"]
+    assert found.down == {"b3": "errno 5"}
     assert found.age == (2, 5) and "'s'" not in repr(found)
 
 
@@ -52,7 +54,7 @@ def test_a_supervisor_of_another_minor_reads_it() -> None:
     said = msgspec.msgpack.decode(state().packed())
     for one in (said, said["plan"], said["plan"]["config"], said["change"], said["book"]["b1"]):
         one["later"] = [1, "2"]
-    del said["ended"], said["plan"]["moving"], said["book"]["b2"]["serving"]
+    del said["down"], said["ended"], said["plan"]["moving"], said["book"]["b2"]["serving"]
     found = SupervisorState.unpacked(msgspec.msgpack.encode(said))
     assert (found.plan, found.change, found.ended) == (state().plan, state().change, {})
     assert found.book["b1"].serving and not found.book["b2"].serving
