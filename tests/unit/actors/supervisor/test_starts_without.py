@@ -11,6 +11,7 @@ import pytest
 from mantamq.actors.members import store_node
 from mantamq.actors.members.store_logs import StoreLogs
 from mantamq.actors.supervisor import cluster_start
+from mantamq.actors.supervisor.cluster_start import ClusterStart
 from mantamq.actors.supervisor.launcher import Launcher
 from mantamq.client import connect_async
 from mantamq.protocol.errors import STORE_DAMAGED, LocalError, StoreError
@@ -98,7 +99,15 @@ async def test_the_time_for_links_begins_when_the_stores_are_open(
         await start_store(self, broker, birth)
         passed_s[0] = 1000.0
 
-    start_store = Launcher.start_store
+    async def late(self: ClusterStart, name: str, timeout_s: float) -> list[str]:
+        """One link is not up when they are looked at first."""
+        found = await missing(self, name, timeout_s)
+        looked.append(name)
+        return ["b1 to its store"] if len(looked) == 1 else found
+
+    looked: list[str] = []
+    start_store, missing = Launcher.start_store, ClusterStart._missing
+    monkeypatch.setattr(ClusterStart, "_missing", late)
     monkeypatch.setattr(Launcher, "start_store", for_long)
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed_s[0])
     monkeypatch.setattr(cluster_start, "time", clock)
