@@ -264,9 +264,7 @@ class Watcher:
         ):
             self._said[key] = max(match, self._said.get(key, 0))
         if frame.distinguished_learner == target:
-            voter = target.partition(".")[0]
-            self._acks(target, frame.stream, voter, frame.ballot, match)
-            self._learn(target, frame.stream, frame.ballot, voter, match)
+            self._learn(target, frame.stream, frame.ballot, target.partition(".")[0], match)
 
     def _learn(self, learner: str, stream: str, ballot: events.Ballot, voter: str, match: int) -> None:
         """A replica that others acknowledge to may take as committed what a majority holds, itself among it."""
@@ -276,9 +274,10 @@ class Watcher:
         itself, said = learner.partition(".")[0], self._said.get((learner, stream, ballot), 0)
         if itself in told and said > told[itself]:
             told[itself] = said  # from before it was told of the others' acknowledgements
-            self._acks(learner, stream, itself, ballot, said)
         voters = self.voters.get(stream, [])
         flushed = self.on_disk(itself, stream)  # by which it counts itself, if it has a store
+        if itself in told:
+            self._acks(learner, stream, itself, ballot, int(min(told[itself], flushed)))
         held = sorted((min(told.get(v, 0), flushed) if v == itself else told.get(v, 0) for v in voters), reverse=True)
         if held and itself in told:
             index = held[len(voters) // 2]

@@ -1,7 +1,7 @@
 """What befalls the disks and stores of brokers in the midst of a story (`durable.md` 6, 10).
 
-A node loses power, a store or a whole group is killed, a disk stalls, fails, rots, is emptied or put back from an
-earlier copy. A broker that keeps its log comes back with its vote; what was in its memory alone is lost with its
+A node loses power, or all of them do; a store or a whole group is killed, or the store stands still; a disk stalls,
+fails, rots, is emptied or put back from an earlier copy. A broker that keeps its log comes back with its vote; what was in its memory alone is lost with its
 process, so as many may be away at a time as the cluster can bear (`Faults._may_lose`).
 """
 
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from .faults import Faults
     from .stores import Stores
 
-KINDS = ["power", "power", "kill_store", "disk_error", "disk_torn", "stall", "empty_disk", "old_disk_copy", "rot"]
+KINDS = ["power", "power", "kill_store", "disk_error", "disk_torn", "stall", "pause_store", "empty_disk", "old_disk_copy",
+         "rot", "blackout"]  # fmt: skip
+PAUSE_US = (200_000, 2_500_000, 6_000_000, 12_000_000)
+"""For how long a store's process stands still; its links bear more (`durable.md` 3, F2)."""
+BACK_US = 4_000_000
+"""Whoever lost power is started again within this time."""
 AHEAD_CALLS = 12
 """A call of a disk that is to fail is among the next ones."""
 
@@ -40,6 +45,19 @@ class DiskFaults:
         if broker := self._chosen(rng):
             self._copy(rng, broker)
             self.stores.power(broker)
+
+    def _blackout(self, rng: random.Random) -> None:
+        """All nodes lose power at once, and come back in any order, some a good while later. What is durable survives;
+        so such stories have no other queues."""
+        world = self.stores.world
+        if not world.blackouts or not self._faults._may_lose():
+            return
+        for name in [*world.sequencers(), *world.ownerships]:
+            world.crash(name)
+        members = [b for b in world.brokers if b in world.machines]
+        rng.shuffle(members)
+        self.stores.power(*members)
+        self._faults._lasts(BACK_US)
 
     def _kill_store(self, rng: random.Random) -> None:
         if broker := self._chosen(rng):
@@ -70,6 +88,13 @@ class DiskFaults:
 
     def _stall(self, rng: random.Random) -> None:
         self.stores.stall(rng.choice(sorted(self.stores.disks)))
+
+    def _pause_store(self, rng: random.Random) -> None:
+        """A store's process stands still: its broker is as slow as that, and may be given up."""
+        stores, us = self.stores, rng.choice(PAUSE_US)
+        if stores.running and self._faults._may_lose():
+            self._faults._lasts(us)
+            stores.running[rng.choice(sorted(stores.running))].pause(us)
 
     def _empty_disk(self, rng: random.Random) -> None:
         """A node loses its disk, and gets a new one: it comes back without a vote (K4)."""

@@ -32,10 +32,15 @@ def has_stores(seed: int) -> bool:
     return random.Random(f"stores {seed}").random() < SHARE
 
 
+def all_lasting(seed: int) -> bool:
+    """Whether all queues of a story are durable: then all nodes may lose power at once, and nothing is lost."""
+    return random.Random(f"durable {seed}").random() < ALIKE
+
+
 def lasting(seed: int) -> Callable[[str], bool]:
     """Which queues of a story are durable, by their names."""
     chance = random.Random(f"durable {seed}").random()
-    if chance < ALIKE:
+    if all_lasting(seed):
         return lambda name: True
     if chance < ALIKE * 4 / 3:
         return lambda name: False

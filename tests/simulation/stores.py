@@ -59,6 +59,7 @@ class StoreProcess:
         self._inbox: deque[Any] = deque()
         self._due = False
         self._flushing = False
+        self._frozen_us = 0  # until when it stands still
         self._step(Tick(self._world.now_us // 1000), Recovered({name: self._open(LOGS[name], name) for name in LOGS}))
 
     def _open(self, folder: str, name: str) -> FoundLog:
@@ -86,9 +87,17 @@ class StoreProcess:
             self._due = True
             self._world.after(delay_us, self._process)
 
+    def pause(self, us: int) -> None:
+        """The process stands still; what comes waits, and its links stay open."""
+        self._frozen_us = self._world.now_us + us
+
     def _process(self, *first: Any) -> None:
         self._due = False
         if self.dead:
+            return
+        if self._frozen_us > self._world.now_us:
+            self._due = True
+            self._world.at(self._frozen_us, self._process, *first)
             return
         gathered, self._inbox = list(self._inbox), deque()
         try:
@@ -126,6 +135,9 @@ class StoreProcess:
 
     def _flush(self, commit: Commit, lsns: dict[str, list[int]]) -> None:
         if self.dead:
+            return
+        if self._frozen_us > self._world.now_us:
+            self._world.at(self._frozen_us, self._flush, commit, lsns)
             return
         try:
             for name in commit.batches:

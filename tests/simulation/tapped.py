@@ -162,14 +162,15 @@ class TappedWorld(World):
             raise Violation(f"{self.tap_posted - posted} frames from and to the tap though nothing happens")
 
 
-def play_tapped(seed: int, faulty: bool, machines: dict[str, Any] | None = None) -> tuple[TappedWorld, int]:
-    """Play one seed and check the table; returns the world and how many events are missing.
+def play_tapped(
+    seed: int, faulty: bool, machines: dict[str, Any] | None = None, stored: bool | None = None
+) -> tuple[TappedWorld, int]:
+    """Play one seed and check the table; returns the world and how many events are missing. `stored`: with stores or
+    without; None: by seed.
 
     Raises:
         Violation: the table is not what was committed.
     """
-    # With faults and stores a replayed entry is not told again yet: what the tap had not heard at a power cut is missing.
-    stored = False if faulty else None
     story = Story(seed, machines, faulty, TappedWorld, stored)
     world = story.world
     assert isinstance(world, TappedWorld)

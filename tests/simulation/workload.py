@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import re
 import traceback
 from collections.abc import Callable
 from typing import NamedTuple
@@ -50,7 +49,6 @@ CLIENTS = 2_000
 TAIL = 25
 """Frames shown before a violation."""
 CODES = ("", "exists", "not-found", "unavailable", "in-use", "not-empty")
-DELETED = re.compile("queue '(.*)' was deleted")
 JOINING = "this broker is joining the cluster: connect to another member"
 ALONE = 0.4
 """The share of stories with a queue that has one consumer, which gets it in order whatever broker it comes to."""
@@ -119,6 +117,7 @@ class Story:
         self.disks = disk_stories.equip(self.world) if stored else None
         if stored:
             self.world.durable = disk_stories.lasting(seed)
+            self.world.blackouts = disk_stories.all_lasting(seed)
         self.faults = Faults(self.world) if faulty else None
         self.watch = Watcher(self.world)
         if self.world.stores is not None:
@@ -666,8 +665,7 @@ class Story:
                 raise Violation(
                     f"I18: at rest {broker} counts {world.machines[broker].transfers.uncommitted_bytes} bytes uncommitted"
                 )
-        replies = [reply for client in alive for reply in client.replies.values() if reply]
-        wrong = [one for one in replies if one.code not in CODES and not self._was_deleted(one.code, one.text)]
+        wrong = [reply for client in alive for reply in client.replies.values() if reply and reply.code not in CODES]
         failed = [link.target for client in alive for link in client.links.values() if link.failed - link.unroutable]
         if wrong or any(not target.startswith("t") for target in failed):
             raise Violation(f"refused without cause: {wrong[:3]} {failed[:3]}")
@@ -677,16 +675,11 @@ class Story:
         closed = {name: why for name, why in closed.items() if name not in self.ledger.lines or not _tried(why)}
         self.moves.check_closed(closed, {client.name: client.broker for client in self.clients} | self.ledger.lines)
 
-    def _was_deleted(self, code: str, text: str) -> bool:
-        """Whether this is a true word that a queue was deleted meanwhile: before its replica could be asked."""
-        said = DELETED.search(text) if code == "deleted" else None
-        return said is not None and said[1] in {id.rpartition("#")[0] for id in self.watch.gone}
-
     def _users_end(self) -> None:
         for user in self.users:
             for what, error in user.errors:
                 once = error.code == "connection-lost" and (user.over or what in ("purge", "delete_queue"))
-                if error.code not in CODES and not once and not self._was_deleted(error.code, error.text):
+                if error.code not in CODES and not once:
                     raise Violation(f"{user.name}: {what} is refused without cause: {error!r}")
             for outbox in user.outboxes.values():
                 outbox.failed = [one for one in outbox.failed if not (outbox.mandatory and one[1] == "unroutable")]

@@ -94,6 +94,7 @@ class World:
         spares: whether every stream has its majority without that broker, so that it may be gone for good.
         calm: whether no fault goes on that may yet end a process.
         durable: whether the queue of a name is to be declared durable: only where brokers have stores.
+        blackouts: whether all nodes may lose power at once: only where all queues are durable.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class World:
         self.machines: dict[str, Any] = {}
         self.closed: dict[str, tuple[str, str]] = {}
         self.durable: Callable[[str], bool] = lambda name: False
+        self.blackouts = False
         self.stores: Any = None  # `stores.Stores`, in stories that have them
         self.trace: deque[tuple[int, str, str, Frame]] = deque(maxlen=TRACE_KEPT)
         self.digest = 0
