@@ -11,10 +11,11 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from mantamq.client import connect_async
 from mantamq.protocol.errors import LocalError
 from mantamq.store.files import RealFiles
 
-from tests.unit.actors.supervisor.test_stored_cluster import Stored, story
+from tests.unit.actors.supervisor.test_stored_cluster import LIMIT_S, Stored, story
 
 __all__ = ["story"]
 
@@ -175,3 +176,38 @@ async def test_a_torn_end_is_cut_when_it_is_decided_and_not_before(story: Stored
     assert path.read_bytes() == before and [one.name for one in path.parent.glob("spare-*")] == spares
     await story.up()
     assert sorted(one.name for one in path.parent.glob("0*.log"))[-1] > path.name, "the log goes on behind it"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [({"cluster": "another"}, "belongs to the cluster another"), ({"format": 99}, "newer mantamq")],
+    ids=["another's", "newer"],
+)
+async def test_one_that_is_refused_is_left_alone_also_by_the_cluster_that_goes_on_without_it(
+    story: Stored, values: dict[str, object], text: str
+) -> None:
+    await a_cluster(story)
+    say(story.data, "b3", **values)
+    before = tree(story.data / "b3")
+    await story.up(node_wait_s=0.2)
+    assert any(text in note for note in (await story.supervisor("book_now")).notes), "the operator is told at the start"
+    await story.until(lambda s: any("b3" in one and text in one for one in s["unhealthy"]), "said why b3 stays away")
+    assert tree(story.data / "b3") == before
+
+
+@pytest.mark.parametrize("log", ["tx", "messages"])
+async def test_a_container_cut_by_hand_at_one_broker_holds_up_no_start(story: Stored, log: str) -> None:
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    async with connect_async(await story.addresses()) as there:
+        await there.declare_queue("keep", durable=True)
+        sender = await there.session().sender("keep")
+        await sender.send(b"kept?")
+        await sender.sync()
+    await story.power_cut()
+    cut(story.data, "b2", log)
+    await story.up()
+    await story.until(lambda s: s["healthy"] and len(s["members"]) == 3, "whole, with b2 brought up to date")
+    async with connect_async((await story.supervisor("book_now")).addresses["b2"]) as there:
+        receiver = await there.session().receiver("keep")
+        assert (await receiver.fetch(timeout=LIMIT_S)).body == b"kept?"
