@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 
 import msgspec
 
-from ..errors import NOT_OUR_STORE, STORE_FORMAT
+from ..errors import NOT_OUR_STORE, STORE_FORMAT, STORE_LOCKED
 from ..log.quorum import majority, recovery_quorum
 from ..wire.version import MINOR, spoken
 from .store_words import EMPTY, JOINING, LEFT, STORE_LAYOUT, RefusedStore, StartWish, StoreWord, VoterSet
@@ -155,7 +155,9 @@ def _enough(here: Set[str], with_log: Set[str], sets: Sequence[Sequence[str]]) -
 
 def _nothing_stored(empty: Sequence[StoreWord], refused: Sequence[RefusedStore], wish: StartWish) -> StartDeed:
     if refused:  # there is something, and it could be the cluster's
-        return RefuseStart("no store can be used: " + "; ".join(one.text for one in refused))
+        text = "no store can be used: " + "; ".join(one.text for one in refused)
+        passes = all(one.code == STORE_LOCKED for one in refused)  # as soon as a cluster that was killed is all gone
+        return AwaitStores((), text) if passes and not wish.waited else RefuseStart(text)
     if not empty:
         return AwaitStores((), "no node has said yet what its directory holds")
     where = ", ".join(word.place for word in empty)

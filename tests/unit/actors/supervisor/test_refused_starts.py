@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -135,6 +136,19 @@ async def test_stores_that_another_process_has(story: Stored, monkeypatch: pytes
     await refused(story, "held by another, process 7")
     for lock in held:
         lock.release()
+
+
+async def test_stores_of_a_cluster_whose_last_processes_are_about_to_end(story: Stored) -> None:
+    await a_cluster(story)
+    held = [RealFiles().lock(f"{story.data}/{broker}/lock", "b.store, process 7") for broker in ("b1", "b2", "b3")]
+    await refused(story, "no store can be used: .*held by b.store, process 7.*: stop that one first")
+    start = asyncio.ensure_future(story.up(wait_s=60.0))
+    while not (handle := story.ray.supervisor()) or "no store can be used" not in handle.actor._record.stage:
+        await asyncio.sleep(0.02)
+    for lock in held:
+        lock.release()
+    await start
+    assert len((await story.supervisor("book_now")).addresses) == 3
 
 
 async def test_a_network_and_a_disk_that_is_mounted_read_only(story: Stored, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,16 @@ def test_a_store_that_cannot_be_read_is_no_empty_one() -> None:
         assert isinstance(found, RefuseStart) and "stop it" in found.text
 
 
+def test_stores_that_are_all_locked_are_waited_for_a_while() -> None:
+    """A cluster that was killed may have processes that end a moment later."""
+    locked = replace(empty("n1"), status="dirty", code="store-locked", text="/data/b1 is held by process 7: stop it")
+    found = deed(locked, wish=StartWish())
+    assert isinstance(found, AwaitStores) and "held by process 7: stop it" in found.text
+    assert isinstance(deed(locked), RefuseStart), "and then not any more"
+    damaged = replace(empty("n2"), status="dirty", code="store-damaged", text="no store.json")
+    assert isinstance(deed(locked, damaged, wish=StartWish()), RefuseStart), "that does not pass"
+
+
 # ---- enough is here
 
 
