@@ -25,6 +25,9 @@ class Leases:
         world.deaths.append(self._died)
 
     def _beaten(self, source: str, target: str, frame: Heartbeat) -> None:
+        stored = self.world.stores is not None and target in self.world.brokers
+        if stored and not self.world.machines[target].store.opened:
+            return  # it hears none yet: the first one behind that begins its lease
         self._heard[target, frame.ballot, frame.number] = self.world.now_us
         at_us = self._heard.get((target, frame.ballot, frame.sure))
         if at_us is not None:
