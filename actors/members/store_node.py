@@ -19,6 +19,7 @@ from ...protocol.errors import STORE_LOCKED, LocalError, StoreError
 from ...protocol.status.stores import StoreStatus
 from ...protocol.store.host import TX, Advance, Cataloged, Commit, Committed, DiskSpace, Overdue, Recovered, Rotten
 from ...protocol.store.machine import StoreMachine
+from ...protocol.store.news import SLOW_US
 from ...store.files import Files
 from ...store.identity import unusable
 from ...store.shadow_files import system_files
@@ -128,7 +129,9 @@ class StoreNode(MemberActor):
         try:
             logs = await self._unlocked(config)
             cluster = member.credentials.cluster
+            began_ns = time.monotonic_ns()
             life = await asyncio.to_thread(logs.begin, cluster, str(uuid.uuid4()), config.birth)
+            took_us = (time.monotonic_ns() - began_ns) // 1000
         except StoreError as error:
             raise (StoreInUse if error.code == STORE_LOCKED else StoreRefused)(error.text) from None
         except OSError as error:
@@ -137,7 +140,7 @@ class StoreNode(MemberActor):
         machine = StoreMachine(self.name, member.timing, chosen.gather_bytes, chosen.reserve_bytes)
         deeds = {Commit: self._commit, Advance: self._advance}
         shell = self._run(machine, member, deeds=deeds, alone_frames=0, admits=self._admits)  # type: ignore[arg-type]
-        shell.give(Recovered(logs.found))  # type: ignore[arg-type]
+        shell.give(Recovered(logs.found, took_us))  # type: ignore[arg-type]
         if catalog is not None:
             self._catalog = self._writer(catalog, logs)
         self._idle = asyncio.get_running_loop().create_task(self._work(logs), name="store's idle time")
@@ -179,7 +182,10 @@ class StoreNode(MemberActor):
             committed = self._running_logs().commit(effect)
         except OSError as error:
             raise self._failed(error) from error
-        self._meter.note(began_ns, time.monotonic_ns())
+        ended_ns = time.monotonic_ns()
+        self._meter.note(began_ns, ended_ns)
+        if (took_us := (ended_ns - began_ns) // 1000) >= SLOW_US:
+            committed = msgspec.structs.replace(committed, took_us=took_us)
         if self._catalog is not None:
             for lsn, record in zip(committed.lsns.get(TX, ()), effect.batches.get(TX, ()), strict=True):
                 self._catalog.note(*record, lsn)

@@ -52,5 +52,8 @@ class BrokerObserver(Protocol):
     def disk_pressed(self, pressed: bool) -> None:
         """Its store has begun its reserve, for want of room on the disk; or there is room again."""
 
+    def store_happened(self, what: str, queue: str, value: int, detail: str) -> None:
+        """Its store tells something of itself: a row of the event table, but for its time (`Happened`)."""
+
     def members_moved(self, addresses: dict[str, str]) -> None:
         """Clients are told these members from now on, with their "host:port"."""

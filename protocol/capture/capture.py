@@ -38,7 +38,7 @@ from ..wire.events import (
 )
 from ..wire.queue_frames import Deliver
 from ..wiring.wiring import Outcome
-from .event_table import fresh_numbers
+from .event_table import OBSERVED_KINDS, fresh_numbers
 from .fact_buffer import FactBuffer, Reporter
 
 SIGHTS_A_FRAME = 64
@@ -214,6 +214,10 @@ class BrokerCapture(Capture, BrokerObserver):
     def store_opened(self, before: int, blank: bool, entries: int, took_ms: int) -> None:
         detail = encode_json({"before": before, "blank": blank, "entries": entries}).decode()
         self.observe("store_opened", inc=self.inc, value=took_ms * 1000, detail=detail)
+
+    def store_happened(self, what: str, queue: str, value: int, detail: str) -> None:
+        if what in OBSERVED_KINDS:
+            self.observe(what, inc=self.inc, queue=queue, value=value, detail=detail)
 
     def disk_pressed(self, pressed: bool) -> None:
         now_us = self.reporter.now_us

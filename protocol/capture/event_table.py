@@ -66,7 +66,8 @@ class Row(NamedTuple):
         part: number of the row among that event's, from 0; of an observed row -1.
         time_us: Unix time in microseconds when the replica that reported the event applied it (or the broker saw it).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
-        queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges.
+        queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges. Of
+            "store_checkpoint": "" for the cluster stream.
         broker: the broker that acted; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
             the one concerned.
         client: client and sender of an enqueue; client of an observed row.
@@ -82,13 +83,16 @@ class Row(NamedTuple):
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
             uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "lost": 1 when an
             operator ordered it; "credit_stall", "flow_off", "hand_over", "store_opened" (since the store was asked),
-            "disk_free": the duration in microseconds; "redelivery": the delivery count; "dropped": the number of
-            events missing here.
+            "disk_free", "store_recovered", "flush_slow": the duration in microseconds; "store_damaged": how many bytes
+            of a log cannot be read; "store_checkpoint": its size in bytes; "redelivery": the delivery count;
+            "dropped": the number of events missing here.
         effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
             definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
             "address": "host:port" for clients; "store_opened": as JSON the life before (0: none), whether the broker
-            begins without a log that votes, and how many entries of the cluster stream were read behind its checkpoint.
+            begins without a log that votes, and how many entries of the cluster stream were read behind its checkpoint;
+            "store_recovered": as JSON the bytes of each log that were read; "store_damaged": as JSON the log, and the
+            LSN from which it cannot be read.
     """
 
     row: int = 0
@@ -126,12 +130,14 @@ LOG_KINDS = (
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
-    "store_opened", "disk_full", "disk_free",
+    "store_opened", "disk_full", "disk_free", "store_recovered", "store_damaged", "flush_slow", "store_checkpoint",
+    "store_dropped",
 )  # fmt: skip
 """Kinds that no committed event has: connections, time without credit (on its end), flow control, a message given to a
 consumer again, the consume lock's way from one broker to another (on its end); events that the table lacks; the address
 of a broker that clients are told, which changes when the broker moves; a broker's store that is open for a new life of
-it, has no room on its disk, has room again."""
+it, has no room on its disk, has room again; what it found when it was started, what of it cannot be read, a flush of a
+second or more, a stream's checkpoint, a queue of which nothing is kept any more."""
 
 
 def check_kinds(kinds: Iterable[str]) -> None:

@@ -17,7 +17,16 @@ from ..status.stores import StoreLogStatus, StoreStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot
 from ..wire.frame import Frame
-from ..wire.records import CLOSED, PROMISE, ClosedRecord, PromiseRecord, decode_record, encode_record
+from ..wire.records import (
+    CHECKPOINT,
+    CLOSED,
+    DROPPED,
+    PROMISE,
+    ClosedRecord,
+    PromiseRecord,
+    decode_record,
+    encode_record,
+)
 from ..wire.store_frames import Ahead, Expected, Ousted, Take, Taken, Write
 from .groups import Group, Groups, Writer, answers
 from .host import (
@@ -36,11 +45,13 @@ from .host import (
     log_of,
 )
 from .index import LogIndex
+from .news import News
 from .owners import Owners
 from .space import Space
 from .tail import LogTail
 
 GROUP_BYTES = 8 * 1024 * 1024
+_TOLD = (CHECKPOINT, DROPPED)
 RESERVE_BYTES = 256 * 1024 * 1024
 
 
@@ -68,6 +79,7 @@ class StoreMachine:
         self._quiet_ms = timing.store_quiet_ms
         self._groups = Groups(group_bytes)
         self._space = Space(reserve_bytes)
+        self._news = News(name, self._send)
         self._indexes: dict[str, LogIndex] = {}
         self._tails: dict[str, LogTail] = {}
         self._unproven: dict[str, int] = {}  # log -> since when its last batch is the last, and proven by none
@@ -121,11 +133,13 @@ class StoreMachine:
         self._writers[input.peer] = Writer(input.peer)
         if self._space.short:
             self._send(input.peer, self._space.room)
+        self._news.linked(input.peer, True)
 
     def _peer_down(self, input: PeerDown) -> None:
         """A keeper's process is gone, or will end as its link is gone; what it has sent is written all the same."""
         if (writer := self._writers.pop(input.peer, None)) is not None:
             writer.linked = False
+        self._news.linked(input.peer, False)
         self._early = [one for one in self._early if one.peer != input.peer]
         for stream in self.owners.gone(input.peer):
             self._tails[log_of(stream)].forget(stream)
@@ -138,6 +152,7 @@ class StoreMachine:
             own = [CLUSTER] if log == TX else None
             self._tails[log] = LogTail(found.index, found.base, found.end, found.container_bytes, own)
             self.promised = max(self.promised, found.promised, found.index.promised)
+        self._news.recovered(input.logs, input.took_us)
         early, self._early = self._early, []
         for one in early:
             self._received(one)
@@ -268,6 +283,8 @@ class StoreMachine:
             for lsn, (kind, stream, payload) in zip(input.lsns[log], records, strict=True):
                 undo = place.last if (place := index.streams.get(stream)) is not None else 0
                 index.note(lsn, kind, stream, payload, undo)
+                if kind in _TOLD:
+                    self._news.wrote(kind, stream, len(payload))
                 if stream and stream not in index.streams:
                     self.owners.dropped(stream)
                     tail.dropped(stream)
@@ -282,6 +299,9 @@ class StoreMachine:
                     place.body_bytes = live_bytes
         for peer, frame in answers(group, input.lsns).items():
             self._send(peer, frame)
+        if input.took_us:
+            self._news.flushed(input.took_us)
+        self._news.tell()
         for stream, peer, life in group.takes:
             self._taken(stream, peer, life)
         for log in group.batches:
@@ -324,6 +344,8 @@ class StoreMachine:
 
     def _rotten(self, input: Rotten) -> None:
         """The owners write what they need of it anew, from memory; then its container goes."""
+        self._news.damaged(input.log, input.first, input.behind)
+        self._news.tell()
         if self._tails[input.log].rotten(input.first, input.behind):
             self._ask(input.log)
 

@@ -16,6 +16,7 @@ from ..log.durability import Promises
 from ..machine import Effect, Flush, Input, Loaded, PeerUp, Received, Send, Stop, Tick, Yield
 from ..wire.events import Entry
 from ..wire.log_frames import Evicted, Heartbeat, LogDropped
+from ..wire.store_frames import Happened
 from .hosting import Hosting
 
 
@@ -72,6 +73,10 @@ class StoredBrokerMachine(BrokerMachine):
         if type(input) is PeerUp:
             self._asked_ms = self.now_ms
         store.hear(input)
+        if type(input) is Received and type(input.frame) is Happened:
+            word = input.frame
+            for observer in self._observers:
+                observer.store_happened(word.what, word.queue, word.value, word.detail)
         if store.pressed != self._pressed:
             self._pressed = store.pressed
             for observer in self._observers:

@@ -85,12 +85,12 @@ from .queue_frames import (
     Unhost,
     Void,
 )
-from .store_frames import Ahead, Expected, Ousted, Room, Take, Taken, Write, Written
+from .store_frames import Ahead, Expected, Happened, Ousted, Room, Take, Taken, Write, Written
 
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
     13: Waits, 14: Reset, 15: ResetDone,
-    32: Request, 33: Results, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
+    32: Request, 33: Results, 34: Happened, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,
     48: Interest, 49: OwnerIs, 50: Contended, 51: Forget, 52: Void,
     53: Supervised, 54: UpdatePiece, 55: Expected,

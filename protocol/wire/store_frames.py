@@ -1,4 +1,4 @@
-"""The frames between the processes that keep logs and their broker's store: 73 to 79, and 55 (`durable.md` 3).
+"""The frames between the processes that keep logs and their broker's store: 73 to 79, 55 and 34 (`durable.md` 3).
 
 They stay inside a broker's group of processes: links ``b1 -> b1.store`` and ``b1.r0 -> b1.store``. The store writes
 records and says when they are on disk; it does not know what they mean. LSNs are those of the stream's own log.
@@ -111,3 +111,18 @@ class Expected(Frame):
     """
 
     streams: list[str]
+
+
+class Happened(Frame):
+    """To the broker: what happened in its store, for the event table (`Observation`).
+
+    Attributes:
+        what: a kind of row.
+        queue: id of the queue's stream; "" where it is about none, or about the cluster stream.
+        value, detail: by kind, as in `event_table.Row`.
+    """
+
+    what: str
+    queue: str = ""
+    value: int = 0
+    detail: str = ""

@@ -114,6 +114,9 @@ class BrokerRecorder(BrokerObserver):
     def store_opened(self, before: int, blank: bool, entries: int, took_ms: int) -> None:
         self.book.append(("store", before, blank, entries))
 
+    def store_happened(self, what: str, queue: str, value: int, detail: str) -> None:
+        self.book.append(("happened", what, queue))
+
     def disk_pressed(self, pressed: bool) -> None:
         self.book.append(("pressed", pressed))
 

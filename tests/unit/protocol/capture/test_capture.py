@@ -188,6 +188,9 @@ def test_a_broker_notes_the_cluster_stream_and_what_its_clients_do():
     capture.disk_pressed(True)
     capture.companion.step(Tick(12, 12_000))
     capture.disk_pressed(False)
+    capture.store_happened("flush_slow", "", 1_500_000, "")
+    capture.store_happened("store_dropped", "q#1", 0, "")
+    capture.store_happened("a kind of a later version", "", 0, "")
     told = [decode_fact(fact) for fact in capture.reporter.buffers["@b1#7"].facts]
     assert [(f.what, f.client, f.detail, f.value) for f in told if isinstance(f, Observation)] == [
         ("connect", "c", "", 0),
@@ -198,9 +201,11 @@ def test_a_broker_notes_the_cluster_stream_and_what_its_clients_do():
         ("store_opened", "", '{"before":5,"blank":false,"entries":12}', 30_000),
         ("disk_full", "", "", 0),
         ("disk_free", "", "", 3000),
+        ("flush_slow", "", "", 1_500_000),
+        ("store_dropped", "", "", 0),
     ]
     assert {f.what for f in told if isinstance(f, Observation)} <= set(OBSERVED_KINDS)
     assert {(f.seq, f.term) for f in told} == {(42, 3)}, "behind the last event that the broker knew"
     status = broker(["b1"])
     capture.report(status)
-    assert (status.facts, status.facts_dropped) == (10, 0)
+    assert (status.facts, status.facts_dropped) == (12, 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
+from mantamq.protocol.capture.event_table import OBSERVED_KINDS
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Tick
-from mantamq.protocol.store.host import MESSAGES, TX, Advance, Cataloged, Commit, Committed, DiskSpace, Overdue
+from mantamq.protocol.store.host import MESSAGES, TX, Advance, Cataloged, Commit, Committed, DiskSpace, Overdue, Rotten
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.wire.events import CLUSTER, ZERO
 from mantamq.protocol.wire.records import (
@@ -23,7 +25,8 @@ from mantamq.protocol.wire.records import (
     PromiseRecord,
     encode_record,
 )
-from mantamq.protocol.wire.store_frames import Ahead, Ousted, Room, Take, Taken, Write, Written
+from mantamq.protocol.wire.store_frames import Ahead, Happened, Ousted, Room, Take, Taken, Write, Written
+from msgspec.structs import replace
 from toy_disk import ToyDisk
 
 R0, R1, B1 = "b1.r0", "b1.r1", "b1"
@@ -351,3 +354,44 @@ def test_the_keeper_of_the_wiring_is_asked_for_a_checkpoint(desk):
     desk.heard(B1)
     desk.step(Overdue())
     assert desk.heard(B1) == [Ahead(TX, 0)] and not desk.heard(R0)
+
+
+def news(desk):
+    return [frame for frame in desk.heard(B1) if isinstance(frame, Happened)]
+
+
+def test_the_broker_is_told_of_checkpoints_dropped_streams_slow_flushes_and_rot_behind_what_it_waits_for(desk):
+    desk.say(B1, Take(CLUSTER, 3), Write(1, [opened(3, CLUSTER), checkpoint(stream=CLUSTER, life=3)]))
+    desk.say(R0, Write(2, [checkpoint()]), Write(3, [(DROPPED, "q#1", encode_record(DroppedRecord()))]))
+    desk.step(Flush())
+    committed = desk.disk.carry_out(desk.commits.pop())
+    desk.told.clear()
+    desk.step(replace(committed, took_us=1_200_000))
+    told = desk.heard(B1)
+    assert isinstance(told[0], Written), "the event table waits, and not the broker"
+    size = len(checkpoint(stream=CLUSTER, life=3)[2])
+    assert sorted((one.what, one.queue, one.value) for one in told[1:]) == [
+        ("flush_slow", "", 1_200_000), ("store_checkpoint", "", size), ("store_checkpoint", "q#1", len(checkpoint()[2])),
+        ("store_dropped", "q#1", 0),
+    ]  # fmt: skip
+    desk.say(B1, Write(2, [checkpoint(stream=CLUSTER, life=3)]))
+    desk.step(Flush())
+    desk.step(replace(desk.disk.carry_out(desk.commits.pop()), took_us=999_999))
+    assert [one.what for one in news(desk)] == ["store_checkpoint"], "that is no slow flush"
+    desk.step(Rotten(MESSAGES, 64, 128))
+    (rot,) = news(desk)
+    assert (rot.what, rot.value, rot.detail) == ("store_damaged", 64, '{"log":"messages","first":64}')
+
+
+def test_what_a_store_found_when_it_was_opened_is_told_when_its_broker_has_a_link(desk):
+    """A new one has found nothing."""
+    assert news(Desk()) == []
+    found = desk.disk.recovered()
+    found.logs[MESSAGES].index.damage.append((64, 80))
+    store = StoreMachine("b1.store")
+    assert store.step(replace(found, took_us=70_000)) == [], "nobody is there"
+    assert [effect for effect in store.step(PeerUp(R0)) if isinstance(effect, Send)] == []
+    told = [effect.frame for effect in store.step(PeerUp(B1)) if isinstance(effect, Send)]
+    assert [(one.what, one.value) for one in told] == [("store_recovered", 70_000), ("store_damaged", 16)]
+    assert json.loads(told[0].detail)["bytes"][MESSAGES] > 0
+    assert {one.what for one in told} <= set(OBSERVED_KINDS)

@@ -1,0 +1,81 @@
+"""What a store tells its broker of itself, for the event table: not for anybody to wait for, so it may be lost with the
+process, and never comes before what the broker waits for.
+
+What happens before the broker has its link is kept until then, within a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.json import encode
+
+from ..machine import broker_of
+from ..wire.events import CLUSTER
+from ..wire.records import CHECKPOINT
+from ..wire.store_frames import Happened
+from .host import FoundLog
+
+SLOW_US = 1_000_000
+"""A flush that takes so long is told."""
+KEPT = 256
+"""So many are kept while the broker has no link; the oldest go first."""
+
+RECOVERED, DAMAGED, SLOW, CHECKPOINTED, DROPPED = (
+    "store_recovered", "store_damaged", "flush_slow", "store_checkpoint", "store_dropped",
+)  # fmt: skip
+"""Kinds of rows in the event table."""
+
+
+class News:
+    """
+    Args:
+        name: the store's.
+        send: sends a frame to a peer.
+    """
+
+    def __init__(self, name: str, send: Callable[[str, Happened], object]) -> None:
+        self._broker = broker_of(name)
+        self._send = send
+        self._linked = False
+        self._kept: list[Happened] = []
+
+    def linked(self, peer: str, up: bool) -> None:
+        """A process has a link to the store now, or none any more."""
+        if peer == self._broker:
+            self._linked = up
+            self.tell()
+
+    def tell(self) -> None:
+        """Whatever the broker waits for has been sent: now what happened, if it has a link."""
+        if self._linked and self._kept:
+            kept, self._kept = self._kept, []
+            for one in kept:
+                self._send(self._broker, one)
+
+    def recovered(self, logs: Mapping[str, FoundLog], took_us: int) -> None:
+        """The logs are open, and what was in them is known. Of a new store that is nothing."""
+        if any(found.index.streams for found in logs.values()):
+            sizes = {log: found.end - found.base for log, found in logs.items()}
+            self._note(Happened(RECOVERED, "", took_us, encode({"bytes": sizes}).decode()))
+        for log, found in logs.items():
+            for first, behind in found.index.damage:
+                self.damaged(log, first, behind)
+
+    def damaged(self, log: str, first: int, behind: int) -> None:
+        self._note(Happened(DAMAGED, "", behind - first, encode({"log": log, "first": first}).decode()))
+
+    def flushed(self, took_us: int) -> None:
+        if took_us >= SLOW_US:
+            self._note(Happened(SLOW, "", took_us))
+
+    def wrote(self, kind: int, stream: str, payload_bytes: int) -> None:
+        """A stream has a new checkpoint, or none of it counts any more."""
+        queue = "" if stream == CLUSTER else stream
+        checkpoint = kind == CHECKPOINT
+        self._note(Happened(CHECKPOINTED if checkpoint else DROPPED, queue, payload_bytes if checkpoint else 0))
+
+    def _note(self, one: Happened) -> None:
+        self._kept.append(one)
+        if len(self._kept) > KEPT:
+            del self._kept[0]
