@@ -113,6 +113,79 @@ PROMISES: dict[str, list[str]] = {
     ],
 }
 """How a sentence of "What holds" begins -> the tests that keep it."""
+SURVIVED: dict[str, list[str]] = {
+    "a process: broker, replica, sequencer, store, supervisor": [
+        "tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die",
+        "tests/unit/actors/supervisor/test_stores_fail.py::test_a_store_that_dies_takes_its_group_along_and_that_comes_back_with_its_log",
+        "tests/unit/conversations/test_stored_queues.py::test_a_replica_that_dies_alone_gives_its_queue_with_its_log",
+    ],
+    "a node, one of three or two of five; with its disk or without": [
+        "tests/hosts/test_spread.py::test_a_host_dies_and_comes_back",
+        "tests/unit/conversations/test_stored_brokers.py::test_a_broker_that_comes_back_votes_at_once",
+        "tests/unit/conversations/test_stored_brokers.py::test_a_broker_without_its_disk_begins_anew_and_what_it_was_told_is_kept",
+    ],
+    "a majority at once, and their disks come back": [
+        "tests/unit/conversations/test_losing.py::test_all_replicas_die_so_the_queue_goes_and_everybody_hears_it",
+        "tests/unit/conversations/test_losing.py::test_whoever_still_has_it_keeps_it_until_an_operator_says_so",
+        "tests/unit/conversations/test_losing.py::test_a_durable_queue_is_only_given_up_by_an_operator_who_says_so",
+        "tests/unit/protocol/supervisor/test_stores.py::test_fewer_than_a_majority_wait_however_long",
+    ],
+    "everything at once: power cut, SIGKILL, mantamq down": [
+        "tests/unit/actors/supervisor/test_stored_cluster.py::test_a_cluster_begins_and_goes_on_after_a_power_cut",
+        "tests/unit/actors/supervisor/test_stored_cluster.py::test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop",
+        "tests/cluster/test_store.py::test_what_is_complete_is_there_and_what_was_accepted_is_not",
+    ],
+    "a majority's disks": [
+        "tests/store/offline/test_recover.py::test_the_survivor_leads_alone_and_goes_on_with_what_was_declared",
+        "tests/store/offline/test_recover.py::test_transient_queues_are_lost_and_durable_ones_stay",
+        "tests/unit/protocol/supervisor/test_stores.py::test_all_here_and_too_few_with_a_log_is_refused",
+    ],
+}
+"""What ends, by the first cell of its row in "What holds" -> the tests of what is said to stay and to be gone then."""
+ON_DISK: dict[str, list[str]] = {
+    "mantamq up keeps a store: the wiring and durable queues": [
+        "tests/unit/actors/test_start_cluster.py::test_up_keeps_nothing_with_memory_and_one_directory_for_each_namespace",
+        "tests/unit/actors/supervisor/test_stored_cluster.py::test_a_cluster_begins_and_goes_on_after_a_power_cut",
+    ],
+    "It says who it waits for": [
+        "tests/unit/actors/supervisor/test_store_start.py::test_a_late_one_is_waited_for",
+        "tests/unit/actors/supervisor/test_store_start.py::test_a_restart_begins_nothing",
+        "tests/store/test_identity.py::test_another_brokers_or_clusters_store_is_refused",
+    ],
+    'A program\'s start_cluster(...) and connect("local") keep nothing': [
+        "tests/unit/actors/test_start_cluster.py::test_the_arguments_and_their_defaults_are_those_that_programs_were_written_for",
+        "tests/unit/actors/supervisor/test_stored_cluster.py::test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop",
+        "tests/unit/actors/supervisor/test_stored_cluster.py::test_a_stop_in_a_hurry_closes_nothing",
+        "tests/unit/conversations/test_clean_stops.py::test_nothing_stays_in_anybodys_hands",
+    ],
+    "Which disks.": [
+        "tests/store/test_power_cuts.py::test_what_killed_processes_had_flushed_is_there_after_a_power_cut",
+    ],
+    "Local ones that flush when they say so": [
+        "tests/store/test_power_cuts.py::test_what_killed_processes_had_flushed_is_there_after_a_power_cut",
+    ],
+    "A disk or a virtual machine that confirms a flush and has not made it": [
+        "tests/unit/conversations/test_stored_brokers.py::test_a_log_that_is_too_old_is_given_up",
+    ],
+    "Directories on a network are refused.": [
+        "tests/store/test_identity.py::test_a_directory_on_the_network_is_refused",
+    ],
+    "Never put back a copy of a store": [
+        "tests/unit/conversations/test_stored_brokers.py::test_a_log_that_is_too_old_is_given_up",
+        "tests/unit/protocol/supervisor/test_stores.py::test_of_two_copies_neither_counts",
+    ],
+    "Empty the directory instead": [
+        "tests/unit/conversations/test_stored_brokers.py::test_a_broker_without_its_disk_begins_anew_and_what_it_was_told_is_kept",
+    ],
+    "mantamq store list shows whose stores are here": [
+        "tests/unit/client/cli/test_store.py::test_the_list_for_scripts_has_all",
+        "tests/unit/client/cli/test_store.py::test_verify_names_what_is_damaged",
+        "tests/unit/client/cli/test_store.py::test_the_dump_has_a_line_for_each_record",
+        "tests/store/offline/test_recover.py::test_messages_of_durable_queues_are_there_and_what_others_held_is_given_again",
+        "tests/unit/client/cli/test_status.py::test_the_stores_have_a_row_each_and_fit_eighty_columns",
+    ],
+}
+"""How a sentence of "On disk" begins -> the tests that keep it."""
 
 
 def text() -> str:
@@ -136,15 +209,37 @@ def sentences(readme: str, section: str = "What holds") -> list[str]:
     body = readme.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     found: list[str] = []
     for item in re.split(r"^- ", body, flags=re.M)[1:]:
-        plain = " ".join(re.sub(r"\*\*|`|(?<!\w)\*|\*(?!\w)", "", item).split())
-        found += re.split(r"(?<=[.!?])\s+(?=[A-Z])", plain)
+        found += _sentences(_plain(item))
     return found
 
 
-def unkept(readme: str, promises: dict[str, list[str]], root: Path = ROOT) -> list[str]:
-    """What is wrong between the promises and the tests, a sentence each."""
+def rows(readme: str, section: str = "What holds") -> list[str]:
+    """The first cells of a section's table, without marks and the head."""
+    body = readme.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in body.splitlines() if line.startswith("|")]
+    return [_plain(cell) for cell in cells[2:]]
+
+
+def paragraph(readme: str, begins: str) -> list[str]:
+    """The sentences of a paragraph that begins with this word in bold, and of the list behind it."""
+    body = readme.partition(f"\n**{begins}** ")[2]
+    end = re.search(r"\n\n(?!- )", body)
+    text = body[: end.start()] if end else body
+    return [sentence for item in re.split(r"^- ", text, flags=re.M) for sentence in _sentences(_plain(item))]
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"\*\*|`|(?<!\w)\*|\*(?!\w)", "", text).split())
+
+
+def _sentences(plain: str) -> list[str]:
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", plain)
+
+
+def unkept(readme: str, promises: dict[str, list[str]], root: Path = ROOT, said: list[str] | None = None) -> list[str]:
+    """What is wrong between the promises and the tests, a sentence each. `said`: other sentences than the list's."""
     wrong: list[str] = []
-    said = sentences(readme)
+    said = sentences(readme) if said is None else said
     for sentence in said:
         if not any(sentence.startswith(beginning) for beginning in promises):
             wrong.append(f"no test is named for: {sentence}")

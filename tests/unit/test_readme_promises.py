@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tests.readme import PROMISES, ROOT, blocks, commands, sentences, text, unkept
+from tests.readme import (
+    ON_DISK,
+    PROMISES,
+    ROOT,
+    SURVIVED,
+    blocks,
+    commands,
+    paragraph,
+    rows,
+    sentences,
+    text,
+    unkept,
+)
 
 README = """
 ## What holds
@@ -34,6 +46,25 @@ def root(tmp_path):
 def test_every_promise_is_kept_by_a_test():
     assert len(sentences(text())) > 15
     assert unkept(text(), PROMISES) == []
+
+
+def test_what_survives_what_is_kept_by_tests():
+    said = rows(text())
+    assert len(said) == 5
+    assert unkept(text(), SURVIVED, said=said) == []
+
+
+def test_what_is_said_of_stores_is_kept_by_tests():
+    said = paragraph(text(), "On disk.")
+    assert len(said) > 8
+    assert unkept(text(), ON_DISK, said=said) == []
+
+
+def test_tables_and_paragraphs_are_read():
+    readme = "\n## What holds\n\n| what | a |\n|---|---|\n| `one` | x |\n| two: *b* | y |\n\n## More\n\n| z |\n"
+    assert rows(readme) == ["one", "two: b"]
+    readme += "\n**On disk.** Is `it`? It\nis.\n\n- *Why.* So.\n- Never.\n\nOther.\n"
+    assert paragraph(readme, "On disk.") == ["Is it?", "It is.", "Why.", "So.", "Never."]
 
 
 def test_a_kept_promise_passes(root):
