@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import (
     boxes,
+    disk_faults,
+    disk_stories,
     faults,
     losses,
     mutants,
@@ -22,6 +24,7 @@ from . import (
     mutants_flow,
     mutants_losses,
     mutants_membership,
+    mutants_queues,
     mutants_recovery,
     mutants_routes,
     mutants_truth,
@@ -34,7 +37,7 @@ from .workload import play
 BUDGET = 300
 LOSSES = frozenset(mutants_losses.ALL)
 """Looked for in the stories of `losses.py`."""
-STORED = frozenset(mutants_disks.ALL)
+STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL)
 """Looked for in stories whose brokers have stores; the others, in stories without."""
 
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
@@ -46,7 +49,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     },
     **{
         name: (plant, True)
-        for module in (mutants_disks, mutants_failover, mutants_flow, mutants_recovery)
+        for module in (mutants_disks, mutants_failover, mutants_flow, mutants_queues, mutants_recovery)
         for name, plant in module.ALL.items()
     },
 }
@@ -91,6 +94,11 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "the_next_broker_has_no_room_either": [(workload, "FEW", 1.0)],
     "who_may_not_send_is_not_read": [(workload, "FEW", 1.0)],
     "nobody_hears_that_there_is_room": [(workload, "FEW", 1.0)],
+    "log_of_an_earlier_life_is_not_read": [
+        (disk_stories, "ALIKE", 1.0),
+        (disk_faults, "KINDS", ["blackout"]),
+        (faults, "KINDS", ["link"]),
+    ],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""

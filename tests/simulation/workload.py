@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import traceback
 from collections.abc import Callable
 from typing import NamedTuple
@@ -49,6 +50,7 @@ CLIENTS = 2_000
 TAIL = 25
 """Frames shown before a violation."""
 CODES = ("", "exists", "not-found", "unavailable", "in-use", "not-empty")
+DELETED = re.compile("queue '(.*)' was deleted")
 JOINING = "this broker is joining the cluster: connect to another member"
 ALONE = 0.4
 """The share of stories with a queue that has one consumer, which gets it in order whatever broker it comes to."""
@@ -665,7 +667,10 @@ class Story:
                 raise Violation(
                     f"I18: at rest {broker} counts {world.machines[broker].transfers.uncommitted_bytes} bytes uncommitted"
                 )
-        wrong = [reply for client in alive for reply in client.replies.values() if reply and reply.code not in CODES]
+        replies = [reply for client in alive for reply in client.replies.values() if reply]
+        wrong = [reply for reply in replies if reply.code not in CODES]
+        deleted = {id.rpartition("#")[0] for id in self.watch.gone}
+        wrong += [reply for reply in replies if (said := DELETED.search(reply.text)) and said[1] not in deleted]
         failed = [link.target for client in alive for link in client.links.values() if link.failed - link.unroutable]
         if wrong or any(not target.startswith("t") for target in failed):
             raise Violation(f"refused without cause: {wrong[:3]} {failed[:3]}")

@@ -1,0 +1,32 @@
+"""Bugs of durable queues, planted on purpose, as in `mutants.py`; looked for in stories whose brokers have stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mantamq.protocol.stored.replica import StoredReplicaMachine
+from msgspec.structs import replace
+
+Patch = pytest.MonkeyPatch
+
+
+def log_of_an_earlier_life_is_not_read(patch: Patch) -> None:
+    """A queue that comes back begins with nothing, and votes as if it had never had anything."""
+    found = StoredReplicaMachine._found
+
+    def forgets(self: Any, taken: Any, history: Any, loaded: Any) -> None:
+        found(self, replace(taken, last=0, opened=0), None, loaded)
+
+    patch.setattr(StoredReplicaMachine, "_found", forgets)
+
+
+ALL: dict[str, Callable[[Patch], None]] = {
+    name: function
+    for name, function in list(globals().items())
+    if callable(function)
+    and getattr(function, "__module__", "") == __name__
+    and not name.startswith("_")
+    and not isinstance(function, type)
+}
