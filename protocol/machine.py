@@ -145,13 +145,15 @@ class Loaded(msgspec.Struct, frozen=True):
     """The records of a stream that `Load` asked for, each with its LSN, its kind and its payload: the checkpoint, then
     those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here.
     `before`: those before the checkpoint, by their LSNs, as far as they are there and were asked for. `outline`: a
-    queue as its checkpoint has it, where the shell has read that beside its loop (`stored.queue.read_beside`)."""
+    queue as its checkpoint has it, where the shell has read that beside its loop (`stored/read_back.py`); `bodies`: the
+    messages of one that does not vote any more."""
 
     stream: str
     records: list[tuple[int, int, bytes]]
     hurt: bool = False
     before: list[tuple[int, int, bytes]] = []
     outline: Any = None
+    bodies: Any = None
 
 
 Input = (

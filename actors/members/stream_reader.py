@@ -18,7 +18,7 @@ from contextlib import closing
 from ...protocol.errors import StoreError
 from ...protocol.machine import Load, Loaded
 from ...protocol.store.host import log_of
-from ...protocol.stored.queue import read_beside
+from ...protocol.stored.read_back import read_beside
 from ...protocol.wire.events import CLUSTER
 from ...store.files import Files
 from ...store.log.chain import read_before, read_chain

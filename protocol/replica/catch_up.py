@@ -246,6 +246,8 @@ class CatchUp:
     def joined(self) -> None:
         """The event of this incarnation is applied."""
         self._drop_pieces()
+        if self.cache is not None:
+            self.cache.clear()
         if self.status is not Status.SERVING:
             self._move(Status.SERVING)
 

@@ -8,89 +8,30 @@ other work, one record at a time.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
 
 import msgspec
 
-from ..errors import PeerError
 from ..log.checkpoint import checkpoint_of, tail_of
 from ..log.durability import Promises, RecordWriter
-from ..log.history import StreamHistory, read_history
-from ..log.store_link import Records
-from ..machine import Loaded
+from ..log.history import StreamHistory
 from ..queue.applied import Applied
-from ..queue.snapshot import QueueSnapshot
 from ..ranges import RangeSet, compress, pairs
 from ..replica.checkpoints import MOVE_BYTES, Checkpoints
-from ..replica.extents import Extents
 from ..replica.hosted_queue import HostedQueue
 from ..replica.status import Status
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, Enqueue, Entry
 from ..wire.log_frames import LogReport, UpdateFront
-from ..wire.records import (
-    MESSAGE,
-    OPENED,
-    CheckpointRecord,
-    MessageRecord,
-    OpenedRecord,
-    StoreRecord,
-    decode_record,
-    encode_record,
-)
+from ..wire.records import MESSAGE, OPENED, MessageRecord, OpenedRecord, encode_record
 from .acknowledgements import StoredAcknowledgements
+from .outlines import Outline
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(QueueSnapshot).decode
 
 
-class Outline(msgspec.Struct):
-    """A queue as a checkpoint has it: its state without bodies, those, how many bytes that is, and where they lie."""
-
-    snapshot: QueueSnapshot
-    blobs: dict[int, bytes]
-    size: int
-    extents: Extents
-
-
-def read_outline(history: StreamHistory, records: Records) -> Outline | None:
-    """The queue as the last checkpoint has it; None without one.
-
-    Raises:
-        PeerError: `bad-frame`, the records that it names do not hold what it says.
-        msgspec.DecodeError: its outline is none.
-    """
-    checkpoint = history.checkpoint
-    if checkpoint is None:
-        return None
-    snapshot, extents = _decode(checkpoint.outline), Extents(checkpoint.extents)
-    payloads = {lsn: (kind, payload) for lsn, kind, payload in records}
-    last: list[Any] = [0, None]  # many extents in a row are in one record
-
-    def record_at(lsn: int) -> StoreRecord | None:
-        if last[0] != lsn:
-            kind, payload = payloads.get(lsn, (0, b""))
-            last[:] = lsn, decode_record(kind, payload)
-        return last[1]
-
-    blobs = extents.read(snapshot.live(), record_at)
-    return Outline(snapshot, blobs, sum(map(len, blobs.values())), extents)
-
-
-def read_beside(stream: str, records: Records, before: Records) -> Loaded:
-    """What a shell that reads beside its loop gives its machine: of a queue the outline, since of a GiB that takes
-    seconds, and of the records those that are still needed. `records` keeps the others, for the shell to free."""
-    try:
-        outline = read_outline(read_history(records), records)
-    except (PeerError, msgspec.DecodeError):
-        outline = None  # the machine will find that, too
-    if outline is None:
-        return Loaded(stream, records, before=before)
-    lsn, kind, payload = records[0]
-    checkpoint = decode_record(kind, payload)
-    behind = set(checkpoint.behind if isinstance(checkpoint, CheckpointRecord) else ())
-    needed = [record for record in records if record[0] >= lsn or record[0] in behind]
-    return Loaded(stream, needed, before=before, outline=outline)
+FOUND_RECORDS = 4
+"""So many records of messages that were here already are on their way to disk at a time."""
 
 
 class StoredQueue(HostedQueue):
@@ -98,7 +39,7 @@ class StoredQueue(HostedQueue):
     checkpoints: where the messages lie on disk, and when that is written down.
     """
 
-    __slots__ = ("_blank", "_brought", "_chunks", "_more", "_unreported", "_wanted", "_writer", "checkpoints")
+    __slots__ = ("_blank", "_brought", "_chunks", "_found", "_more", "_unreported", "_wanted", "_writer", "checkpoints")
 
     acks: StoredAcknowledgements
 
@@ -109,11 +50,11 @@ class StoredQueue(HostedQueue):
         durability.told, durability.placed = self._told, self._placed
         self.acks = StoredAcknowledgements(self.keeper, self._outbox, timing, promises)
         self.checkpoints = Checkpoints(self.state)
-        self.catch_up.cache = None  # what it has would have to be written anew, under the new log
         self._writer = writer
         self._blank = self.keeper.blank  # on disk it does not vote
         self._chunks = 0  # of an update, on their way to disk
         self._brought = RangeSet()  # positions that the update under way has brought
+        self._found: deque[tuple[int, bytes]] = deque()  # messages that were here already, to be written anew
         self._more = False  # more is on disk than is followed up on
         self._unreported = False  # a leader asked, and it could not speak
         self._wanted = False  # a checkpoint, at once
@@ -172,7 +113,8 @@ class StoredQueue(HostedQueue):
         record = OpenedRecord(self.inc, self.keeper.log_inc, True)
         self._writer.put_ahead(OPENED, self.id, encode_record(record), lambda lsn: None)
         self._brought = RangeSet()
-        self._bring(self.catch_up.brought)
+        self._found = deque(sorted(self.catch_up.brought.items()))
+        self._bring_found()
 
     def update_front(self, peer: str, frame: UpdateFront) -> None:
         before = self.catch_up.chunks
@@ -181,6 +123,18 @@ class StoredQueue(HostedQueue):
             self._wanted = True
             positions = (position for first, last in pairs(frame.ranges) for position in range(first, last + 1))
             self._bring(dict(zip(positions, frame.blobs, strict=True)))
+
+    def _bring_found(self) -> None:
+        """Write what was found here under the new log, a few records at a time: it may be gigabytes."""
+        found = self._found
+        while found and self._chunks < FOUND_RECORDS:
+            bodies: dict[int, bytes] = {}
+            size = 0
+            while found and size < MOVE_BYTES:
+                position, body = found.popleft()
+                bodies[position] = body
+                size += len(body)
+            self._bring(bodies)
 
     def _bring(self, bodies: dict[int, bytes]) -> None:
         """Write what an update has brought, or found here: it counts with the checkpoint at the end."""
@@ -228,6 +182,8 @@ class StoredQueue(HostedQueue):
     def serve(self) -> bool:
         if self._more:
             self._follow_up()
+        if self._found:
+            self._bring_found()
         more = super().serve()
         if self._wanted or self.checkpoints.under_way or self.checkpoints.due():
             self._checkpoint()
@@ -237,7 +193,7 @@ class StoredQueue(HostedQueue):
         """Do the next piece of a checkpoint: one record of moves, or at last the checkpoint, when nothing committed is
         unapplied."""
         checkpoints = self.checkpoints
-        if self._chunks or self.catch_up.status not in (Status.JOINING, Status.SERVING):
+        if self._chunks or self._found or self.catch_up.status not in (Status.JOINING, Status.SERVING):
             return
         if not checkpoints.under_way:
             self._wanted = False
@@ -250,7 +206,7 @@ class StoredQueue(HostedQueue):
 
     def close(self) -> None:
         """This life ends: write down how the queue is now, if it is whole, and all of what is committed is applied."""
-        whole = self.catch_up.status in (Status.JOINING, Status.SERVING) and not self._chunks
+        whole = self.catch_up.status in (Status.JOINING, Status.SERVING) and not (self._chunks or self._found)
         if whole and self.applied == self.keeper.commit and not self.checkpoints.on_its_way:
             self._write_checkpoint()
 

@@ -29,7 +29,9 @@ from ..wire.log_frames import Evicted, LogDropped
 from ..wire.queue_frames import Host, Unhost
 from ..wire.records import DROPPED, OPENED, DroppedRecord, OpenedRecord, encode_record
 from ..wire.store_frames import Taken
-from .queue import Outline, StoredQueue, read_outline
+from .old_bodies import old_bodies
+from .outlines import Outline, read_outline
+from .queue import StoredQueue
 
 
 class OpeningQueue(NamedTuple):
@@ -165,6 +167,8 @@ class StoredReplicaMachine(ReplicaMachine):
         queue.stored(self.store.writer, self._promises, self.timing)
         if found is not None:
             queue.resume(found.outline, found.history, found.committed)
+        elif queue.catch_up.cache is not None:
+            queue.catch_up.cache.put(_bodies(loaded))
         record = OpenedRecord(frame.inc, keeper.log_inc, keeper.blank, voters)
         self.store.writer.put(OPENED, frame.queue, encode_record(record), lambda lsn: self._opened(queue))
 
@@ -244,3 +248,10 @@ class StoredReplicaMachine(ReplicaMachine):
     def _live_bytes(self, stream: str) -> int | None:
         queue = self.queues.get(stream)
         return queue.checkpoints.live_bytes() if isinstance(queue, StoredQueue) else None
+
+
+def _bodies(loaded: Loaded) -> dict[int, bytes]:
+    """What is left of the messages of a log that does not vote."""
+    if loaded.bodies is None and loaded.outline is not None:
+        return loaded.outline.blobs
+    return old_bodies(loaded.records) if loaded.bodies is None else loaded.bodies

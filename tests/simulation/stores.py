@@ -19,7 +19,7 @@ from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerUp, Rece
 from mantamq.protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, FoundLog, Recovered, log_of
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.store.machine import StoreMachine
-from mantamq.protocol.stored.queue import read_beside
+from mantamq.protocol.stored.read_back import read_beside
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.frame import Frame
 from mantamq.store.log.chain import read_before, read_chain

@@ -12,7 +12,7 @@ from mantamq.protocol.machine import Load, Loaded, PeerUp, Retire, Stop, Stopped
 from mantamq.protocol.store.host import Advance, Commit, log_of
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.broker import StoredBrokerMachine
-from mantamq.protocol.stored.queue import read_beside
+from mantamq.protocol.stored.read_back import read_beside
 from mantamq.protocol.stored.replica import StoredReplicaMachine
 from mantamq.protocol.wire.events import CLUSTER
 from mortal_cluster import MortalCluster

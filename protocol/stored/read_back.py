@@ -1,0 +1,33 @@
+"""What a shell that reads a stream back beside its loop gives its machine: of a GiB all that takes seconds is done."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import PeerError
+from ..log.history import read_history
+from ..log.store_link import Records
+from ..machine import Loaded
+from ..wire.records import MESSAGE, CheckpointRecord, decode_record
+from .old_bodies import old_bodies
+from .outlines import read_outline
+
+
+def read_beside(stream: str, records: Records, before: Records) -> Loaded:
+    """Of a queue the outline, or the messages of a log that does not vote any more, and of the records those that are
+    still needed. `records` keeps the others, for the shell to free."""
+    try:
+        history = read_history(records)
+        outline = read_outline(history, records)
+    except (PeerError, msgspec.DecodeError):
+        return Loaded(stream, records, before=before)  # the machine will find that, too
+    if outline is None:
+        if not history.blank:
+            return Loaded(stream, records, before=before)
+        bodies = old_bodies(records)
+        return Loaded(stream, [record for record in records if record[1] != MESSAGE], before=before, bodies=bodies)
+    lsn, kind, payload = records[0]
+    checkpoint = decode_record(kind, payload)
+    behind = set(checkpoint.behind if isinstance(checkpoint, CheckpointRecord) else ())
+    needed = [record for record in records if record[0] >= lsn or record[0] in behind]
+    return Loaded(stream, needed, before=before, outline=outline)
