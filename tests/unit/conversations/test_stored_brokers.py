@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from mantamq.protocol.broker import cluster_state
 from mantamq.protocol.broker.lifecycle import State
+from mantamq.protocol.capture.capture import BrokerCapture
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.retained import RETAINED_BYTES
@@ -12,6 +15,7 @@ from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerUp, Rece
 from mantamq.protocol.sequencer.election import Election
 from mantamq.protocol.store.host import TX
 from mantamq.protocol.stored.broker import StoredBrokerMachine
+from mantamq.protocol.wire.capture_frames import decode_fact
 from mantamq.protocol.wire.client_frames import Command, Reply
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import Evicted, Prepare, UpdateStart
@@ -151,6 +155,33 @@ def test_observers_hear_that_a_store_is_open_and_has_no_room():
         cluster.post("b1.store", "b1", Room(100, pressed))
         cluster.settle()
     assert cluster.told("b1", "pressed") == [("pressed", True), ("pressed", False)]
+
+
+def test_what_happens_in_a_store_is_a_fact_of_its_broker_for_the_tap():
+    """What the next life has found in its store."""
+    cluster = CapturedCluster()
+    assert not cluster.client("b1").command("declare_queue", name="lasting", durable=True).code
+    assert not cluster.client("b1").command("delete_queue", name="lasting").code
+    cluster.pass_time(500)
+    cluster.blackout(*ALL)
+    (found,) = [fact for fact in cluster.facts("b1") if fact.what == "store_recovered"]
+    assert json.loads(found.detail)["bytes"]["tx"] > 0 and found.broker == "b1"
+
+
+class CapturedCluster(StoredCluster):
+    """What its brokers have for the tap."""
+
+    def __init__(self):
+        self.captures = {}
+        super().__init__()
+
+    def broker(self, name, inc, blank=False, **options):
+        capture = self.captures[name] = BrokerCapture(name, inc, self.timing, self.limits)
+        return super().broker(name, inc, blank, **{**options, "observers": (capture,)})
+
+    def facts(self, broker):
+        buffers = self.captures[broker].reporter.buffers
+        return [decode_fact(fact) for name, one in buffers.items() if name.startswith("@") for fact in one.facts]
 
 
 def test_a_broker_speaks_when_its_log_is_open():
