@@ -334,8 +334,8 @@ class StoreMachine:
 
     def _rotten(self, input: Rotten) -> None:
         """The owners write what they need of it anew, from memory; then its container goes."""
-        self._news.rotten(input.log, input.first, input.behind)
         if self._tails[input.log].rotten(input.first, input.behind):
+            self._news.rotten(input.log, input.first, input.behind)
             self._ask(input.log)
 
     # ---- space

@@ -23,7 +23,7 @@ from mantamq.protocol.wire.records import (
     PromiseRecord,
     encode_record,
 )
-from mantamq.protocol.wire.store_frames import Take, Taken, Write, Written
+from mantamq.protocol.wire.store_frames import Happened, Take, Taken, Write, Written
 from mantamq.store.log.log import Log
 from mantamq.store.log.recovery import open_log
 
@@ -76,10 +76,10 @@ class Shelf:
         return Committed(commit.number, lsns, {name: self.logs[name].end for name in lsns})
 
     def say(self, *frames) -> list[object]:
-        """All in one group; returns what is answered."""
+        """All in one group; returns what is answered, news aside."""
         self.step(*(Received("b1", frame) for frame in frames), Flush())
         told, self.told = self.told, []
-        return told
+        return [frame for frame in told if type(frame) is not Happened]
 
 
 def opened(stream, life):
