@@ -649,9 +649,10 @@ class Story:
 
     def _finish(self, alive: list[Client]) -> None:
         world = self.world
-        world.run_for(
-            QUIET_US if self.disks is None else 4 * QUIET_US
-        )  # stores prove what they wrote last, and tidy up
+        quiet_us = QUIET_US if self.disks is None else 4 * QUIET_US  # stores prove what they wrote last, and tidy up
+        world.run_for(quiet_us)
+        # A replica that was sent away for being behind is replaced seconds later, and the new one writes its promise.
+        self.until(lambda: world.now_us >= world.begun_us + quiet_us, "processes that ended are replaced")
         posted = world.posted
         world.run_for(QUIET_US)
         if world.posted != posted:

@@ -90,6 +90,7 @@ class World:
         posted: how many frames were sent, heartbeats apart.
         noticed_us: when the last broken line of a client is known to its broker.
         crashes: how many processes have died.
+        begun_us: when the last process has begun or ended, or will begin that is known to come.
         deaths: called with (name, machine) when a process dies.
         spares: whether every stream has its majority without that broker, so that it may be gone for good.
         calm: whether no fault goes on that may yet end a process.
@@ -115,7 +116,7 @@ class World:
         self._bits = rng.getrandbits
         self.brokers = brokers
         self.standby = standby
-        self.crashes = 0
+        self.crashes = self.begun_us = 0
         self.deaths: list[Callable[[str, Any], None]] = []
         self.spares: Callable[[str], bool] = lambda broker: True
         self.calm: Callable[[], bool] = lambda: True
@@ -195,6 +196,7 @@ class World:
     def add_replica(self, broker: str) -> None:
         if broker not in self.machines:
             return
+        self.begun_us = max(self.begun_us, self.now_us)
         number = self._replica_numbers.get(broker, 0)
         self._replica_numbers[broker] = number + 1
         name = f"{broker}.r{number}"
@@ -301,6 +303,7 @@ class World:
         if machine is None:
             return
         self.crashes += 1
+        self.begun_us = max(self.begun_us, self.now_us)
         for told in self.deaths:
             told(name, machine)
         self._inbox.pop(name, None)
@@ -340,13 +343,18 @@ class World:
         if held and self.rng.random() < 0.6:  # before anybody has noticed, or soon after
             delay_us = self.rng.choice([1_000, 20_000, 100_000])
         if is_sequencer(name):
-            self.after(delay_us, self._start_sequencer)
+            self._comes(delay_us, self._start_sequencer)
         elif is_ownership(name):
-            self.after(delay_us, lambda: self.start_ownership(name))
+            self._comes(delay_us, lambda: self.start_ownership(name))
         elif name in self.brokers:
-            self.after(delay_us, lambda: self._start_broker(name))
+            self._comes(delay_us, lambda: self._start_broker(name))
         else:
-            self.after(delay_us, lambda: self.add_replica(name.partition(".")[0]))
+            self._comes(delay_us, lambda: self.add_replica(name.partition(".")[0]))
+
+    def _comes(self, delay_us: int, begin: Callable[[], None]) -> None:
+        """A process begins after that time."""
+        self.begun_us = max(self.begun_us, self.now_us + delay_us)
+        self.after(delay_us, begin)
 
     def _hang_up(self, client: str, reason: str) -> None:
         """A client finds its connection closed."""
@@ -683,7 +691,7 @@ class World:
                 pass  # `give_up` is what comes of it
             elif kind is WantSpare:
                 if not self._fixed and sum(other.startswith(name + ".") for other in self.machines) < 4:
-                    self.after(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))
+                    self._comes(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))
             elif self.stores is None or not self.stores.carries_out(name, effect):
                 raise TypeError(f"{name} asks for {effect!r}, which the world cannot do")
 
