@@ -189,6 +189,7 @@ class Stores:
         self.new: set[str] = set()
         self.stalls = stalls
         self._stalled: set[str] = set()  # brokers whose next flush takes long
+        self._stalled_us = 0  # when the last of the long flushes ends
         world.deaths.append(self._died)
         world.stores = self
 
@@ -196,12 +197,17 @@ class Stores:
         rng = self.world.rng
         if broker in self._stalled or (self.stalls and rng.random() < self.stalls):
             self._stalled.discard(broker)
+            self._stalled_us = self.world.now_us + STALL_US
             return STALL_US
         return rng.randrange(50, rng.choice(FLUSH_US) + 1)
 
     def stall(self, broker: str) -> None:
         """The next flush takes long."""
         self._stalled.add(broker)
+
+    def steady(self) -> bool:
+        """Whether no flush takes long now."""
+        return self.world.now_us >= self._stalled_us
 
     def calm(self) -> None:
         """No disk stalls or fails any more."""

@@ -10,6 +10,7 @@ from mantamq.protocol.wire.events import Entry, Rejoin, Return, decode_event
 from . import disk_faults, faults
 from .checkers import Watcher
 from .disk_stories import has_stores
+from .stores import STALL_US
 from .workload import Story, play
 
 SEEDS = 10
@@ -23,6 +24,38 @@ def test_brokers_with_stores_break_no_rule(seed):
 
 def test_a_share_of_the_seeds_has_stores():
     assert 20 < sum(has_stores(seed) for seed in range(1, 101)) < 30
+
+
+class _Reached(Exception):
+    """A story has come as far as it is looked at."""
+
+
+def test_no_flush_begins_to_stand_still_at_rest(monkeypatch):
+    """Where nothing else breaks, too: a cluster of one broker answers nothing while its disk stands still."""
+
+    def reached(*arguments: object) -> None:
+        raise _Reached
+
+    story = Story(75, None, False, stored=True)
+    assert story.faults is None and story.disks is not None
+    story.disks.stores.stalls = 0.0005
+    monkeypatch.setattr(story, "until", reached)
+    with pytest.raises(_Reached):
+        story._rest()
+    assert story.disks.stores.stalls == 0.0
+
+
+def test_a_store_is_steady_when_its_long_flush_is_over():
+    story = Story(75, None, False, stored=True)
+    assert story.disks is not None
+    stores = story.disks.stores
+    assert stores.steady()
+    stores.stall("b1")
+    assert stores.flush_us("b1") == STALL_US
+    story.world.now_us += STALL_US - 1
+    assert not stores.steady()
+    story.world.now_us += 1
+    assert stores.steady()
 
 
 def test_such_stories_have_what_they_are_told_for(monkeypatch):

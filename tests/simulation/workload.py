@@ -533,6 +533,8 @@ class Story:
 
     def _rest(self) -> None:
         rng, world = self.rng, self.world
+        if self.disks is not None:  # else a flush may stand still for all of the rest: what waits for it has no answer
+            self.disks.stores.calm()
         if self.faults is not None:
             self.faults.heal()
             self.until(self.faults.healthy, "the cluster is whole again after all faults", HEAL_US)
@@ -610,6 +612,8 @@ class Story:
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
         for user in self.users:
             user.open_windows()
+        if self.disks is not None:
+            self.until(self.disks.stores.steady, "no flush that stood still goes on")
         self._finish(alive)
 
     def _users_part(self, how: str) -> None:
