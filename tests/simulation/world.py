@@ -363,8 +363,10 @@ class World:
             found.hung_up(reason)
 
     def _tell_dead(self, other: str, name: str) -> None:
-        # Not if another of that name has come meanwhile. It may have died before this one heard that it had come.
-        if self.way(other, name).down or name not in self.machines:
+        # Not if another of that name has come meanwhile, or is about to be heard of: the end of an older link is never
+        # told behind the beginning of a newer one. It may have died before this one heard that it had come.
+        coming = any(type(input) is PeerUp and input.peer == name for input in self._inbox.get(other, ()))
+        if name not in self.machines or (self.way(other, name).down and not coming):
             self.give(other, PeerDown(name))
             if is_sequencer(name) and self.rng.random() < 0.5:  # nobody listens there any more
                 self.after(self.rng.randrange(1, 50_000), lambda: self.give(other, PeerGone(name)))
