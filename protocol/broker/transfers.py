@@ -305,7 +305,8 @@ class Transfers:
 
     def _too_much_waits(self) -> bool:
         """Flow control is on, and this broker holds all that it may."""
-        return self.withheld_bytes > 0 and self.uncommitted_bytes + self.withheld_bytes > self._limit_bytes
+        withheld_bytes = self.withheld_bytes if self.stopped else 0
+        return withheld_bytes > 0 and self.uncommitted_bytes + withheld_bytes > self._limit_bytes
 
     def greeted(self, session: Session) -> bool:
         """A client is let in: whether it is told at once that it may not send, for it may bring a lot."""

@@ -146,6 +146,19 @@ def test_who_comes_while_there_is_no_room_is_told_with_the_greeting():
     assert not alone.transfers.greeted(alone.attached("c4"))
 
 
+def test_who_comes_when_flow_control_has_just_gone_off_may_send():
+    alone = Alone()
+    alone.bench.apply(FlowControl("b2", True))
+    alone.bench.answer(alone.send(1, bytes(LIMIT_BYTES + 1)))
+    alone.told()
+    alone.transfers.ended(alone.bench.sessions.pop("c1"))
+    alone.bench.apply(FlowControl("b2", False))
+    late = alone.attached("c2")
+    late.minor = KNOWS_BLOCKED
+    assert not alone.transfers.greeted(late), "nobody would tell it when it may send"
+    assert alone.told() == []
+
+
 def test_what_goes_to_no_queue_fails_or_is_complete_by_that():
     alone = Alone()
     topic = alone.attached("c2", key="x", exchange="amq.topic")
