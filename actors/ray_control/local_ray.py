@@ -131,11 +131,12 @@ def home() -> Path:
 
 
 def remember(**facts: Any) -> None:
-    """Add facts (address, namespace, session) to the state file; never a secret."""
+    """Add facts (address, namespace, session) to the state file; None takes one out. Never a secret."""
     path = home() / "state.json"
+    kept = {name: fact for name, fact in (recall() | facts).items() if fact is not None}
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(recall() | facts, indent=1))
+    temporary.write_text(json.dumps(kept, indent=1))
     temporary.replace(path)
 
 
@@ -172,13 +173,13 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     """
     known = recall()
     if left := _ours(known):
-        address = known["address"]
-        if _session_of(int(address.rpartition(":")[2])):
+        # By its own processes: the address that is remembered may be another Ray's by now.
+        if address := _address_of_head(left):
             raise LocalError(
                 f"a Ray head of ours runs at {address}: use it (`mantamq up --address {address}`), or stop it with "
                 "`mantamq down`"
             )
-        log.warning("the Ray head at %s has died: ending %d processes that it has left", address, len(left))
+        log.warning("our Ray head has died: ending %d processes that it has left", len(left))
         _end(left)
     environment = _ENVIRONMENT | {"RAY_AUTH_MODE": "token"} | dict(os.environ)
     environment |= java_on_path(environment)
@@ -260,6 +261,19 @@ def _session_of(port: int) -> str:
                 for part in word.replace("=", "/").split("/"):
                     if part.startswith("session_") and part != "session_latest":
                         return part
+    return ""
+
+
+def _address_of_head(processes: list[psutil.Process]) -> str:
+    """Where a control store among these processes listens, "host:port"; "" if there is none: their head has died."""
+    for process in processes:
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if words and "gcs_server" in words[0]:
+            said = dict(word.removeprefix("--").split("=", 1) for word in words[1:] if "=" in word)
+            return f"{said.get('node-ip-address', '127.0.0.1')}:{said.get('gcs_server_port', '')}"
     return ""
 
 

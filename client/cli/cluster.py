@@ -145,7 +145,11 @@ def _note(cluster: Any, address: str, namespace: str, own: bool) -> str:
         address = known["address"]
     elif address == "auto":  # what that is may be another Ray tomorrow
         address = cluster.ray_address
-    local_ray.remember(address=address, namespace=namespace, ray_is_ours=ours, members=cluster.addresses)
+    # The session is that of the Ray at this address, or of none: who stops a Ray of ours goes by it.
+    session = known.get("session") if ours else None
+    local_ray.remember(
+        address=address, namespace=namespace, ray_is_ours=ours, members=cluster.addresses, session=session
+    )
     return address
 
 

@@ -27,9 +27,14 @@ class Machine:
         )
         monkeypatch.setattr(
             local_ray, "_processes",
-            lambda session, address: [SimpleNamespace(pid=7)] if session and session == self.session else [],
+            lambda session, address: self.programs() if session and session == self.session else [],
         )  # fmt: skip
         monkeypatch.setattr(local_ray, "_end", self.end)
+
+    def programs(self) -> list[Any]:
+        head = ["/ray/core/src/ray/gcs/gcs_server", f"--gcs_server_port={self.port}", "--node-ip-address=127.0.0.1"]
+        raylet = ["/ray/core/src/ray/raylet/raylet", f"--gcs-address=127.0.0.1:{self.port}"]
+        return [SimpleNamespace(pid=7, cmdline=lambda: head if self.head else raylet)]
 
     def ray(self, *words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         self.port = next(int(word.partition("=")[2]) for word in words if word.startswith("--port="))
@@ -82,6 +87,14 @@ def test_what_a_head_that_was_killed_has_left_is_ended_and_another_starts(machin
     assert order == ["ended", "started"] and local_ray.recall()["address"] == second != first
     with pytest.raises(LocalError, match=r"runs at .*mantamq down"):
         local_ray.start_ray_head()
+
+
+def test_a_head_that_lives_is_never_ended_though_another_address_was_written_down_since(machine: Machine) -> None:
+    address = local_ray.start_ray_head()
+    local_ray.remember(address="10.0.0.9:6379", ray_is_ours=False)
+    with pytest.raises(LocalError, match=f"a Ray head of ours runs at {address}"):
+        local_ray.start_ray_head()
+    assert machine.session == "session_1", "it lives, with its cluster"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)], ids=repr)

@@ -539,3 +539,4 @@ def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
     known = local_ray.recall()
     assert (known["ray_is_ours"], known["namespace"]) == (ours, "two")
     assert known["address"] == ("127.0.0.1:6379" if ours else address)
+    assert known.get("session") == ("session_1" if ours else None), "another's Ray is never stopped by our session"
