@@ -42,6 +42,9 @@ class Limits(msgspec.Struct, frozen=True):
     blocked_bytes: int = 16 * 1024 * 1024
     """Most bytes of transfers that are taken from one client after it was told to send none (one transfer may be
     larger): what was on its way. Beyond, it is not read."""
+    blocked_total_bytes: int = 64 * 1024 * 1024
+    """Most bytes of transfers that one broker takes from all clients together after they were told to send none.
+    Beyond, whoever brings one is not read: less than what a disk keeps in reserve (`durable.md` 6)."""
     heartbeat_ms: tuple[int, int] = (100, 60_000)
     """Shortest and longest heartbeat of a client connection."""
     patience_ms: int = 600_000
@@ -134,6 +137,7 @@ BOUNDS = (
     ("update_piece_bytes", "member_frame_bytes", _FITS),
     ("update_chunk_bytes", "member_frame_bytes", _FITS),
     ("message_bytes", "member_frame_bytes", _FITS),
+    ("blocked_bytes", "blocked_total_bytes", "what one client brings is part of what all bring"),
     ("update_queue_bytes_s", "update_process_bytes_s", "one queue is updated by one process"),
 )
 """(a field, one that it must not exceed, why)"""

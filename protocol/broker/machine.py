@@ -118,7 +118,7 @@ class BrokerMachine(Acceptor):
         self.sessions = sessions = self.connections.sessions
         self.transfers = Transfers(
             self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes, observers,
-            limits.blocked_bytes,
+            (limits.blocked_bytes, limits.blocked_total_bytes),
         )  # fmt: skip
         self.connections.blocks = self.transfers.greeted
         self.senders = Senders(self, cluster, self.transfers, sessions)

@@ -37,7 +37,7 @@ class Transfers:
         sessions: peer -> its session, of all connections.
         limit_bytes: with more than this on its way the broker lets its clients send no more.
         request_bytes: a transfer of several parts goes in requests of at most this size.
-        blocked_bytes: what is taken from a client that may send no more.
+        blocked_bytes: what is taken from a client that may send no more, and from all of them.
 
     Attributes:
         uncommitted_bytes: of transfers that have no answer yet.
@@ -59,7 +59,7 @@ class Transfers:
         limit_bytes: int,
         request_bytes: int = DEFAULT.request_bytes,
         observers: Sequence[BrokerObserver] = (),
-        blocked_bytes: int = DEFAULT.blocked_bytes,
+        blocked_bytes: tuple[int, int] = (DEFAULT.blocked_bytes, DEFAULT.blocked_total_bytes),
     ) -> None:
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
@@ -76,7 +76,7 @@ class Transfers:
         self._telling: dict[str, Session] = {}  # peer -> session with completions to tell
         self._detached: list[tuple[Session, int]] = []  # handles whose `Detached` waits behind what is withheld
         self.paused = False
-        self.throttle = Throttle(outbox, sessions, blocked_bytes)
+        self.throttle = Throttle(outbox, sessions, *blocked_bytes)
         self._waiting: dict[str, None] = {}  # clients that may not send until flow control is off
 
     @property

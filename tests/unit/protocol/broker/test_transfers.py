@@ -14,6 +14,7 @@ from tests.unit.broker_bench import LEADER, Bench
 
 LIMIT_BYTES = 1000
 BLOCKED_BYTES = 500
+BLOCKED_TOTAL_BYTES = 800
 
 
 class Alone:
@@ -23,8 +24,9 @@ class Alone:
         self.bench = Bench("q", "r")
         made = self.bench
         self.transfers = Transfers(
-            made.outbox, made.cluster, made.requests, made.sessions, LIMIT_BYTES, blocked_bytes=BLOCKED_BYTES
-        )
+            made.outbox, made.cluster, made.requests, made.sessions, LIMIT_BYTES,
+            blocked_bytes=(BLOCKED_BYTES, BLOCKED_TOTAL_BYTES),
+        )  # fmt: skip
         self.session = self.attached("c1")
 
     def attached(self, peer: str, key: str | None = "q", exchange: str = "", mandatory: bool = False) -> Session:
@@ -129,6 +131,31 @@ def test_who_is_told_and_sends_on_is_read_for_a_while_and_then_no_more():
         alone.bench.answer(one)
     told = alone.told()
     assert PauseClient("c1", False) in told and ("c1", Blocked(False)) in told
+
+
+def test_when_all_together_send_on_for_too_long_each_that_has_sent_on_is_not_read():
+    alone = Alone()
+    others = [alone.attached(name) for name in ("c2", "c3", "c4")]
+    for session in alone.bench.sessions.values():
+        session.minor = KNOWS_BLOCKED
+    alone.send(1, bytes(LIMIT_BYTES + 1))
+    assert len(alone.told()) == 4
+    share = bytes(BLOCKED_TOTAL_BYTES // 2)
+    alone.send(2, share)
+    alone.send(1, share, session=others[0])
+    assert alone.told() == [], "each is within its own, and all within theirs"
+    alone.send(1, b"m", session=others[1])
+    assert alone.told() == [PauseClient(name, True) for name in ("c1", "c2", "c3")], "c4 has brought nothing"
+    alone.transfers.ended(alone.bench.sessions.pop("c1"))
+    number = alone.send(1, b"m", session=others[2])
+    assert alone.told() == [PauseClient("c4", True)], "what has come is here, though who brought it has gone"
+    alone.bench.answer(*range(1, number + 1))
+    alone.told()
+    alone.bench.answer(alone.send(2, bytes(LIMIT_BYTES + 1), session=others[0]))
+    number = alone.send(3, bytes(LIMIT_BYTES + 1), session=others[0])
+    alone.told()
+    alone.send(4, share, session=others[0])
+    assert alone.told() == [], "it counts anew"
 
 
 def test_who_comes_while_there_is_no_room_is_told_with_the_greeting():
