@@ -11,6 +11,7 @@ from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import shutdown
 from mantamq.actors.supervisor.shutdown import Shutdown
 from mantamq.protocol.errors import LocalError
+from msgspec.structs import replace
 
 ALL = ["sequencer", "ownership", "b1", "b1.r0", "b1.store", "b2", "b2.store"]
 BOOK = ClusterBook(
@@ -106,6 +107,16 @@ def test_one_that_supervises_no_more_is_not_the_end() -> None:
     first = Actor(ray, "supervisor", book_now=BOOK, stop=LocalError("this is not the cluster's supervisor any more"))
     ray.supervised(["b1"])
     assert end(ray, first).run() == ["b1"] and ray.named == {}
+
+
+@pytest.mark.parametrize("error", [AttributeError("unclean"), ActorGone("no answer"), OSError("Ray is away")], ids=repr)
+def test_a_supervisor_that_does_not_say_which_stores_are_clean_has_stopped_all_the_same(error: Exception) -> None:
+    """One of an older version has no such method."""
+    ray = MadeUpRay(*ALL)
+    book = replace(BOOK, pids=BOOK.pids | {"b3.store": 8})
+    old = Actor(ray, "supervisor", book_now=book, stop=ray.end_all, unclean=error)
+    assert end(ray, old).run() == ["b1", "b2", "b3"] and ray.named == {}
+    assert old.asked == ["book_now", "stop", "unclean"], "once"
 
 
 def test_where_no_supervisor_can_be_reached_all_that_is_left_is_ended() -> None:
