@@ -81,13 +81,14 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         self.address = address
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
-        self._pressed = False  # no broker, or more than WAITING_BYTES wait to be written: senders must wait
+        self._pressed = False  # no broker, or more than WAITING_BYTES wait for the socket or a broker's room
         self._choked = False
         self._protocol = _Protocol(self)
         self._conversation = Conversation(
             address, token, self._write, reconnecting.heartbeat_ms, reconnecting.reconnect_s > 0, PATIENCE_MS,
             checked(send_timeout_s), reconnecting.rescue,
         )  # fmt: skip
+        self._conversation.gate.changed = self._press
         self._reconnecting = reconnecting
         self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking: asyncio.Task[None] | None = None
@@ -153,8 +154,10 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
             self._notify()
 
     def _press(self) -> None:
+        """Senders must wait, or need not any more."""
         conversation = self._conversation
-        self._pressed = conversation.failure is None and (self._choked or not conversation.online)
+        full = self._choked or conversation.gate.waiting_bytes > WAITING_BYTES
+        self._pressed = conversation.failure is None and (full or not conversation.online)
 
     def _leave(self) -> None:
         protocol = self._protocol
@@ -345,7 +348,10 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
     # ---- the user's
 
     async def close(self) -> None:
-        """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
+        """Say what has gathered and end the connection; what was fetched and not settled is requeued.
+
+        What was sent and is not complete may be lost, and is while the broker has no room for it: `sync` comes before.
+        """
         conversation = self._conversation
         if conversation.failure is None:
             for link in conversation.links():

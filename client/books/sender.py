@@ -268,7 +268,7 @@ class SenderCore:
     def why_full(self) -> str:
         if self.unsettled >= self.capacity:
             return f"{self.unsettled} messages are sent and not complete: wait, or ask for more capacity"
-        return "the broker reads too slowly now, or another one is looked for: wait"
+        return "the broker reads too slowly or has no room now, or another one is looked for: wait"
 
     def ready(self) -> bool:
         """Whether a waiting send may go on (to succeed or to raise)."""

@@ -84,8 +84,9 @@ class Driver(KnownOfItself, Management):
             raise NotAllowed("a connection cannot be used after a fork: connect anew in the child process")
 
     def _pressed(self) -> bool:
-        """Whether more than WAITING_BYTES wait to be written: senders must wait then."""
-        return self._wire.waiting > WAITING_BYTES and self._conversation.failure is None
+        """Whether more than WAITING_BYTES wait for the socket, or for a broker's room: senders must wait then."""
+        waiting = max(self._wire.waiting, self._conversation.gate.waiting_bytes)
+        return waiting > WAITING_BYTES and self._conversation.failure is None
 
     def _eased(self) -> None:
         with self._lock:
@@ -278,7 +279,10 @@ class Driver(KnownOfItself, Management):
     # ---- the user's
 
     def close(self) -> None:
-        """Say what has gathered and end the connection; what was fetched and not settled is requeued."""
+        """Say what has gathered and end the connection; what was fetched and not settled is requeued.
+
+        What was sent and is not complete may be lost, and is while the broker has no room for it: `sync` comes before.
+        """
         with self._lock:
             if self._conversation.failure is None:
                 for link in self._conversation.links():

@@ -17,7 +17,7 @@ from itertools import islice
 
 READ_BYTES = 256 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
-"""While more than this waits to be written, senders wait."""
+"""While more than this waits to be written, or for a broker's room (`send_gate.py`), senders wait."""
 ENDLESS = 1 << 62
 CLOSE_S = 2.0
 """How long an end waits for the broker to have read what was written."""

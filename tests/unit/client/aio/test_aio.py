@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fake_broker import FakeBroker
 from mantamq.client import ConnectionLost, Deleted, Empty, Full, Message, NoStore, NotFound, Unauthorized, connect_async
-from mantamq.protocol.wire.client_frames import Completed, Failed, Transfer
+from mantamq.protocol.wire.client_frames import Blocked, Completed, Failed, Transfer
 
 
 @pytest.fixture
@@ -72,6 +72,27 @@ async def test_iteration(connection):
         if len(got) == 3:
             break
     assert got == numbered(3)
+
+
+async def test_a_send_waits_while_much_waits_for_the_brokers_room(broker, connection):
+    sender = await connection.session().sender("q", capacity=1000)
+    gate = connection._conversation.gate
+    broker.inject(Blocked(True))
+    async with asyncio.timeout(5):
+        while not gate.blocked:
+            await asyncio.sleep(0.002)
+    with pytest.raises(Full, match="no room"):
+        for _ in range(100):
+            sender.send_nowait(bytes(1024 * 1024))
+    taken = sender.unsettled
+    assert 8 <= taken <= 10, "MiB: it is kept in memory"
+    sending = asyncio.create_task(sender.send(b"last"))
+    await asyncio.sleep(0)
+    assert not sending.done() and not broker.said(Transfer)
+    broker.inject(Blocked(False))
+    await asyncio.wait_for(sending, 5)
+    await sender.sync(5)
+    assert (await connection.queue("q"))["messages"] == taken + 1
 
 
 async def test_capacity_is_kept(broker, connection):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import (
     ConnectionLost,
     Deleted,
@@ -23,7 +23,7 @@ from mantamq.client import (
     connect,
 )
 from mantamq.protocol.limits import Limits
-from mantamq.protocol.wire.client_frames import Completed, Dispose, Failed, Flow, Transfer
+from mantamq.protocol.wire.client_frames import Blocked, Completed, Dispose, Failed, Flow, Transfer
 
 
 @pytest.fixture
@@ -158,6 +158,26 @@ def test_single_sends_become_batches_on_the_wire(broker, session):
     transfers = broker.said(Transfer)
     assert sum(len(frame.blobs) for frame in transfers) == 1000 and len(transfers) < 50
     assert bodies(session.receiver("q"), 1000) == numbered(1000)
+
+
+def test_a_send_waits_while_much_waits_for_the_brokers_room(broker, connection, session):
+    sender = session.sender("q", capacity=1000)
+    broker.inject(Blocked(True))
+    wait_until(lambda: connection._conversation.gate.blocked)
+    with pytest.raises(Full, match="no room"):
+        for _ in range(100):
+            sender.send_nowait(bytes(1024 * 1024))
+    taken = sender.unsettled
+    assert 8 <= taken <= 10, "MiB: it is kept in memory"
+    sending = threading.Thread(target=sender.send, args=(b"last",))
+    sending.start()
+    wait_until(lambda: sender._core.waiters)
+    assert not broker.said(Transfer)
+    broker.inject(Blocked(False))
+    sending.join(5)
+    assert not sending.is_alive()
+    sender.sync(5)
+    assert connection.queue("q")["messages"] == taken + 1
 
 
 def test_capacity_is_kept(broker, session):
