@@ -5,7 +5,7 @@
 What takes long of a deep queue (reading it, copying its bodies out, freeing the rest) is done in that thread; the loop
 takes over what was made (`QueueState.adopt`). One stream after the other: a thread that reads contends with the loop
 for the interpreter, and many would for long. A disk that fails ends the process, as it ends the store's
-(`durable.md` 3, 6).
+(`durable.md` 3, 6), and so does whatever else goes wrong: a machine that is not answered would wait for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from contextlib import closing
 
-from ...protocol.errors import StoreError
+from ...protocol.errors import LocalError, StoreError
 from ...protocol.machine import Load, Loaded
 from ...protocol.store.host import log_of
 from ...protocol.stored.read_back import read_beside
@@ -59,6 +59,11 @@ class StreamReader:
                 loaded = await asyncio.to_thread(self._read, wanted)
         except OSError as error:
             shell.fail(DiskFailed(f"{self._folder}: {error}: look after the disk (errno {error.errno})"))
+        except Exception as error:  # the machine would wait for ever
+            what = f"{self._folder}: reading {wanted.stream} back broke: {error!r}"
+            failure = LocalError(f"{what}: this is a defect: report it with the log of this process")
+            failure.__cause__ = error
+            shell.fail(failure)
         else:
             shell.give(loaded)
 

@@ -13,6 +13,7 @@ from ..errors import PeerError
 from ..log.history import StreamHistory, read_history
 from ..log.store_link import Records
 from ..queue.state import QueueState
+from ..ranges import pairs
 from ..wire.events import decode_event
 from ..wire.records import MESSAGE, OPENED, MessageRecord, OpenedRecord, decode_record
 from .outlines import read_outline
@@ -28,11 +29,11 @@ def old_bodies(records: Records) -> dict[int, bytes]:
         if kind == MESSAGE:
             try:
                 record = decode_record(kind, payload)
-            except PeerError:
+                ranges = list(pairs(record.ranges)) if isinstance(record, MessageRecord) else []
+            except (PeerError, ValueError):
                 continue
             if isinstance(record, MessageRecord):
-                ranges = record.ranges
-                positions = (p for i in range(0, len(ranges), 2) for p in range(ranges[i], ranges[i + 1] + 1))
+                positions = (p for first, last in ranges for p in range(first, last + 1))
                 bodies.update(zip(positions, record.blobs, strict=False))
     return bodies
 

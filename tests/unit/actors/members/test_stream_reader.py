@@ -13,6 +13,7 @@ from mantamq.actors.members.sequencer import Sequencer
 from mantamq.actors.members.shell import DiskFailed
 from mantamq.actors.members.store_node import StoreNode
 from mantamq.actors.members.stream_reader import StreamReader
+from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import Load, Loaded
 from mantamq.protocol.store.host import TX
 from mantamq.protocol.timing import Timing
@@ -116,3 +117,19 @@ async def test_a_disk_that_cannot_be_read_ends_the_process_with_its_errno(tmp_pa
     await until(lambda: shell.failed)
     (error,) = shell.failed
     assert isinstance(error, DiskFailed) and "errno 5" in str(error) and not shell.given
+
+
+class Odd(RealFiles):
+    def open(self, path: str, *, create_bytes: int = 0, read_only: bool = False) -> Any:
+        raise IndexError("list index out of range")
+
+
+async def test_whatever_else_goes_wrong_as_a_stream_is_read_ends_the_process_and_says_where(tmp_path: Path) -> None:
+    (tmp_path / "b1" / TX).mkdir(parents=True)
+    (tmp_path / "b1" / TX / "0000000000000000.log").touch()
+    shell: Any = ToyShell()
+    StreamReader(f"{tmp_path}/b1", lambda: shell, Odd()).load(Load(CLUSTER, 0, 8))
+    await until(lambda: shell.failed)
+    (error,) = shell.failed
+    assert isinstance(error, LocalError) and not isinstance(error, DiskFailed) and not shell.given
+    assert f"{tmp_path}/b1: reading {CLUSTER} back broke: IndexError" in str(error)
