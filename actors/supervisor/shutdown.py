@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ...protocol.errors import LocalError
 from ...protocol.machine import broker_of, is_store
 from ..config import ClusterBook
-from ..ray_control.ray_handles import Handle
+from ..ray_control.ray_handles import ActorDied, Handle
 from .address_book import is_broker
 from .clean_stop import STOP_CLEAN_S
 from .supervisor import STOP_S
@@ -58,6 +58,7 @@ class Shutdown:
         self._stored = set(brokers)
         self._next_s = next_s
         self._gone_s = gone_s
+        self._told = ""
         self.pids: dict[str, int] = {}
 
     def run(self, now: bool = False) -> list[str]:
@@ -70,21 +71,28 @@ class Shutdown:
             LocalError: some of them may go on running, and why.
         """
         until = time.monotonic() + (0.0 if now else self._next_s)
-        supervisor: Handle | None = self._supervisor
+        one, tried, dead = self._supervisor, set[str](), set[str]()
         while True:
-            if supervisor is not None:
+            if one.id not in dead and (one.id not in tried or time.monotonic() < until):
+                tried.add(one.id)
                 try:
-                    return self._by(supervisor, now)
-                except LocalError as error:
-                    log.warning("%s has not stopped the cluster: %s", supervisor.name, error)
-            found = self._asked(self._placement.supervisor)
-            tried = supervisor if supervisor is not None else self._supervisor
-            supervisor = found if found is not None and found.id != tried.id else None
-            if supervisor is None:
+                    return self._by(one, now)
+                except ActorDied as error:
+                    dead.add(one.id)
+                    self._tell(one, error)
+                except LocalError as error:  # it may have been slow, and no more: it is asked again
+                    self._tell(one, error)
+            found: Handle | None = self._asked(self._placement.supervisor)
+            one = found if found is not None else one
+            if one.id in tried:
                 if time.monotonic() >= until or not any(map(is_broker, self._asked(self._placement.names))):
                     return self._end_what_is_left()
                 time.sleep(LOOK_S)
-            self._supervisor = tried
+
+    def _tell(self, supervisor: Handle, error: LocalError) -> None:
+        if (text := f"{supervisor.name} has not stopped the cluster: {error}") != self._told:
+            self._told = text
+            log.warning("%s", text)
 
     def _by(self, supervisor: Handle, now: bool) -> list[str]:
         """Have a supervisor stop it, then end that."""

@@ -286,9 +286,10 @@ class Supervisor:
         if self._supervision.resigned:
             raise LocalError(f"this is not the cluster's supervisor any more: {self._supervision.resigned}")
         was, self._record.stage = self._record.stage, "stopped"
-        self._unclean = [name for name in self._record.book.of("BrokerNode") if self._record.book.store(name)]
+        if was != "stopped":  # else what an earlier call has found stands
+            self._unclean = [name for name in self._record.book.of("BrokerNode") if self._record.book.store(name)]
         self._close_but_shell()
-        await self._stop_clean(was == "running" and not now)  # brokers go on hearing of the supervisor meanwhile
+        await self._stop_clean(was == "running", now)  # brokers go on hearing of the supervisor meanwhile
         self._shell.close()
         if self._bound is not None and self._bound is not asyncio.current_task():
             self._bound.cancel()
@@ -308,15 +309,18 @@ class Supervisor:
         """The brokers whose stores `stop` has not closed clean."""
         return self._unclean
 
-    async def _stop_clean(self, begin: bool) -> None:
-        """With stores: have all that is in memory written down; an end in a hurry ends that, too."""
-        if begin and self._record.config.store.data:
+    async def _stop_clean(self, begin: bool, now: bool) -> None:
+        """With stores: have all that is in memory written down; an end in a hurry ends that, too. Who asks again for a
+        stop that is under way waits for it."""
+        if begin and not now and self._record.config.store.data:
             self._stopping = asyncio.get_running_loop().create_task(CleanStop(self._record, self._orders).run())
-            await asyncio.wait([self._stopping])
-            if not self._stopping.cancelled() and self._stopping.exception() is None:
-                self._unclean = self._stopping.result()
-        elif self._stopping is not None:
+        if self._stopping is None:
+            return
+        if now:
             self._stopping.cancel()
+        await asyncio.wait([self._stopping])
+        if not self._stopping.cancelled() and self._stopping.exception() is None:
+            self._unclean = self._stopping.result()
 
     async def _tell(self, names: list[str], method: str) -> None:
         calls = (self._orders.give(name, method, timeout_s=STOP_S) for name in names)

@@ -31,6 +31,9 @@ class Actor:
     def call_now(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
         self.asked.append(method)
         answer = self.says[method]
+        if isinstance(answer, Later):
+            answer.says()
+            answer = answer.answer
         if callable(answer):
             answer()
         if isinstance(answer, Exception):
@@ -44,6 +47,13 @@ class Actor:
     def kill(self) -> None:
         if self.name not in self.ray.immortal and self.ray.named.get(self.name) is self:
             del self.ray.named[self.name]
+
+
+class Later:
+    """An answer that is told when `says` raises nothing."""
+
+    def __init__(self, says: Callable[[], None], answer: Any) -> None:
+        self.says, self.answer = says, answer
 
 
 class MadeUpRay:
@@ -100,6 +110,32 @@ def test_a_supervisor_that_dies_in_the_middle_has_a_successor_that_goes_on() -> 
     first.kill()
     ray.looks = lambda: "supervisor" in ray.named or ray.supervised([])
     assert end(ray, first, next_s=5.0).run() == [] and ray.named == {}
+
+
+@pytest.mark.parametrize("method", ["book_now", "stop"])
+def test_a_supervisor_that_was_slow_once_is_asked_again(method: str) -> None:
+    ray = MadeUpRay(*ALL)
+    slow = ray.supervised(["b2"])
+    late = iter([ActorGone("no answer"), ActorGone("no answer")])
+    answer = slow.says[method]
+
+    def says() -> None:
+        if (error := next(late, None)) is not None:
+            raise error
+        if callable(answer):
+            answer()
+
+    slow.says[method] = says if method == "stop" else Later(says, BOOK)
+    assert end(ray, slow, next_s=60.0).run() == ["b2"] and ray.named == {}
+    assert slow.asked.count(method) == 3
+
+
+def test_one_that_has_died_is_not_asked_again_though_ray_has_its_name_yet() -> None:
+    ray = MadeUpRay(*ALL)
+    dead = Actor(ray, "supervisor", book_now=ActorDied("dead"))
+    looks = iter(range(5))
+    ray.looks = lambda: next(looks, None) is None and (ray.named["supervisor"] is not dead or ray.supervised([]))
+    assert end(ray, dead, next_s=60.0).run() == [] and dead.asked == ["book_now"]
 
 
 def test_one_that_supervises_no_more_is_not_the_end() -> None:

@@ -130,6 +130,27 @@ async def test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop(story: 
     assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
 
 
+async def test_who_asks_again_for_a_stop_waits_for_it_and_hears_the_same(story: Stored) -> None:
+    """The first answer may have come too late."""
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    story.ray.named["b2.r0"].stands_still = True
+    supervisor = story.ray.named["supervisor"].actor
+    stop = asyncio.ensure_future(supervisor.stop())
+    async with asyncio.timeout(LIMIT_S):
+        while not story.ray.named["b1"].actor.shell.machine.lifecycle.stopping:
+            await asyncio.sleep(0.01)
+    again = asyncio.ensure_future(supervisor.stop())
+    await asyncio.sleep(0)
+    story.ray.named["b2.r0"].kill()
+    await asyncio.gather(stop, again)
+    assert {broker: story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {
+        "b1": "clean", "b2": "dirty", "b3": "clean",
+    }  # fmt: skip
+    await supervisor.stop()
+    assert await supervisor.unclean() == ["b2"], "also when nothing is left to be stopped"
+
+
 async def test_a_cluster_whose_stop_dies_in_the_middle_goes_on_and_says_why_nobody_is_let_in(story: Stored) -> None:
     """The supervisor that stops it dies when clients have been sent away, and the next one knows nothing of a stop."""
     await story.up(timing=Timing(stop_ms=20_000))
