@@ -7,6 +7,7 @@ with start_cluster(brokers=3) as cluster:          # a fresh local Ray, gone at 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import secrets
 import time
@@ -38,6 +39,8 @@ from .supervisor.store_survey import look_into
 from .supervisor.supervisor import Supervisor
 
 __all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_head", "stop_ray_head"]
+
+log = logging.getLogger(__name__)
 
 NAMESPACE = "mantamq"
 CHANGE_S = 600.0
@@ -587,5 +590,10 @@ def _stop(supervisor: Handle, namespace: str, stored: Collection[str] = (), now:
     end = Shutdown(Placement(namespace), supervisor, stored)
     unclean = end.run(now)
     if len({node.host for node in alive_nodes()}) == 1:
-        local_ray.wait_gone(list(end.pids.values()), _GONE_S)
+        alive = local_ray.wait_gone(list(end.pids.values()), _GONE_S)
+        if names := [name for name, pid in end.pids.items() if pid in alive]:
+            log.warning(
+                "Ray has ended %s, and their processes (%s) are there after %g s yet: a store is free for the next "
+                "start when its process is gone", ", ".join(names), ", ".join(map(str, alive)), _GONE_S,
+            )  # fmt: skip
     return unclean

@@ -15,6 +15,9 @@ from ..config import ClusterConfig
 from .address_book import AddressBook
 from .plan import Plan
 
+STARTING = "starting"
+"""The stage of a supervisor that knows nothing of the cluster yet: neither has it begun one, nor taken over."""
+
 
 @dataclass
 class ClusterRecord:
@@ -43,7 +46,7 @@ class ClusterRecord:
     store_failures: StoreFailures = field(default_factory=StoreFailures)
     version: int = 0
     began: float = field(default_factory=time.time)
-    stage: str = "starting"
+    stage: str = STARTING
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -17,6 +17,7 @@ from ..config import ClusterBook
 from ..ray_control.ray_handles import ActorDied, Handle
 from .address_book import is_broker
 from .clean_stop import STOP_CLEAN_S
+from .record import STARTING
 from .supervisor import STOP_S
 
 log = logging.getLogger(__name__)
@@ -76,17 +77,19 @@ class Shutdown:
             if one.id not in dead and (one.id not in tried or time.monotonic() < until):
                 tried.add(one.id)
                 try:
-                    return self._by(one, now)
+                    unclean, ended = self._by(one, now)
                 except ActorDied as error:
                     dead.add(one.id)
                     self._tell(one, error)
                 except LocalError as error:  # it may have been slow, and no more: it is asked again
                     self._tell(one, error)
+                else:
+                    return sorted({*unclean, *self._end_what_is_left(ended)})
             found: Handle | None = self._asked(self._placement.supervisor)
             one = found if found is not None else one
             if one.id in tried:
                 if time.monotonic() >= until or not any(map(is_broker, self._asked(self._placement.names))):
-                    return self._end_what_is_left()
+                    return sorted(self._stored.union(self._end_what_is_left()))
                 time.sleep(LOOK_S)
 
     def _tell(self, supervisor: Handle, error: LocalError) -> None:
@@ -94,14 +97,16 @@ class Shutdown:
             self._told = text
             log.warning("%s", text)
 
-    def _by(self, supervisor: Handle, now: bool) -> list[str]:
-        """Have a supervisor stop it, then end that."""
+    def _by(self, supervisor: Handle, now: bool) -> tuple[list[str], Collection[str]]:
+        """Have a supervisor stop it, then end that; returns who has no clean store, and whom it knew."""
         book: ClusterBook = supervisor.call_now("book_now", timeout_s=STOP_S)
+        if book.stage == STARTING:
+            raise LocalError("it has not taken over yet: it does not know what there is to stop")
         self.pids |= book.pids
         supervisor.call_now("stop", *([now] if now else []), timeout_s=5 * STOP_S + STOP_CLEAN_S)
         unclean = self._unclean_by(supervisor, book)
         supervisor.end_now(STOP_S)
-        return unclean
+        return unclean, book.pids
 
     def _unclean_by(self, supervisor: Handle, book: ClusterBook) -> list[str]:
         """It has stopped the cluster: that it does not say which stores are clean changes nothing of that."""
@@ -111,8 +116,16 @@ class Shutdown:
             log.warning("%s does not say which stores are clean: %r", supervisor.name, error)
             return sorted(self._stored.union(broker_of(name) for name in book.pids if is_store(name)))
 
-    def _end_what_is_left(self) -> list[str]:
-        """No supervisor can be reached. Supervisors go first: they would replace what ends."""
+    def _end_what_is_left(self, known: Collection[str] = ()) -> set[str]:
+        """No supervisor can be reached, or the one that stopped the cluster knew of some only. Supervisors go first:
+        they would replace what ends.
+
+        Args:
+            known: those that a supervisor has ended: what is to be said of their stores, it has said.
+
+        Returns:
+            The brokers of the others with a store.
+        """
         until = time.monotonic() + self._gone_s
         ended: set[str] = set()
         while names := sorted(self._asked(self._placement.names), key=lambda name: "supervisor" not in name):
@@ -127,9 +140,9 @@ class Shutdown:
                     handle.kill()
             ended.update(names)
             time.sleep(LOOK_S)
-        if ended:
-            log.warning("no supervisor can be reached: ended %s", ", ".join(sorted(ended)))
-        return sorted(self._stored.union(broker_of(name) for name in ended if is_store(name)))
+        if ended := ended.difference(known):
+            log.warning("no supervisor has ended %s: that is done", ", ".join(sorted(ended)))
+        return {broker_of(name) for name in ended if is_store(name)}
 
     def _asked(self, question: Callable[[], Any]) -> Any:
         try:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mantamq.actors import cluster
 from mantamq.actors.config import ClusterBook
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import shutdown
 from mantamq.actors.supervisor.shutdown import Shutdown
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.supervisor.layout import Node
 from msgspec.structs import replace
 
 ALL = ["sequencer", "ownership", "b1", "b1.r0", "b1.store", "b2", "b2.store"]
@@ -31,9 +33,8 @@ class Actor:
     def call_now(self, method: str, *args: Any, timeout_s: float = 0.0) -> Any:
         self.asked.append(method)
         answer = self.says[method]
-        if isinstance(answer, Later):
-            answer.says()
-            answer = answer.answer
+        if isinstance(answer, Told):
+            answer = answer.answer()
         if callable(answer):
             answer()
         if isinstance(answer, Exception):
@@ -49,11 +50,11 @@ class Actor:
             del self.ray.named[self.name]
 
 
-class Later:
-    """An answer that is told when `says` raises nothing."""
+class Told:
+    """An answer that is made when it is asked for."""
 
-    def __init__(self, says: Callable[[], None], answer: Any) -> None:
-        self.says, self.answer = says, answer
+    def __init__(self, answer: Callable[[], Any]) -> None:
+        self.answer = answer
 
 
 class MadeUpRay:
@@ -108,7 +109,7 @@ def test_a_supervisor_that_dies_in_the_middle_has_a_successor_that_goes_on() -> 
     ray = MadeUpRay(*ALL)
     first = Actor(ray, "supervisor", book_now=BOOK, stop=ActorDied("dead"))
     first.kill()
-    ray.looks = lambda: "supervisor" in ray.named or ray.supervised([])
+    ray.looks = lambda: "supervisor" in ray.named or "b1" not in ray.named or ray.supervised([])
     assert end(ray, first, next_s=5.0).run() == [] and ray.named == {}
 
 
@@ -116,16 +117,8 @@ def test_a_supervisor_that_dies_in_the_middle_has_a_successor_that_goes_on() -> 
 def test_a_supervisor_that_was_slow_once_is_asked_again(method: str) -> None:
     ray = MadeUpRay(*ALL)
     slow = ray.supervised(["b2"])
-    late = iter([ActorGone("no answer"), ActorGone("no answer")])
-    answer = slow.says[method]
-
-    def says() -> None:
-        if (error := next(late, None)) is not None:
-            raise error
-        if callable(answer):
-            answer()
-
-    slow.says[method] = says if method == "stop" else Later(says, BOOK)
+    late, says = [ActorGone("no answer")] * 2, slow.says[method]
+    slow.says[method] = Told(lambda: late.pop() if late else says)
     assert end(ray, slow, next_s=60.0).run() == ["b2"] and ray.named == {}
     assert slow.asked.count(method) == 3
 
@@ -134,8 +127,45 @@ def test_one_that_has_died_is_not_asked_again_though_ray_has_its_name_yet() -> N
     ray = MadeUpRay(*ALL)
     dead = Actor(ray, "supervisor", book_now=ActorDied("dead"))
     looks = iter(range(5))
-    ray.looks = lambda: next(looks, None) is None and (ray.named["supervisor"] is not dead or ray.supervised([]))
+    ray.looks = lambda: next(looks, None) is None and ray.named.get("supervisor") is dead and ray.supervised([])
     assert end(ray, dead, next_s=60.0).run() == [] and dead.asked == ["book_now"]
+
+
+def test_a_successor_is_asked_when_it_has_taken_over_and_not_before() -> None:
+    """Before, it knows of nobody: it would end nothing, and say that all is stopped."""
+    ray = MadeUpRay(*ALL)
+    first = Actor(ray, "supervisor", book_now=BOOK, stop=ActorDied("dead"))
+    first.kill()
+    stages = iter([replace(BOOK, stage="starting", pids={})] * 3 + [BOOK])
+    successor = ray.supervised(["b2"])
+    ends = successor.says["stop"]
+    now = {"stage": ""}
+
+    def book() -> ClusterBook:
+        said = next(stages)
+        now["stage"] = said.stage
+        return said
+
+    def stop() -> None:
+        if now["stage"] == "running":
+            ends()
+
+    successor.says |= {"book_now": Told(book), "stop": stop}
+    assert end(ray, first, next_s=60.0).run() == ["b2"] and ray.named == {}
+    assert successor.asked == ["book_now"] * 4 + ["stop", "unclean"]
+
+
+def test_what_the_supervisor_did_not_know_is_ended_too() -> None:
+    """A store of its book may have its name for a moment yet, and is as clean as it was said to be."""
+    ray = MadeUpRay(*ALL)
+    known = replace(BOOK, pids=dict.fromkeys(["supervisor", "b1", "b1.r0", "b1.store"], 7))
+    Actor(ray, "supervisor", book_now=known, stop=lambda: [ray.named.pop(name) for name in ("b1", "b1.r0")], unclean=[])
+    assert end(ray, ray.named["supervisor"]).run() == ["b2"] and ray.named == {}
+    ray = MadeUpRay(*ALL)
+    Actor(ray, "supervisor", book_now=known, stop=lambda: ray.named.pop("b1"), unclean=[])
+    ray.immortal = {"b2.store"}
+    with pytest.raises(LocalError, match=r"may go on running: .* has not ended b2.store within 0.2 s"):
+        end(ray, ray.named["supervisor"]).run()
 
 
 def test_one_that_supervises_no_more_is_not_the_end() -> None:
@@ -153,6 +183,18 @@ def test_a_supervisor_that_does_not_say_which_stores_are_clean_has_stopped_all_t
     old = Actor(ray, "supervisor", book_now=book, stop=ray.end_all, unclean=error)
     assert end(ray, old).run() == ["b1", "b2", "b3"] and ray.named == {}
     assert old.asked == ["book_now", "stop", "unclean"], "once"
+
+
+def test_a_process_that_ray_has_ended_and_that_is_there_yet_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ray = MadeUpRay(*ALL)
+    monkeypatch.setattr(cluster, "Placement", lambda namespace: ray)
+    monkeypatch.setattr(cluster, "alive_nodes", lambda: [Node("n1", "10.0.0.1", {"CPU": 2.0})])
+    monkeypatch.setattr(cluster.local_ray, "wait_gone", lambda pids, timeout_s: pids)
+    supervisor: Any = ray.supervised([])
+    assert cluster._stop(supervisor, "n", ["b1", "b2"]) == []
+    assert "Ray has ended b1, and their processes (7) are there after 10 s yet" in caplog.text
 
 
 def test_where_no_supervisor_can_be_reached_all_that_is_left_is_ended() -> None:
