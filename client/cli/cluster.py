@@ -205,21 +205,27 @@ def down(
         loss = contents(cluster)
     if loss:
         agree(loss, yes)
-    kept, unclean = "", []
+    kept, unclean, failed = "", [], None
     if cluster is not None:
         if cluster.data:
             kept = f"; `mantamq up` goes on with what is in {cluster.data}"
         with err.status("closing stores (`mantamq down --now` does not wait)" if kept and not now else "stopping"):
             try:
                 unclean = cluster.stop(now)
-            except LocalError:
+            except LocalError as error:
                 if not ours:
-                    raise  # else it ends with its Ray
+                    raise
+                failed = error
+        others = still_there()
+        if failed is not None:
+            if others := [one for one in others if one != cluster.namespace]:
+                text = f"its Ray stays for the clusters in the namespaces {', '.join(others)}"
+                raise LocalError(f"{failed} ({text}: it does not end with that)") from failed
+            unclean = sorted(cluster.broker_nodes()) if cluster.data else []  # all of it ends with its Ray
         if unclean and not now:
             names = ", ".join(f"{broker}.store" for broker in unclean)
             text = f"warning: not closed clean: {names}; nothing is lost, the next start recovers it"
             err.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
-        others = still_there()
         if others and ours:
             local_ray.remember(namespace=others[0], members={})
             text = f"stopped; Ray stays for the clusters in the namespaces {', '.join(others)}"

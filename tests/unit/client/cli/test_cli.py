@@ -540,3 +540,35 @@ def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
     assert (known["ray_is_ours"], known["namespace"]) == (ours, "two")
     assert known["address"] == ("127.0.0.1:6379" if ours else address)
     assert known.get("session") == ("session_1" if ours else None), "another's Ray is never stopped by our session"
+
+
+@pytest.fixture
+def stubborn(run: Run, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A cluster in a Ray of ours, that cannot be stopped: it may go on running while that Ray does."""
+
+    def stop(now: bool) -> None:
+        raise LocalError("the cluster may go on running: b2 has not ended")
+
+    cluster = SimpleNamespace(
+        namespace="shop", data="/data", report=lambda: report([]), stop=stop, others=["shop"], heads=[],
+        broker_nodes=lambda: {"b2": "n1", "b1": "n1"},
+    )  # fmt: skip
+    monkeypatch.setattr("mantamq.actors.cluster.find_cluster", lambda *_: cluster)
+    monkeypatch.setattr("mantamq.client.cli.cluster.still_there", lambda: cluster.others)
+    monkeypatch.setattr("mantamq.actors.cluster.stop_ray_head", lambda: cluster.heads.append("stopped"))
+    local_ray.remember(address="127.0.0.1:6379", session="session_1", namespace="shop", ray_is_ours=True)
+    return cluster
+
+
+def test_a_cluster_that_ends_with_its_ray_only_has_no_clean_store(run: Run, stubborn: Any) -> None:
+    ran = run("down", "--json")
+    assert ran.code == 0 and ran.json == {"stopped": True, "ray_stopped": True, "unclean": ["b1", "b2"]}
+    assert "not closed clean: b1.store, b2.store" in ran.err and stubborn.heads == ["stopped"]
+
+
+def test_a_cluster_that_may_go_on_in_a_ray_that_stays_is_not_said_to_be_stopped(run: Run, stubborn: Any) -> None:
+    stubborn.others = ["shop", "two"]
+    ran = run("down", "--json")
+    assert (ran.code, ran.out, stubborn.heads) == (1, "", [])
+    assert "may go on running: b2 has not ended (its Ray stays for the clusters in the namespaces two" in ran.err
+    assert local_ray.recall()["namespace"] == "shop", "`down` again is for the same"
