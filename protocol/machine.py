@@ -146,7 +146,7 @@ class Loaded(msgspec.Struct, frozen=True):
     those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here.
     `before`: those before the checkpoint, by their LSNs, as far as they are there and were asked for. `outline`: a
     queue as its checkpoint has it, where the shell has read that beside its loop (`stored/read_back.py`); `bodies`: the
-    messages of one that does not vote any more."""
+    messages of one that does not vote any more (`BodyCache`)."""
 
     stream: str
     records: list[tuple[int, int, bytes]]

@@ -9,37 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..ranges import RangeSet
+from ..ranges import RangeSet, compress, pairs
 
 
 class BodyCache:
-    """Position -> encoded message."""
+    """What is here of a deep queue's messages costs its loop nothing per message: it is put in beside the loop
+    (`stored/read_back.py`), or as it comes.
 
-    __slots__ = ("_bodies",)
+    Attributes:
+        bodies: position -> encoded message.
+    """
 
-    def __init__(self) -> None:
-        self._bodies: dict[int, bytes] = {}
+    __slots__ = ("_ranges", "bodies")
+
+    def __init__(self, committed: Mapping[int, bytes] | None = None) -> None:
+        self.bodies: dict[int, bytes] = {}
+        self._ranges = RangeSet()  # their positions
+        if committed:
+            self.put(committed)
 
     def __bool__(self) -> bool:
-        return bool(self._bodies)
+        return bool(self._ranges)
 
     def put(self, committed: Mapping[int, bytes]) -> None:
         """Messages of committed entries; an empty one is none."""
-        self._bodies.update((position, body) for position, body in committed.items() if body)
+        bodies = {position: body for position, body in committed.items() if body}
+        self.bodies.update(bodies)
+        self._ranges.update(pairs(compress(sorted(bodies))))
 
-    def of(self, live: Iterable[tuple[int, int]]) -> dict[int, bytes]:
-        """Those that are here of a sync point's live messages. The others are of no use any more."""
-        bodies, found = self._bodies, dict[int, bytes]()
+    def of(self, live: Iterable[tuple[int, int]]) -> RangeSet:
+        """Those that are here of a sync point's live messages, which rise. If there are none, nothing is of use any
+        more."""
+        found = RangeSet()
         for first, last in live:
-            if last - first < len(bodies):
-                found.update((p, bodies[p]) for p in range(first, last + 1) if p in bodies)
-            else:
-                found.update((p, bodies[p]) for p in sorted(bodies) if first <= p <= last)
-        self._bodies = dict(found)
+            for part in self._ranges.within(first, last):
+                found.add(*part)
+        if not found:
+            self.clear()
         return found
 
     def clear(self) -> None:
-        self._bodies = {}
+        self.bodies, self._ranges = {}, RangeSet()
 
 
 def ranges_of(rising: Iterable[int]) -> list[int]:

@@ -9,12 +9,13 @@ from ..log.keeper import Keeper
 from ..log.pieces import Pieces, cut
 from ..queue.snapshot import read_snapshot
 from ..queue.state import QueueState
+from ..ranges import RangeSet
 from ..status.machines import UpdateStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import ZERO
 from ..wire.log_frames import Evicted, UpdateFront, UpdateHave, UpdatePiece, UpdateStart, UpdateTaken
 from ..wire.version import KNOWS_MARKS
-from .body_cache import BodyCache, ranges_of
+from .body_cache import BodyCache
 from .outbox import QueueOutbox
 from .status import MOVES, Status
 from .update import Pace, Updatee, Updater
@@ -69,9 +70,9 @@ class CatchUp:
         return self._last.chunk if self._last is not None else 0
 
     @property
-    def brought(self) -> dict[int, bytes]:
-        """The messages that the update under way has brought so far, or found here."""
-        return self._update.blobs if self._update is not None else {}
+    def found(self) -> tuple[RangeSet, dict[int, bytes]]:
+        """The positions of those messages that the update under way has found here, and all that is here."""
+        return (self._update.had, self._update.blobs) if self._update is not None else (RangeSet(), {})
 
     def _move(self, status: Status) -> None:
         if status not in MOVES[self.status]:
@@ -141,18 +142,16 @@ class CatchUp:
         if self._update is not None and self._update.updater != frame.updater:
             self._no_more(self._update)
         live = self._state.live()
-        had = self.cache.of(live) if self.cache else {}
-        self._update = self._last = Updatee(frame, live.count, self._outbox.now_ms, pieces, had)
+        had = self.cache.of(live) if self.cache else RangeSet()
+        self._update = self._last = Updatee(frame, live.count, self._outbox.now_ms, pieces, had, self.cache)
         if had:
-            self._outbox.send(frame.updater, UpdateHave(self._state.id, frame.index, ranges_of(had), frame.number))
+            self._outbox.send(frame.updater, UpdateHave(self._state.id, frame.index, had.flat(), frame.number))
         return True
 
     def _keep(self) -> None:
         """Keep the messages that are here, as far as they are committed, while another update begins."""
         if self.cache is not None:
             self.cache.put(self._state.blobs)  # it has applied what is committed, and nothing else
-            if self._update is not None:
-                self.cache.put(self._update.blobs)
 
     def take(self, peer: str, frame: UpdateFront) -> bool:
         """Take a chunk, and ask for more when its pace allows; whether all messages are here."""

@@ -16,7 +16,7 @@ from ..queue.state import QueueState
 from ..ranges import RangeSet
 from ..status.machines import UpdateStatus
 from ..wire.log_frames import UpdateFront, UpdateHave, UpdatePiece, UpdateStart
-from .body_cache import ranges_of
+from .body_cache import BodyCache, ranges_of
 
 
 class Updater:
@@ -88,24 +88,29 @@ class Updatee:
     """One update that a replica takes.
 
     Args:
-        had: of the messages of the sync point those that are here already.
+        had: of the messages of the sync point those that are here already, in `cache`.
+        cache: what is brought goes there, too; None: nothing is kept for another update.
 
     Attributes:
         updater: its peer name.
         number: of the update.
         chunk: how many chunks have come, with the pieces of the sync point.
-        blobs: the messages so far.
+        blobs: the messages so far; with a cache, all of it.
+        had: as given.
         until: with all messages here, how far the stream must be committed before the state is whole; -1: not all
             are here.
     """
 
     def __init__(
-        self, frame: UpdateStart, depth: int, now_ms: int, pieces: int = 0, had: dict[int, bytes] | None = None
-    ) -> None:
+        self, frame: UpdateStart, depth: int, now_ms: int, pieces: int = 0, had: RangeSet | None = None,
+        cache: BodyCache | None = None,
+    ) -> None:  # fmt: skip
         self.updater = frame.updater
         self.number = frame.number
         self.chunk = pieces
-        self.blobs: dict[int, bytes] = had or {}
+        self.had = had or RangeSet()
+        self.blobs: dict[int, bytes] = cache.bodies if cache is not None else {}
+        self._cache = cache
         self.until = -1
         self._messages = 0
         self._depth = depth
@@ -119,7 +124,10 @@ class Updatee:
         self.chunk = frame.chunk
         ranges = frame.ranges
         positions = (p for i in range(0, len(ranges), 2) for p in range(ranges[i], ranges[i + 1] + 1))
-        self.blobs.update(zip(positions, frame.blobs, strict=True))
+        brought = dict(zip(positions, frame.blobs, strict=True))
+        self.blobs.update(brought)
+        if self._cache is not None:
+            self._cache.put(brought)
         self._messages += len(frame.blobs)
         if frame.last:
             self.until = frame.index

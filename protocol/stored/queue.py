@@ -32,6 +32,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 FOUND_RECORDS = 4
 """So many records of messages that were here already are on their way to disk at a time."""
+FOUND_MESSAGES = 8192
+"""Most messages that are taken for one of them."""
 
 
 class StoredQueue(HostedQueue):
@@ -39,7 +41,10 @@ class StoredQueue(HostedQueue):
     checkpoints: where the messages lie on disk, and when that is written down.
     """
 
-    __slots__ = ("_blank", "_brought", "_chunks", "_found", "_more", "_unreported", "_wanted", "_writer", "checkpoints")
+    __slots__ = (
+        "_blank", "_bodies", "_brought", "_chunks", "_found", "_more", "_unreported", "_wanted", "_writer",
+        "checkpoints",
+    )  # fmt: skip
 
     acks: StoredAcknowledgements
 
@@ -54,7 +59,8 @@ class StoredQueue(HostedQueue):
         self._blank = self.keeper.blank  # on disk it does not vote
         self._chunks = 0  # of an update, on their way to disk
         self._brought = RangeSet()  # positions that the update under way has brought
-        self._found: deque[tuple[int, bytes]] = deque()  # messages that were here already, to be written anew
+        self._found: deque[tuple[int, int]] = deque()  # ranges that were here already, to be written anew
+        self._bodies: dict[int, bytes] = {}  # which has those
         self._more = False  # more is on disk than is followed up on
         self._unreported = False  # a leader asked, and it could not speak
         self._wanted = False  # a checkpoint, at once
@@ -113,7 +119,8 @@ class StoredQueue(HostedQueue):
         record = OpenedRecord(self.inc, self.keeper.log_inc, True)
         self._writer.put_ahead(OPENED, self.id, encode_record(record), lambda lsn: None)
         self._brought = RangeSet()
-        self._found = deque(sorted(self.catch_up.brought.items()))
+        found, self._bodies = self.catch_up.found
+        self._found = deque(found)
         self._bring_found()
 
     def update_front(self, peer: str, frame: UpdateFront) -> None:
@@ -126,15 +133,21 @@ class StoredQueue(HostedQueue):
 
     def _bring_found(self) -> None:
         """Write what was found here under the new log, a few records at a time: it may be gigabytes."""
-        found = self._found
-        while found and self._chunks < FOUND_RECORDS:
-            bodies: dict[int, bytes] = {}
-            size = 0
-            while found and size < MOVE_BYTES:
-                position, body = found.popleft()
-                bodies[position] = body
-                size += len(body)
-            self._bring(bodies)
+        while self._found and self._chunks < FOUND_RECORDS:
+            self._bring(self._next_found())
+        if not self._found:
+            self._bodies = {}
+
+    def _next_found(self) -> dict[int, bytes]:
+        """The next messages, for one record."""
+        found, bodies, size = self._found, dict[int, bytes](), 0
+        while found and size < MOVE_BYTES and len(bodies) < FOUND_MESSAGES:
+            position, last = found.popleft()
+            bodies[position] = self._bodies[position]
+            size += len(bodies[position])
+            if position < last:
+                found.appendleft((position + 1, last))
+        return bodies
 
     def _bring(self, bodies: dict[int, bytes]) -> None:
         """Write what an update has brought, or found here: it counts with the checkpoint at the end."""

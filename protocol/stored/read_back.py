@@ -8,6 +8,7 @@ from ..errors import PeerError
 from ..log.history import read_history
 from ..log.store_link import Records
 from ..machine import Loaded
+from ..replica.body_cache import BodyCache
 from ..wire.records import MESSAGE, CheckpointRecord, decode_record
 from .old_bodies import old_bodies
 from .outlines import read_outline
@@ -24,7 +25,7 @@ def read_beside(stream: str, records: Records, before: Records) -> Loaded:
     if outline is None:
         if not history.blank:
             return Loaded(stream, records, before=before)
-        bodies = old_bodies(records)
+        bodies = BodyCache(old_bodies(records))
         return Loaded(stream, [record for record in records if record[1] != MESSAGE], before=before, bodies=bodies)
     lsn, kind, payload = records[0]
     checkpoint = decode_record(kind, payload)

@@ -19,6 +19,7 @@ from ..log.history import StreamHistory
 from ..log.keeper import Keeper
 from ..log.store_link import StoreLink
 from ..machine import Effect, Flush, Input, Loaded, PeerDown, PeerGone, PeerUp, Received, Send, Stop
+from ..replica.body_cache import BodyCache
 from ..replica.hosted_queue import HostedQueue
 from ..replica.machine import ReplicaMachine
 from ..replica.observers import ReplicaObserver
@@ -168,7 +169,7 @@ class StoredReplicaMachine(ReplicaMachine):
         if found is not None:
             queue.resume(found.outline, found.history, found.committed)
         elif queue.catch_up.cache is not None:
-            queue.catch_up.cache.put(_bodies(loaded))
+            queue.catch_up.cache = _kept(loaded)
         record = OpenedRecord(frame.inc, keeper.log_inc, keeper.blank, voters)
         self.store.writer.put(OPENED, frame.queue, encode_record(record), lambda lsn: self._opened(queue))
 
@@ -250,8 +251,8 @@ class StoredReplicaMachine(ReplicaMachine):
         return queue.checkpoints.live_bytes() if isinstance(queue, StoredQueue) else None
 
 
-def _bodies(loaded: Loaded) -> dict[int, bytes]:
+def _kept(loaded: Loaded) -> BodyCache:
     """What is left of the messages of a log that does not vote."""
-    if loaded.bodies is None and loaded.outline is not None:
-        return loaded.outline.blobs
-    return old_bodies(loaded.records) if loaded.bodies is None else loaded.bodies
+    if loaded.bodies is not None:
+        return loaded.bodies
+    return BodyCache(loaded.outline.blobs if loaded.outline is not None else old_bodies(loaded.records))

@@ -125,10 +125,10 @@ def test_an_uncommitted_body_is_not_used():
 def test_what_was_dequeued_meanwhile_is_nobodys():
     cache = BodyCache()
     cache.put({1: b"a", 2: b"", 5: b"e", 9: b"i"})
-    assert cache.of([(1, 2), (5, 6)]) == {1: b"a", 5: b"e"}
-    assert cache.of([(1, 9)]) == {1: b"a", 5: b"e"}, "what is no part of the sync point is forgotten"
-    cache.clear()
-    assert not cache and cache.of([(1, 9)]) == {}
+    assert list(cache.of([(1, 2), (5, 6)])) == [(1, 1), (5, 5)]
+    assert cache.bodies == {1: b"a", 5: b"e", 9: b"i"}
+    assert not cache.of([(2, 4), (10, 99)])
+    assert not cache and not cache.bodies, "of no use to a later sync point either"
 
 
 def test_a_word_about_another_update_changes_nothing():
@@ -150,9 +150,40 @@ def test_the_cache_has_what_was_put_in(bodies, looks):
     cache, left = BodyCache(), dict(bodies)
     cache.put(bodies)
     for look in looks:
-        left = {position: body for position, body in left.items() if position in look}
         found = cache.of(pairs(ranges_of(sorted(look))))
-        assert found == left and list(found) == sorted(found)
+        assert found == RangeSet(ranges_of(sorted(left.keys() & look)))
+        left = left if found else {}
+        assert cache.bodies == left and bool(cache) == bool(left)
+
+
+class Counted(dict[int, bytes]):
+    """Counts how often one is looked up."""
+
+    asked = 0
+
+    def __getitem__(self, position: int) -> bytes:
+        self.asked += 1
+        return super().__getitem__(position)
+
+    def __contains__(self, position: object) -> bool:
+        self.asked += 1
+        return super().__contains__(position)
+
+    def items(self):
+        self.asked += len(self)
+        return super().items()
+
+
+def test_an_update_begins_without_a_look_at_each_message_that_is_here():
+    updater, updatee = full(*BODIES), Copy("b1")
+    updatee.catch_up.cache = BodyCache({number: BODIES[number - 1] for number in range(1, 29)})
+    bodies = updatee.catch_up.cache.bodies = Counted(updatee.catch_up.cache.bodies)
+    updater.catch_up.give("b1.r0", MINOR)
+    (start,) = sent(updater, updatee)
+    assert updatee.catch_up.begin(start)
+    (have,) = [frame for frame in sent(updatee, updater) if isinstance(frame, UpdateHave)]
+    assert have.ranges == [1, 28] and not bodies.asked, "of millions that is too long for one step"
+    assert updatee.catch_up.found == (RangeSet([1, 28]), bodies)
 
 
 @given(sets(integers(1, 80)), lists(sets(integers(1, 80)), max_size=3))
