@@ -40,6 +40,7 @@ class StoreLogs:
 
     Attributes:
         found: log -> how it was found; none in a new store before `begin`.
+        read_us: how long it took to read both.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class StoreLogs:
         self._saying = threading.Lock()  # of what `store.json` says
         self._times: dict[str, dict[int, int]] = {name: {} for name in LOGS}  # container -> of its first record, us
         self.found: dict[str, FoundLog] = {}
+        self.read_us = 0
         self.directory: StoreDirectory = open_store(files, chosen.data, place.broker, cluster=place.cluster)
         try:
             own = self.directory.identity
@@ -81,6 +83,7 @@ class StoreLogs:
         return f"{self.directory.folder}/{log}"
 
     def _open(self) -> None:
+        began_ns = time.monotonic_ns()
         for name in LOGS:
             log, found = open_log(self._files, self._folder(name))
             self._logs[name] = log
@@ -89,6 +92,7 @@ class StoreLogs:
                 self._times[name].setdefault(record.lsn // log.container_bytes, record.time_us)
             base = log.base // log.container_bytes * log.container_bytes
             self.found[name] = FoundLog(index, base, log.end, log.container_bytes, log.ballot)
+        self.read_us = (time.monotonic_ns() - began_ns) // 1000
 
     def _damage(self, name: str) -> str:
         """The damage of a log, in words; "" for none."""

@@ -129,9 +129,7 @@ class StoreNode(MemberActor):
         try:
             logs = await self._unlocked(config)
             cluster = member.credentials.cluster
-            began_ns = time.monotonic_ns()
             life = await asyncio.to_thread(logs.begin, cluster, str(uuid.uuid4()), config.birth)
-            took_us = (time.monotonic_ns() - began_ns) // 1000
         except StoreError as error:
             raise (StoreInUse if error.code == STORE_LOCKED else StoreRefused)(error.text) from None
         except OSError as error:
@@ -140,7 +138,7 @@ class StoreNode(MemberActor):
         machine = StoreMachine(self.name, member.timing, chosen.gather_bytes, chosen.reserve_bytes)
         deeds = {Commit: self._commit, Advance: self._advance}
         shell = self._run(machine, member, deeds=deeds, alone_frames=0, admits=self._admits)  # type: ignore[arg-type]
-        shell.give(Recovered(logs.found, took_us))  # type: ignore[arg-type]
+        shell.give(Recovered(logs.found, logs.read_us))  # type: ignore[arg-type]
         if catalog is not None:
             self._catalog = self._writer(catalog, logs)
         self._idle = asyncio.get_running_loop().create_task(self._work(logs), name="store's idle time")

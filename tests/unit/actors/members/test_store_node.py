@@ -28,7 +28,7 @@ from mantamq.protocol.store.host import MESSAGES, TX, Rotten
 from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
 from mantamq.protocol.wire.records import CHECKPOINT, ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
-from mantamq.protocol.wire.store_frames import Ahead, Room, Take, Taken, Write, Written
+from mantamq.protocol.wire.store_frames import Ahead, Happened, Room, Take, Taken, Write, Written
 from mantamq.store.catalog.catalog import FILE, read_catalog
 from mantamq.store.files import RealFile, RealFiles
 from mantamq.store.log.chain import read_chain
@@ -164,6 +164,26 @@ async def test_what_is_answered_is_there_in_the_next_life(tmp_path: Path) -> Non
     said = await word(made)
     assert (said.status, said.cluster, said.broker, said.node, said.life) == ("dirty", "toy", "b1", "n1", two.life)
     assert said.voters == (VoterSet(0, tuple(VOTERS)), VoterSet(1, (*VOTERS, "b4"))) and said.votes
+
+
+class SlowFiles(RealFiles):
+    """Each time a container is opened to be read, that takes a while."""
+
+    def open(self, path: str, *, create_bytes: int = 0, read_only: bool = False) -> RealFile:
+        if read_only and path.endswith(".log"):
+            time.sleep(0.05)
+        return super().open(path, create_bytes=create_bytes, read_only=read_only)
+
+
+async def test_what_a_store_has_read_is_told_with_how_long_that_took(tmp_path: Path) -> None:
+    made = config(tmp_path)
+    async with running(made) as one:
+        one.say(Take(CLUSTER, one.life))
+        one.say(Write(1, [opened(one.life, VOTERS)]))
+        await one.hear(Written)
+    async with running(made, SlowFiles()) as two:
+        told = await two.hear(Happened)
+    assert told.what == "store_recovered" and told.value >= 2 * 50_000, "each log has a container at least"
 
 
 async def test_a_look_changes_nothing_in_an_empty_directory(tmp_path: Path) -> None:
