@@ -222,7 +222,10 @@ class StoreDirectory:
             self._change(status=StoreState.LEFT)
 
     def close_clean(self, shutdown: str) -> None:
-        """All is in the logs, and nothing comes behind it. `shutdown`: id of the cluster's stop."""
+        """All is in the logs, and nothing comes behind it. `shutdown`: id of the cluster's stop; one that was closed
+        already keeps that of the first."""
+        if self.identity.status is StoreState.CLEAN:
+            return
         if self.identity.status is not StoreState.DIRTY:
             raise LocalError(f"a store that is {self.identity.status.value} is not closed as clean")
         self._change(status=StoreState.CLEAN, shutdown=shutdown)

@@ -200,7 +200,8 @@ class MemberActor:
     async def give_back(self) -> None:
         """The cluster is to stop, and still runs: send clients away, and give back what they hold. Returns when that is
         done; at once where nothing is kept on disk."""
-        if getattr(self._running().machine, "stored", False):
+        stored = getattr(self._running().machine, "stored", False)
+        if stored and not self._stopped.is_set():  # else an earlier stop has closed this, and nothing is held here
             self._yielded.clear()
             self._running().give(Yield())
             await self._yielded.wait()
@@ -214,6 +215,12 @@ class MemberActor:
     async def _write_down(self, shutdown: str) -> None:
         self._running().give(Stop(shutdown))
         await self._stopped.wait()
+        self._await_end()
+
+    def _await_end(self) -> None:
+        """Who stops the cluster is going to end this process; if nobody does, it ends by itself."""
+        if self._left is not None:
+            self._left.cancel()
         stop_s = self.office.timing.stop_ms / 1000
         self._left = asyncio.get_running_loop().call_later(stop_s, self._left_over)
 

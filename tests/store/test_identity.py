@@ -116,6 +116,17 @@ def test_a_blank_store_is_blank_until_it_has_joined():
     assert read_identity(files, "/data/b1").status is StoreState.CLEAN
 
 
+def test_a_store_that_is_closed_is_closed_again_without_harm():
+    """A supervisor that dies in the middle of a stop has a successor, which begins the stop anew."""
+    files = used(SimulatedFiles())
+    store = open_store(files, "/data", "b1")
+    begin(store)
+    store.close_clean("stop-1")
+    store.close_clean("stop-2")
+    found = read_identity(files, "/data/b1")
+    assert (found.status, found.shutdown) == (StoreState.CLEAN, "stop-1"), "as the log's last record says"
+
+
 def test_a_store_keeps_where_brokers_were():
     files = used(SimulatedFiles())
     store = open_store(files, "/data", "b1")
