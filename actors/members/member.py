@@ -232,12 +232,16 @@ class MemberActor:
 
     async def hush(self) -> None:
         """The cluster stops: whatever is seen of that is no news."""
+        if self._fenced:
+            self._await_end()
         if self.shell is not None:
             self.shell.hush()
 
     async def stop(self) -> None:
-        """Close all links and listeners. The process lives on until it is killed."""
-        if self._left is not None:
+        """Close all links and listeners. The process lives on until it is ended, or nobody is left who would do so."""
+        if self._fenced:
+            self._await_end()
+        elif self._left is not None:
             self._left.cancel()
         if self.shell is not None:
             await self.shell.stop()

@@ -67,3 +67,26 @@ async def test_the_time_to_be_ended_counts_from_the_last_stop(member: Member) ->
     assert first is not None and first.cancelled() and member._left is not first
     await until(lambda: member.left > 0)
     assert member.left == 1
+
+
+@pytest.mark.parametrize("order", ["hush", "stop"])
+async def test_a_process_that_nobody_ends_behind_its_stop_ends_by_itself(member: Member, order: str) -> None:
+    """Neither does it serve any more, nor is there anybody who would replace it."""
+    member._fenced = True
+    await member.close("stop-1")
+    await getattr(member, order)()
+    await until(lambda: member.left > 0)
+    assert member.left == 1
+
+
+@pytest.mark.parametrize("order", ["hush", "stop"])
+async def test_also_one_that_keeps_nothing_on_disk(member: Member, order: str) -> None:
+    member._fenced = True
+    await getattr(member, order)()
+    await until(lambda: member.left > 0)
+
+
+async def test_one_without_a_process_of_its_own_is_stopped_and_that_is_all(member: Member) -> None:
+    await member.close("stop-1")
+    await member.stop()
+    assert member._left is not None and member._left.cancelled()
