@@ -43,6 +43,7 @@ BACK_S = 90.0
 ASK_S = 2.0
 LINK_S = 2.0
 """It is looked so often who has ended, while links are waited for."""
+LINK_LOOK_S = 0.1
 NAMES_S = 10.0
 """Killed actors keep their names for a moment."""
 STANDBY = SEQUENCER + "2"
@@ -144,16 +145,16 @@ class ClusterStart:
         ):
             raise error
         self._gone.add(broker)
-        text = f"the cluster has started without {broker}, which begins anew: {error}"
+        text = f"the cluster has started without {broker}, which is started again: {error}"
         self._record.notes.append(text)
         log.warning("%s", text)
 
     async def _within(self, begins: Awaitable[None], broker: str) -> None:
-        """Let a process of a broker begin; one that has ended again was sent away, and its broker with it."""
+        """Let a process of a broker begin; of one that has ended again the broker is done without."""
         try:
             await begins
-        except ActorDied:
-            self._do_without(broker, _sent_away(broker))
+        except ActorDied as error:
+            self._do_without(broker, _has_ended(broker, error))
 
     async def _link(self, until: float) -> None:
         """Wait until all links are up, but for those of brokers that are sent away meanwhile.
@@ -173,6 +174,7 @@ class ClusterStart:
                 raise LocalError(
                     f"these links did not come up within {START_S:g} s: {'; '.join(lines)}; see the actors' logs"
                 )
+            await asyncio.sleep(LINK_LOOK_S)  # one that cannot be asked says so at once
 
     # ---- stores
 
@@ -214,8 +216,8 @@ class ClusterStart:
     async def _asked(self, broker: str) -> BrokerStatus | None:
         try:
             said = read_member(await self._record.book[broker].handle.call("status", timeout_s=ASK_S))
-        except ActorDied:
-            self._do_without(broker, _sent_away(broker))
+        except ActorDied as error:
+            self._do_without(broker, _has_ended(broker, error))
             return None
         except LocalError:
             return None
@@ -254,10 +256,10 @@ class ClusterStart:
             return []
         try:
             missing = await handle.call("until_linked", wanted, timeout_s, timeout_s=timeout_s + 5)
-        except ActorDied:
+        except ActorDied as error:
             if broker_of(name) not in self._stores:
                 raise
-            self._do_without(broker_of(name), _sent_away(broker_of(name)))
+            self._do_without(broker_of(name), _has_ended(broker_of(name), error))
             return [f"{name}, which has ended"]  # whose links are wanted is seen anew
         except ActorGone as error:
             return [str(error)]
@@ -281,8 +283,10 @@ class ClusterStart:
             await asyncio.sleep(0.05)
 
 
-def _sent_away(broker: str) -> LocalError:
+def _has_ended(broker: str, error: ActorDied) -> LocalError:
+    """A process has ended before it was of use: Ray knows how, and nobody but its log knows why."""
+    how = " ".join(str(error).split())
     return LocalError(
-        f"its process has ended, as one does whose log is older than what others know of it, as that of {broker}'s "
-        "directory put back from a copy"
+        f"its process has ended ({how}), perhaps because its log is older than what others know of it, as that of a "
+        f"directory put back from a copy: see the log of {broker}"
     )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mantamq.actors.members import store_node
 from mantamq.actors.members.store_logs import StoreLogs
+from mantamq.actors.ray_control.ray_handles import ActorDied, Handle
 from mantamq.actors.supervisor import cluster_start
+from mantamq.actors.supervisor.address_book import BookEntry
 from mantamq.actors.supervisor.cluster_start import ClusterStart
 from mantamq.actors.supervisor.launcher import Launcher
+from mantamq.actors.supervisor.record import ClusterRecord
 from mantamq.client import connect_async
 from mantamq.protocol.errors import STORE_DAMAGED, LocalError, StoreError
 
@@ -87,6 +92,57 @@ async def test_a_store_that_is_refused_when_it_is_opened_is_done_without(
     await story.power_cut()
     await story.up()
     assert len((await story.supervisor("book_now")).addresses) == 3, "nothing was lost by that"
+
+
+def start_of(*brokers: str) -> Any:
+    """A start of a cluster that was there before, and can do without one of these."""
+    record = ClusterRecord()
+    for broker in brokers:
+        record.book[broker] = BookEntry(Handle(broker, None), "BrokerNode", "n1", "127.0.0.1")
+    nobody: Any = None
+    start: Any = ClusterStart(record, nobody, nobody, nobody, nobody)
+    start._back = SimpleNamespace(enough_without=lambda gone: len(gone) < 2)
+    start._stores = dict.fromkeys(brokers, nobody)
+    return start
+
+
+async def test_of_a_process_that_ends_during_a_start_it_is_said_how_and_what_may_be_the_reason() -> None:
+    def died(name: str) -> Any:
+        async def call(*_: object, **__: object) -> None:
+            raise ActorDied(f"{name} is dead: The actor died:\n\tWorker exit detail: killed as one out of memory")
+
+        return call
+
+    for way in ("begin", "link", "serve"):
+        start = start_of("b1", "b2", "b3")
+        start._record.book["b2"].handle.call = died("b2")
+        if way == "begin":
+            await start._within(died("b2")(), "b2")
+        elif way == "link":
+            start._links_of = lambda name: ["sequencer"]
+            assert await start._missing("b2", 0.1) == ["b2, which has ended"]
+        else:
+            assert await start._asked("b2") is None
+        [note] = start._record.notes
+        assert "without b2, which is started again" in note and "detail: killed as one out of memory), perhaps" in note
+        assert note.endswith("put back from a copy: see the log of b2") and "\n" not in note
+
+
+async def test_there_is_a_pause_between_two_looks_for_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who cannot be asked says so at once."""
+    start, done = start_of("b1"), list[str]()
+
+    async def missing(name: str, timeout_s: float) -> list[str]:
+        done.append("look")
+        return ["b1 cannot be reached"] if len(done) < 5 else []
+
+    async def sleep(seconds: float) -> None:
+        done.append(f"sleep {seconds}")
+
+    start._missing = missing
+    monkeypatch.setattr(cluster_start, "asyncio", SimpleNamespace(gather=asyncio.gather, sleep=sleep))
+    await start._link(time.monotonic() + 60)
+    assert done == ["look", "sleep 0.1", "look", "sleep 0.1", "look"]
 
 
 async def test_the_time_for_links_begins_when_the_stores_are_open(
