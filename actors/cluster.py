@@ -334,8 +334,9 @@ def start_cluster(
         catalog: the first part of those schemas' names; "": manta.
 
     Raises:
-        LocalError: wrong arguments, no Ray, a cluster there already, stores that cannot be used, or something that did
-            not start, and what; then nothing was changed in any store.
+        LocalError: wrong arguments, no Ray, a cluster there already, or stores that cannot be used: nothing was changed
+            in any store then. Or something did not start, and what: stores that were opened by then are as after a
+            power cut, and lack nothing.
     """
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,

@@ -143,8 +143,10 @@ async def test_stores_of_a_cluster_whose_last_processes_are_about_to_end(story: 
     held = [RealFiles().lock(f"{story.data}/{broker}/lock", "b.store, process 7") for broker in ("b1", "b2", "b3")]
     await refused(story, "no store can be used: .*held by b.store, process 7.*: stop that one first")
     start = asyncio.ensure_future(story.up(wait_s=60.0))
-    while not (handle := story.ray.supervisor()) or "no store can be used" not in handle.actor._record.stage:
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(LIMIT_S):
+        while not (handle := story.ray.supervisor()) or "no store can be used" not in handle.actor._record.stage:
+            assert not start.done(), f"it waits for them, and does not end with {start}"
+            await asyncio.sleep(0.02)
     for lock in held:
         lock.release()
     await start
