@@ -27,12 +27,12 @@ class QueuePlacement:
         replicas: connected queue replicas, and the queue ids each keeps.
         of: queue id -> the replica that keeps it.
         starting: queue id -> index of its declaration, until its replica keeps it.
-        homeless: queue id -> whether blank: declared, and no replica is connected.
+        homeless: queue id -> its definition, and whether blank: declared, and no replica is connected.
         incs: queue id -> incarnation under which it is kept.
         voters: queue id -> the voters when it was declared.
         stored: this broker has a store: the logs of durable queues outlive the replicas that keep them.
-        untaken: called with the id of a queue that is deleted while it is homeless, and whether it is blank: no replica
-            will take its log to drop it.
+        untaken: called with the id of a queue that is deleted while it is homeless, and whether it is durable: no
+            replica will take its log to drop it.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class QueuePlacement:
         self.replicas: dict[str, set[str]] = {}
         self.of: dict[str, str] = {}
         self.starting: dict[str, int] = {}
-        self.homeless: dict[str, bool] = {}
+        self.homeless: dict[str, tuple[QueueDefinition, bool]] = {}
         self.incs: dict[str, int] = {}
         self.voters: dict[str, list[str]] = {}
         self.stored = False
-        self.untaken: Callable[[str, bool], object] = lambda id, blank: None
+        self.untaken: Callable[[str, bool], object] = lambda id, durable: None
         self._outbox = outbox
         self._cluster = cluster
         self._most = most
@@ -56,7 +56,7 @@ class QueuePlacement:
     def resume(self) -> None:
         """Begin with the queues of an earlier life: the durable ones are on disk, the others gone with it."""
         known = self._cluster.wiring.queues() if self._cluster.recovered else []
-        self.homeless = {queue.id: not queue.durable for queue in known}
+        self.homeless = {queue.id: (queue, not queue.durable) for queue in known}
         born = self._cluster.queue_voters
         self.voters = {queue.id: born[queue.id] for queue in known if queue.id in born}
 
@@ -71,7 +71,7 @@ class QueuePlacement:
     def settle(self) -> None:
         """Give the queues that no replica keeps to those that are connected."""
         homeless, self.homeless = self.homeless, {}
-        for id, blank in homeless.items():
+        for id, (_, blank) in homeless.items():
             definition = self._cluster.wiring.by_id(id)
             if definition is not None:
                 self.assign(definition, blank)
@@ -100,7 +100,7 @@ class QueuePlacement:
         """Give a queue to a replica."""
         voters = self.voters.setdefault(definition.id, list(self._cluster.voters))
         if not self.replicas:
-            self.homeless[definition.id] = blank
+            self.homeless[definition.id] = definition, blank
             return
         spares = [name for name, queues in self.replicas.items() if not queues]
         keeping = sorted(name for name, queues in self.replicas.items() if queues)
@@ -134,9 +134,9 @@ class QueuePlacement:
     def forget(self, id: str) -> None:
         """The queue is deleted."""
         self.starting.pop(id, None)
-        blank = self.homeless.pop(id, None)
-        if blank is not None:
-            self.untaken(id, blank)
+        homeless = self.homeless.pop(id, None)
+        if homeless is not None:
+            self.untaken(id, homeless[0].durable)
         self.incs.pop(id, None)
         self.voters.pop(id, None)
         replica = self.of.pop(id, None)

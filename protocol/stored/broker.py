@@ -137,9 +137,10 @@ class StoredBrokerMachine(BrokerMachine):
         if stored:
             self.store.drop(queue, self.placement.life)
 
-    def _untaken(self, queue: str, blank: bool) -> None:
-        """A queue is deleted before any replica could take its log."""
-        if not blank or queue in self.store.streams:
+    def _untaken(self, queue: str, durable: bool) -> None:
+        """A queue is deleted before any replica could take its log: it may have one, also where damage has swallowed
+        that."""
+        if durable:
             self.store.drop(queue, self.placement.life)
 
     def commit(self, committed: Sequence[Entry]) -> None:

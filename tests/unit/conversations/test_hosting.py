@@ -138,10 +138,35 @@ def deleted_while_no_replica_keeps_it():
     assert not cluster.retired and [stream.partition("#")[0] for stream in streams] == ["stays"]
 
 
+def declared_and_deleted_while_no_replica_keeps_it():
+    """A durable queue may have records that nobody knows of (damage has swallowed them, say): it is dropped. Of a
+    transient one the store has never heard, and does not now."""
+    cluster = StoredCluster()
+    client = cluster.client("b1")
+    cluster.cut_power("b3")
+    cluster.add_broker("b3", replicas=0)
+    for _ in range(10):
+        cluster.pass_time(200)
+    for name, durable in (("lasting", True), ("passing", False)):
+        client.send(Command(1, "declare_queue", {"name": name, "durable": durable}))
+        cluster.pass_time(200)
+        placement = cluster.machines["b3"].placement
+        placement.restored()  # its wiring was another broker's
+        assert [(found.name, blank) for found, blank in placement.homeless.values()] == [(name, True)]
+        client.send(Command(2, "delete_queue", {"name": name}))
+        cluster.pass_time(200)
+        assert not placement.homeless
+    records = cluster.disks["b3"].logs[MESSAGES].records
+    assert [(record.stream.partition("#")[0], record.kind) for record in records if record.stream] == [
+        ("lasting", DROPPED)
+    ]
+
+
 @pytest.mark.parametrize(
     "story",
     [
         deleted_while_no_replica_keeps_it,
+        declared_and_deleted_while_no_replica_keeps_it,
         what_was_declared_last_is_named,
         what_nobody_has_any_more_goes,
         what_never_was_is_taken_back,
