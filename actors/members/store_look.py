@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
-from ...protocol.errors import PeerError, StoreError
+from ...protocol.errors import STORE_DAMAGED, PeerError, StoreError
 from ...protocol.log.history import StreamHistory
 from ...protocol.store.host import MESSAGES, TX
 from ...protocol.store.index import LogIndex
@@ -47,7 +48,8 @@ def look_at(files: Files, chosen: StoreConfig, place: StorePlace) -> StoreWord:
     """What a store says of itself.
 
     Raises:
-        StoreError: it cannot be used as it is: see `open_store` and `Survey`.
+        StoreError: it cannot be used as it is: see `open_store` and `Survey`. `store-damaged`: a record that passed its
+            checksum is none.
         OSError: of the disk.
     """
     own = look_at_store(files, chosen.data, place.broker, cluster=place.cluster)
@@ -56,18 +58,35 @@ def look_at(files: Files, chosen: StoreConfig, place: StorePlace) -> StoreWord:
     stream = _ClusterLog()
     if own.status is not StoreState.EMPTY and (own.status is not StoreState.JOINING or made(files, folder)):
         Survey(files, f"{folder}/{MESSAGES}").close()
-        stream.read(files, f"{folder}/{TX}")
+        with none_as_damage(f"{folder}/{TX}"):
+            stream.read(files, f"{folder}/{TX}")
     status = own.status
     known = stream.index.streams.get(CLUSTER)
     if known is not None and status is not StoreState.CLEAN:  # the stream itself knows better when it has joined
         status = StoreState.JOINING if known.blank else StoreState.DIRTY
     hurt = stream.wrong or (damage_in_words(stream.index) if known is None or known.hurt else "")
+    with none_as_damage(f"{folder}/{TX}"):
+        voters, supervisor = voter_sets(stream.history), stream.supervisor()
     return StoreWord(
         node=place.node, directory=folder, broker=place.broker, store=own.store, cluster=own.cluster,
         status=status.value, shutdown=own.shutdown, format=own.format, minor=own.minor, life=own.life,
-        voters=voter_sets(stream.history), hurt=hurt, free_bytes=free_bytes, supervisor=stream.supervisor(),
+        voters=voters, hurt=hurt, free_bytes=free_bytes, supervisor=supervisor,
         last_nodes={**own.nodes, place.broker: place.node},
     )  # fmt: skip
+
+
+@contextmanager
+def none_as_damage(folder: str) -> Iterator[None]:
+    """A record of this log that passed its checksum and is none refuses this store, and not the start of all.
+
+    Raises:
+        StoreError: `store-damaged`.
+    """
+    try:
+        yield
+    except (PeerError, msgspec.MsgspecError) as error:
+        why = f"{folder} has a record that is none ({error}): put this broker's directory back from a copy, or empty it"
+        raise StoreError(STORE_DAMAGED, why) from error
 
 
 def _free_bytes(files: Files, chosen: StoreConfig, place: StorePlace, own: StoreIdentity) -> int:
@@ -122,12 +141,16 @@ class _ClusterLog:
         self.wrong = ""
 
     def read(self, files: Files, folder: str) -> None:
-        for record in indexed(Scan(Survey(files, folder)), self.index):
-            if record.stream == CLUSTER:
-                try:
-                    self.history.read(record.kind, record.payload)
-                except PeerError as error:
-                    self.wrong = self.wrong or f"a record that is none: {error.text}"
+        survey = Survey(files, folder)
+        try:
+            for record in indexed(Scan(survey), self.index):
+                if record.stream == CLUSTER:
+                    try:
+                        self.history.read(record.kind, record.payload)
+                    except PeerError as error:
+                        self.wrong = self.wrong or f"a record that is none: {error.text}"
+        finally:
+            survey.close()
 
     def supervisor(self) -> int:
         """The highest number that it gives a supervisor; also by entries that may not be committed."""

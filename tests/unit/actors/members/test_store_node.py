@@ -21,13 +21,22 @@ from mantamq.actors.members.shell import DiskFailed, Shell
 from mantamq.actors.members.store_logs import StoreLogs
 from mantamq.actors.members.store_look import StorePlace, look_at
 from mantamq.actors.members.store_node import SCRUB_BYTES, StoreNode, StoreRefused, read_on
-from mantamq.protocol.errors import LocalError, StoreError
+from mantamq.protocol.errors import LocalError, PeerError, StoreError
 from mantamq.protocol.machine import PeerUp, Received, Send
 from mantamq.protocol.status.stores import StoreStatus
 from mantamq.protocol.store.host import MESSAGES, TX, Rotten
+from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
-from mantamq.protocol.wire.records import CHECKPOINT, ENTRIES, OPENED, EntriesRecord, OpenedRecord, encode_record
+from mantamq.protocol.wire.records import (
+    CHECKPOINT,
+    ENTRIES,
+    OPENED,
+    EntriesRecord,
+    OpenedRecord,
+    decode_record,
+    encode_record,
+)
 from mantamq.protocol.wire.store_frames import Ahead, Happened, Room, Take, Taken, Write, Written
 from mantamq.store.catalog.catalog import FILE, read_catalog
 from mantamq.store.files import RealFile, RealFiles
@@ -184,6 +193,55 @@ async def test_what_a_store_has_read_is_told_with_how_long_that_took(tmp_path: P
     async with running(made, SlowFiles()) as two:
         told = await two.hear(Happened)
     assert told.what == "store_recovered" and told.value >= 2 * 50_000, "each log has a container at least"
+
+
+class CountedFiles(RealFiles):
+    """Knows how many files are open."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def open(self, path: str, *, create_bytes: int = 0, read_only: bool = False) -> RealFile:
+        file = super().open(path, create_bytes=create_bytes, read_only=read_only)
+        close = file.close
+        self.count += 1
+
+        def closed() -> None:
+            self.count -= 1
+            close()
+
+        file.close = closed  # type: ignore[method-assign]
+        return file
+
+
+@pytest.mark.parametrize("where", ["entry", "outline", "index"])
+async def test_a_record_that_is_none_refuses_its_store_and_not_the_start(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It passed its checksum: a program has written it so."""
+    made = config(tmp_path)
+    async with running(made) as one:
+        one.say(Take(CLUSTER, one.life))
+        if where == "outline":
+            checkpoint: Any = decode_record(CHECKPOINT, cluster_checkpoint(2))
+            none = encode_record(msgspec.structs.replace(checkpoint, outline=b"\xc1"))
+            one.say(Write(1, [opened(one.life, VOTERS), (CHECKPOINT, CLUSTER, none)]))
+        else:
+            none = encode_record(EntriesRecord(1, 0, [Entry((1, 1), 0, "b1", 1, 1, b"\xc1")]))
+            one.say(Write(1, [opened(one.life, VOTERS), (ENTRIES, CLUSTER, none)]))
+        await one.hear(Written)
+    if where == "index":
+
+        def odd(*_: Any) -> None:
+            raise PeerError("bad-frame", "it is none")
+
+        monkeypatch.setattr(LogIndex, "note", odd)
+    files = CountedFiles()
+    node = StoreNode("b1.store", files=files)
+    said = msgspec.convert(await node.look(made), StoreWord)
+    await node.stop()
+    assert (said.code, files.count) == ("store-damaged", 0)
+    assert f"{tmp_path}/b1/tx has a record that is none" in said.text
 
 
 async def test_a_look_changes_nothing_in_an_empty_directory(tmp_path: Path) -> None:
