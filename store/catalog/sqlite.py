@@ -59,9 +59,12 @@ class SqliteDatabase:
         return engine
 
     def _still(self) -> bool:
-        """Nobody can write it, as on a disk that is mounted read-only, and all that was written is in the file."""
+        """Nobody can write it, since its disk is mounted read-only, and all that was written is in the file. Where only
+        this user may not write, another one may be writing."""
         try:
-            return not os.access(os.path.dirname(self.path), os.W_OK) and not os.path.getsize(f"{self.path}-wal")
+            if not os.statvfs(os.path.dirname(self.path)).f_flag & os.ST_RDONLY:
+                return False
+            return not os.path.getsize(f"{self.path}-wal")
         except FileNotFoundError:
             return True
 

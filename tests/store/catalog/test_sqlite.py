@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -30,6 +31,7 @@ from mantamq.store.catalog.refusals import (
 )
 from mantamq.store.catalog.schema import VERSION
 from mantamq.store.catalog.sql import SqlCatalog
+from mantamq.store.catalog.sqlite import SqliteDatabase
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
@@ -293,6 +295,22 @@ def test_a_file_that_may_not_be_written_is_refused(as_nobody: Path) -> None:
     with pytest.raises(StoreError) as hidden:
         opened(as_nobody)
     assert hidden.value.code == CATALOG_UNAVAILABLE and "let this user" in hidden.value.text
+
+
+def test_who_may_not_write_reads_as_beside_a_writer(as_nobody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`immutable` would have SQLite read a file that another user writes as one that nobody does."""
+    made, uris, connect = SqliteDatabase(str(saved(as_nobody))), list[str](), sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda name, *more, **options: uris.append(name) or connect(name))
+
+    def look() -> str:
+        with contextlib.suppress(OperationalError, sqlite3.OperationalError):
+            made.engine("ro").connect().close()
+        return uris.pop()
+
+    os.seteuid(NOBODY)
+    assert "immutable" not in look()
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert "immutable" in look()
 
 
 def test_a_folder_that_may_not_be_written_is_refused(as_nobody: Path) -> None:
