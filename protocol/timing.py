@@ -142,8 +142,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     # ---- the end
 
     stop_ms: int = 30_000
-    """A cluster with stores that was to be stopped goes on when no more is heard of that for this time: whoever stopped
-    it is gone. A broker takes clients again; a process that has written all down already can only end."""
+    """A cluster with stores that was to be stopped goes on when it has not ended within this time: who stopped it is
+    gone. A broker takes clients again, counted from when it was last told to give back what it holds; a process that
+    has written all down already can only end, counted from when it has, or from an order that came behind that."""
 
     # ---- the supervisor
 

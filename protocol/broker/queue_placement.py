@@ -93,7 +93,8 @@ class QueuePlacement:
 
     @property
     def life(self) -> int:
-        """Above that of each process that has kept a queue here."""
+        """The incarnation under which a queue is kept that is given to a replica now: above that of whatever a replica
+        has kept that has died since, and below no other."""
         return self._cluster.inc + self._losses
 
     def assign(self, definition: QueueDefinition, blank: bool) -> None:

@@ -1,5 +1,5 @@
-"""What a store tells its broker of itself, for the event table: not for anybody to wait for, so it may be lost with the
-process, and never comes before what the broker waits for.
+"""What a store tells its broker of itself for the event table: nobody waits for it, it may be lost with the process.
+What a flush has brought comes behind the answers to what was written by it (`Written`), and may come before others.
 
 What happens before the broker has its link is kept until then, within a bound.
 """
@@ -47,7 +47,7 @@ class News:
             self.tell()
 
     def tell(self) -> None:
-        """Whatever the broker waits for has been sent: now what happened, if it has a link."""
+        """What has happened goes to the broker, if it has a link."""
         if self._linked and self._kept:
             kept, self._kept = self._kept, []
             for one in kept:
