@@ -82,3 +82,23 @@ def test_a_queue_that_cannot_be_read_is_left_to_the_machine_with_all_its_records
     found = read_beside("q#1", without, [])
     assert found.outline is None and found.records is without
     assert read_beside("q#1", records[-1:], []).records == records[-1:]
+
+
+def test_of_a_log_that_does_not_vote_the_messages_are_read_and_what_held_them_is_not_handed_on():
+    opened = (100, OPENED, encode_record(OpenedRecord(9, 9, True)))
+    brought = (200, MESSAGE, encode_record(MessageRecord([2, 3, 7, 7], [b"two", b"three", b"seven"])))
+    found = read_beside("q#1", [opened, brought], [])
+    assert (found.records, found.outline) == ([opened], None)
+    assert found.bodies.bodies == {2: b"two", 3: b"three", 7: b"seven"}
+    assert found.bodies.of([(1, 9)]).flat() == [2, 3, 7, 7]
+
+
+def test_of_a_log_that_does_not_vote_what_came_behind_its_checkpoint_is_of_use_too():
+    state, records = as_written()
+    assert read_beside("q#1", records, []).bodies is None, "it votes"
+    records[-1] = (500, OPENED, encode_record(OpenedRecord(9, 7, True)))
+    records.append((600, MESSAGE, encode_record(MessageRecord([7, 7], [b"brought"]))))
+    found = read_beside("q#1", list(records), [])
+    assert found.outline is not None and [lsn for lsn, _, _ in found.records] == [400, 300, 500, 600]
+    assert found.bodies.bodies == {**state.blobs, 7: b"brought"}
+    assert all(found.bodies.bodies[position] is body for position, body in found.outline.blobs.items())
