@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.protocol.machine import PeerDown, Received
+from mantamq.protocol.machine import Received
 from mantamq.protocol.store.host import MESSAGES, TX, FoundLog, Recovered
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.store.machine import StoreMachine
@@ -144,8 +144,31 @@ def test_a_stream_that_is_hurt_and_known_holds_it_until_its_log_is_blank_or_whol
 
 def test_an_intact_log_is_held_by_nobody():
     desk = Desk()
-    desk.say(R0, Take("q#1", LIFE))
+    desk.say(R1, Take("q#1", LIFE), Write(1, [opened(LIFE), checkpoint(life=LIFE)]))
+    desk.say(B1, Expected(["q#1", "q#2"]))
+    desk.flush()
+    much(desk)
+    log = desk.disk.logs[MESSAGES]
+    assert 0 < log.base > log.end - 10 * 1024, "nobody has taken the second queue, and nothing can have swallowed it"
     assert not found(desk, "q#2").hurt
-    assert Swallowed(LogIndex()).low is None and not Swallowed(LogIndex()).may_have("q#1")
-    desk.step(PeerDown(R0), Received(B1, Expected(["q#1"])))
-    assert Swallowed(LogIndex(), [CLUSTER]).low is None and TX != MESSAGES
+
+
+def test_an_intact_log_that_is_held_is_found(monkeypatch):
+    monkeypatch.setattr(Swallowed, "low", 0)
+    with pytest.raises(AssertionError, match="nothing can have"):
+        test_an_intact_log_is_held_by_nobody()
+
+
+def test_a_transaction_log_has_only_the_cluster_stream():
+    """What the broker says of its queues is of the log of messages."""
+    store, logs = StoreMachine("b1.store"), dict[str, FoundLog]()
+    for log in (TX, MESSAGES):
+        index = LogIndex()
+        index.damaged(100, 2000)
+        logs[log] = FoundLog(index, 0, 9000, 1024, (0, 0))
+    store.step(Recovered(logs))
+    of_tx, of_messages = (store._tails[log].swallowed for log in (TX, MESSAGES))
+    assert of_tx.may_have(CLUSTER) and not of_tx.may_have("q#1")
+    assert of_messages.may_have("q#1"), "nobody has said yet"
+    store.step(Received(B1, Expected(["q#1"])))
+    assert of_tx.may_have(CLUSTER) and not of_tx.may_have("q#1") and of_messages.may_have("q#1")
