@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -76,7 +76,7 @@ def look_at(files: Files, chosen: StoreConfig, place: StorePlace) -> StoreWord:
 
 
 @contextmanager
-def none_as_damage(folder: str) -> Iterator[None]:
+def none_as_damage(folder: str) -> Generator[None]:
     """A record of this log that passed its checksum and is none refuses this store, and not the start of all.
 
     Raises:
