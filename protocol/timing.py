@@ -150,6 +150,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
     supervisor_fresh_ms: int = 1000
     """A broker's confirmation of the supervisor counts for this time from when it was asked for."""
+    supervisor_round_ms: int = 500
+    """How often each broker is asked for confirmation, one after the other."""
     supervisor_heard_ms: int = 3000
     """A supervisor that has asked a broker for confirmation within this time is there: no other takes its place."""
     supervisor_silent_ms: int = 7000
@@ -267,6 +269,12 @@ RULES = (
     ),
     Rule(("facts_gather_ms",), "tap_grace_ms", "facts that a source still gathers are not missing"),
     Rule(("supervisor_ask_ms",), "supervisor_fresh_ms", "answers of several brokers must count at the same time"),
+    Rule(
+        ("supervisor_round_ms", "supervisor_round_ms"),
+        "supervisor_fresh_ms",
+        "a confirmation counts until the next one is there, also where a round takes twice its time",
+        True,
+    ),
     Rule(("supervisor_ask_ms",), "confirmed_ms", "who waits for the brokers' word asks more than once"),
     Rule(
         ("supervisor_fresh_ms",),

@@ -1,10 +1,10 @@
 """The shell of `../../protocol/supervisor/supervision.py`: hears of deaths, asks which actors live, ends those that
 are held for gone.
 
-A call that never returns waits at every actor, so that its death is heard of at once; every second the brokers are
-asked whether this is the supervisor still, and the sequencers how they are, one after the other (`Rounds`). The machine
-decides which actor is dead, which is to be ended, and whether anything may be done at all. An actor that is to be
-replaced waits in `Turns`, for `healer.py`.
+A call that never returns waits at every actor, so that its death is heard of at once; twice a second the brokers are
+asked whether this is the supervisor still, and once the sequencers how they are, one after the other (`Rounds`). The
+machine decides which actor is dead, which is to be ended, and whether anything may be done at all. An actor that is to
+be replaced waits in `Turns`, for `healer.py`.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ class SupervisionShell:
         self._seen: dict[str, frozenset[str]] = {}  # broker -> whom it had links to when it was asked last
 
     def begin(self) -> None:
+        self._rounds = Rounds(often_ms=self._supervision.timing.supervisor_round_ms)  # the cluster's, known by now
         self._tasks.spawn(self._look())
 
     async def elected(self, timeout_s: float) -> None:
@@ -172,7 +173,7 @@ class SupervisionShell:
         """Ask for confirmation, and find processes that stand still: one after the other, but all at once at first."""
         while True:
             try:
-                for name in self._rounds.due(self._asked(), _now_ms()):
+                for name in self._rounds.due(self._asked(), _now_ms(), self._record.book.of("BrokerNode")):
                     if name not in self._asking:
                         self._tasks.spawn(self._ask(name))
                 self._give(Tick(_now_ms()))

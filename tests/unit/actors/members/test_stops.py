@@ -43,8 +43,9 @@ class Member(MemberActor):
 async def member() -> AsyncIterator[Member]:
     one = Member("b1")
     timing = Timing(
-        supervisor_fresh_ms=350, supervisor_heard_ms=400, supervisor_silent_ms=500, supervisor_rank_ms=10, stop_ms=600
-    )
+        supervisor_fresh_ms=350, supervisor_round_ms=150, supervisor_heard_ms=400, supervisor_silent_ms=500,
+        supervisor_rank_ms=10, stop_ms=600,
+    )  # fmt: skip
     one._run(ToyMachine(), MemberConfig(credentials=own("b1"), bind="127.0.0.1", timing=timing))
     yield one
     await one.stop()

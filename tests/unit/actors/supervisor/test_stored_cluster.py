@@ -177,8 +177,9 @@ async def test_a_cluster_whose_stop_dies_in_the_middle_goes_on_and_says_why_nobo
 async def test_processes_that_were_closed_for_a_stop_that_came_to_nothing_end(story: Stored) -> None:
     """All is written down by then: the cluster is down, as it was to be, and stores that were not closed are dirty."""
     soon = Timing(
-        supervisor_fresh_ms=350, supervisor_heard_ms=400, supervisor_silent_ms=500, supervisor_rank_ms=100, stop_ms=1500
-    )
+        supervisor_fresh_ms=350, supervisor_round_ms=150, supervisor_heard_ms=400, supervisor_silent_ms=500,
+        supervisor_rank_ms=100, stop_ms=1500,
+    )  # fmt: skip
     await story.up(timing=soon)
     await story.whole("b1.store")
     supervisor = story.ray.named["supervisor"].actor

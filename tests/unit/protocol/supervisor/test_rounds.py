@@ -1,22 +1,25 @@
-"""The order in which a supervisor asks: everybody once a second, and no two at the same moment."""
+"""The order in which a supervisor asks: everybody once a second, brokers twice, and no two at the same moment."""
 
 from __future__ import annotations
 
 import itertools
 
 from mantamq.protocol.supervisor.rounds import Rounds
+from mantamq.protocol.timing import DEFAULT_TIMING
 
 NAMES = ["b1", "b2", "b3", "sequencer", "sequencer2", "ownership", "ownership2", "events"]
 
 
-def asked(rounds: Rounds, names: list[str], since_ms: int, until_ms: int) -> list[tuple[int, list[str]]]:
-    """When who is asked, by a shell that sleeps as long as it may."""
+def asked(
+    rounds: Rounds, names: list[str], since_ms: int, until_ms: int, often: tuple[str, ...] = (), late_ms: int = 0
+) -> list[tuple[int, list[str]]]:
+    """When who is asked, by a shell that sleeps as long as it may, and `late_ms` longer."""
     found: list[tuple[int, list[str]]] = []
     now_ms = since_ms
     while now_ms < until_ms:
-        if due := rounds.due(names, now_ms):
+        if due := rounds.due(names, now_ms, often):
             found.append((now_ms, due))
-        now_ms += rounds.wait_ms(now_ms)
+        now_ms += rounds.wait_ms(now_ms) + late_ms
     return found
 
 
@@ -51,3 +54,21 @@ def test_a_shell_that_comes_late_asks_nobody_twice_for_it() -> None:
 def test_nobody_is_no_error() -> None:
     rounds = Rounds()
     assert rounds.due([], 0) == [] and rounds.wait_ms(0) > 0
+
+
+def longest_ms(late_ms: int) -> dict[str, int]:
+    """The longest time from one question to the next, of each."""
+    rounds = Rounds(often_ms=DEFAULT_TIMING.supervisor_round_ms)
+    found = asked(rounds, NAMES, 5000, 65_000, ("b1", "b2", "b3"), late_ms)
+    assert all(len(names) == 1 for _, names in found[1:]), "no two at the same moment"
+    times = {name: [at for at, names in found if name in names] for name in NAMES}
+    return {name: max(b - a for a, b in itertools.pairwise(times[name])) for name in NAMES}
+
+
+def test_a_brokers_word_is_fresh_until_the_next_one_also_where_everything_is_late() -> None:
+    """Else a supervisor of a cluster that is well could not act now and then. An answer takes its time, too."""
+    for late_ms, more_ms in ((0, 150), (20, 300)):
+        longest = longest_ms(late_ms)
+        brokers = max(longest[name] for name in ("b1", "b2", "b3"))
+        assert brokers <= DEFAULT_TIMING.supervisor_round_ms + more_ms < DEFAULT_TIMING.supervisor_fresh_ms, longest
+    assert max(longest_ms(0).values()) <= 1300, "and nobody else is asked less often for that"
