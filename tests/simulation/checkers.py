@@ -31,6 +31,7 @@ class Watcher:
         models: queue id -> the model that has applied what is committed.
         gone: ids of queues that are deleted.
         voters: stream -> who votes, by what is committed.
+        births: stream -> who voted in it before its first change.
         on_commit: called with (stream, event, model, effective) for every committed queue event, after the model.
         on_wiring: called with every committed event of the cluster stream.
     """
@@ -39,6 +40,7 @@ class Watcher:
         self.world = world
         self._chance = world.rng.random
         self.voters: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}
+        self.births: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}
         self.faulty = world.standby
         self.logs: dict[str, dict[int, events.Entry]] = {}
         self.commits: dict[str, int] = {}
@@ -386,6 +388,7 @@ class Watcher:
         if stream == events.CLUSTER:
             if isinstance(event, events.DeclareQueue):
                 self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
+                self.births.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids and self.wiring.deletes(event):
                 self.gone.add(id := self.wiring.ids[event.name])
                 for found in self.on_condition if event.broker else ():

@@ -13,7 +13,7 @@ in question: each time anew, since what is recovered may be far behind.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
+from itertools import chain, combinations
 from math import inf
 from typing import Any
 
@@ -145,10 +145,10 @@ class Recovered:
             self.counts["queues"] += 1
             compare_queue(where, checkpoint, self._model(stream, disk.base))
 
-    def _counting(self, stream: str) -> dict[str, StreamOnDisk]:
+    def _counting(self, stream: str, voters: list[str]) -> dict[str, StreamOnDisk]:
         """Voter -> its log, of those whose logs on disk count."""
         found: dict[str, StreamOnDisk] = {}
-        for voter in self.watch.voters.get(stream, self.world.brokers if stream == CLUSTER else ()):
+        for voter in voters:
             if voter not in self.disks.stores.disks:
                 continue
             for name in LOGS:
@@ -166,19 +166,43 @@ class Recovered:
         return (voter, stream) in self._old
 
     def _compare_quorums(self, stream: str) -> None:
-        """Whatever quorum of the logs recovers: the best of them has all that is complete."""
+        """Whatever quorum of the logs recovers: the best of them has all that is complete. A quorum of whom, the best
+        log says: one that has not heard of a change of the voters needs a quorum of those before it, and the entry that
+        changes them is committed by these."""
         committed = self._committed(stream)
         entry = self.watch.logs.get(stream, {}).get(committed)
-        voters = self.watch.voters.get(stream, [])
         if entry is None or stream in self.watch.gone:
             return
-        counting = self._counting(stream)
-        for quorum in combinations(counting, len(voters) - len(voters) // 2):
-            best = max((counting[voter] for voter in quorum), key=lambda disk: (disk.ballot_at(disk.end), disk.end))
+        counting = self._counting(stream, sorted(set().union(*self._changes(stream, committed)[-2:])))
+        needs = {voter: self._deciding(stream, disk) for voter, disk in counting.items()}
+        for some in chain.from_iterable(combinations(counting, size) for size in range(1, len(counting) + 1)):
+            by = max(some, key=lambda voter: (counting[voter].ballot_at(counting[voter].end), counting[voter].end))
+            if any(len(voters.intersection(some)) < len(voters) - len(voters) // 2 for voters in needs[by]):
+                continue
+            best = counting[by]
             self.counts["quorums"] += 1
             had = best.entries.get(committed)
             if best.end < committed or (had is not None and had != (entry.ballot, entry.seq, entry.event)):
-                raise Violation(f"I23: the disks of {quorum} could recover {stream} without {entry} at {committed}")
+                raise Violation(f"I23: the disks of {some} could recover {stream} without {entry} at {committed}")
+
+    def _changes(self, stream: str, upto: int) -> list[set[str]]:
+        """The sets of voters that there were, by the entries up to there, the last one last."""
+        log, sets = self.watch.logs[stream], [set(self.watch.births[stream])]
+        for index in self.watch._own.get(stream, []):
+            if index <= upto and index in log and not log[index].origin:
+                _change(sets, self._event(stream, index))
+        return sets
+
+    def _deciding(self, stream: str, disk: StreamOnDisk) -> list[set[str]]:
+        """Of which voters a quorum must be known, by this log: those after its last change, and, if that is not
+        committed, those before it too."""
+        log, agreed, last = self.watch.logs[stream], disk.base, min(disk.end, self._committed(stream))
+        while agreed < last and disk.entries[agreed + 1] == _written(log[agreed + 1]):
+            agreed += 1
+        sets = self._changes(stream, agreed)[-1:]
+        for index in range(agreed + 1, disk.end + 1):
+            _change(sets, events.decode_event(disk.entries[index][2]))
+        return sets[-2:]
 
     # ---- I24: processes
 
@@ -321,8 +345,20 @@ class Recovered:
         if defined is None or not defined[1]:
             return  # transient: `losses.Keeping`
         self.counts["lost"] += 1
-        voters, counting = self.watch.voters.get(event.queue, []), self._counting(event.queue)
+        voters = self.watch.voters.get(event.queue, [])
+        counting = self._counting(event.queue, voters)
         if not event.asked:
             raise Violation(f"I29: {source} drops the durable {event.queue} unasked")
         if len(counting) >= len(voters) - len(voters) // 2:
             raise Violation(f"I29: {source} drops {event.queue}: of {voters} the disks of {list(counting)} have it")
+
+
+def _written(entry: events.Entry) -> tuple[Any, ...]:
+    """An entry as the parser of the disks shows it."""
+    return entry.ballot, entry.seq, entry.event
+
+
+def _change(sets: list[set[str]], event: Any) -> None:
+    """Add the voters after an event, if it changes them."""
+    if isinstance(event, events.Member) and (event.broker in sets[-1]) != event.present:
+        sets.append(sets[-1] | {event.broker} if event.present else sets[-1] - {event.broker})

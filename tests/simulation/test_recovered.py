@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mantamq.protocol.wire import events
 
 from . import disk_stories, faults, losses
 from .disk_faults import KINDS
+from .disk_parser import StreamOnDisk
+from .model import Violation
+from .recovered import Recovered
 from .workload import Story
 
 LEAST = {"checkpoints": 50, "queues": 50, "entries": 100, "quorums": 50, "recovered": 10, "wirings": 5, "votes": 20}
@@ -36,3 +44,63 @@ def test_blackouts_compare_what_comes_back():
         assert story.recovered is not None
         compared += story.recovered.counts
     assert min(compared[what] for what in ("entries", "quorums", "wirings")) > 20, compared
+
+
+# ---- who may recover, while the voters change
+
+LEAVES = events.encode_event(events.Member("b3", 1, False))
+
+
+def recovers(ends: dict[str, int], committed: int, change: int = 0, deposed: str = "") -> int:
+    """Compare the quorums of a queue of five voters; how many were compared.
+
+    Args:
+        ends: broker -> up to where its disk has the log.
+        change: where in the log b3 leaves the voters; 0: nowhere.
+        deposed: who has b3 leave instead of the last entry, as a leader said that was deposed meanwhile.
+    """
+    log: dict[int, events.Entry] = {}
+    for index in range(1, committed + 1):
+        event = LEAVES if index == change else events.encode_event(events.Expire(index, []))
+        origin, term = "" if index == change else "b1.r0", 3 if index == committed else 1
+        log[index] = events.Entry((term, 1), index, origin, 1, index, event)
+    disks = {
+        broker: StreamOnDisk(entries={at: (log[at].ballot, at, log[at].event) for at in range(1, end + 1)})
+        for broker, end in ends.items()
+    }
+    if deposed:
+        disks[deposed].entries[committed] = ((2, 2), committed, LEAVES)
+    recovered: Any = Recovered.__new__(Recovered)
+    recovered.counts = Counter()
+    recovered.watch = SimpleNamespace(
+        logs={"q#1": log},
+        commits={"q#1": committed},
+        gone=set(),
+        births={"q#1": ["b1", "b2", "b3", "b4", "b5"]},
+        _own={"q#1": [change]},
+    )
+    recovered._counting = lambda stream, voters: {voter: disks[voter] for voter in voters if voter in disks}
+    recovered._compare_quorums("q#1")
+    return recovered.counts["quorums"]
+
+
+def test_a_voter_leaves_by_a_majority_of_those_before_and_who_has_not_heard_of_it_recovers_by_these_too():
+    assert recovers({"b1": 4, "b2": 4, "b3": 4, "b4": 3, "b5": 3}, 4, change=4)
+
+
+def test_what_is_behind_a_change_is_found_by_every_quorum_of_those_after_it():
+    assert recovers({"b1": 5, "b2": 5, "b3": 4, "b4": 5, "b5": 3}, 5, change=4)
+
+
+def test_what_too_few_of_those_after_a_change_have_is_missed_by_a_quorum_of_them():
+    with pytest.raises(Violation, match="I23"):
+        recovers({"b1": 5, "b2": 5, "b3": 5, "b4": 4, "b5": 4}, 5, change=4)
+
+
+def test_a_change_that_too_few_of_those_before_it_have_is_missed_by_a_quorum_of_them():
+    with pytest.raises(Violation, match="I23"):
+        recovers({"b1": 4, "b2": 4, "b3": 3, "b4": 3, "b5": 3}, 4, change=4)
+
+
+def test_a_log_with_a_change_that_is_not_committed_recovers_by_quorums_of_both():
+    assert recovers({"b1": 3, "b2": 3, "b3": 3, "b4": 3, "b5": 2}, 3, deposed="b4")
