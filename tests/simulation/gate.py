@@ -25,6 +25,7 @@ from . import (
     mutants_losses,
     mutants_membership,
     mutants_queues,
+    mutants_recovered,
     mutants_recovery,
     mutants_routes,
     mutants_truth,
@@ -37,7 +38,7 @@ from .workload import play
 BUDGET = 300
 LOSSES = frozenset(mutants_losses.ALL)
 """Looked for in the stories of `losses.py`."""
-STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL)
+STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL | mutants_recovered.ALL)
 """Looked for in stories whose brokers have stores; the others, in stories without."""
 
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
@@ -49,7 +50,14 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     },
     **{
         name: (plant, True)
-        for module in (mutants_disks, mutants_failover, mutants_flow, mutants_queues, mutants_recovery)
+        for module in (
+            mutants_disks,
+            mutants_failover,
+            mutants_flow,
+            mutants_queues,
+            mutants_recovered,
+            mutants_recovery,
+        )
         for name, plant in module.ALL.items()
     },
 }
@@ -64,6 +72,7 @@ SMALL_WORLDS = {
 }
 """Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
+_SHORT = (workload, "OPERATIONS", 200)
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
@@ -100,6 +109,12 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (disk_faults, "KINDS", ["blackout"]),
         (faults, "KINDS", ["link"]),
     ],
+    "base_is_moved_before_the_move_is_flushed": [(faults, "RATE", 0.1), (disk_stories, "ALIKE", 1.0), _SHORT],
+    "a_checkpoint_stands_for_what_is_not_applied": [(disk_stories, "ALIKE", 1.0), _SHORT],
+    "numbers_are_not_stored": [(disk_stories, "ALIKE", 1.0), _SHORT],
+    "applied_before_flush": [_SHORT],
+    "a_life_is_used_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
+    "an_emptied_disk_votes": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power", "empty_disk"]), _SHORT],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
