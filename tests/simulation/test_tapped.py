@@ -9,8 +9,10 @@ import pytest
 from mantamq.protocol.capture import capture, tap
 from mantamq.protocol.capture.fact_buffer import Reporter
 from mantamq.protocol.capture.tap import TapMachine
+from mantamq.protocol.stored.broker import StoredBrokerMachine
 from msgspec.structs import replace
 
+from . import disk_faults, disk_stories
 from .model import Violation
 from .tapped import play_tapped
 from .world import BROKERS
@@ -29,8 +31,9 @@ def test_without_faults(seed):
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_with_faults_everywhere_and_a_tap_that_dies(seed):
-    _, dropped = play_tapped(seed, faulty=True)
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "stores"])
+def test_with_faults_everywhere_and_a_tap_that_dies(seed, stored):
+    _, dropped = play_tapped(seed, faulty=True, stored=stored)
     assert not dropped
 
 
@@ -139,9 +142,22 @@ def window_forgotten(patch: Any) -> None:
     patch.setattr(TapMachine, "_kept", kept)
 
 
+def nothing_is_told_again(patch: Any) -> None:
+    """What a broker applies anew from its log is not told: whoever was told before may have lost it with the power."""
+    begin = StoredBrokerMachine._begin
+
+    def begins(self):
+        self.cluster.again = []
+        begin(self)
+
+    patch.setattr(StoredBrokerMachine, "_begin", begins)
+    patch.setattr(disk_stories, "ALIKE", 1.0)
+    patch.setattr(disk_faults, "KINDS", ["blackout"])
+
+
 PLANTED: list[Callable[[Any], None]] = [
     overlap, silent_gap, told_goes_on, nobody_else_is_asked, no_new_buffer, bytes_forgotten,
-    effect_forgotten, window_forgotten,
+    effect_forgotten, window_forgotten, nothing_is_told_again,
 ]  # fmt: skip
 
 
@@ -150,5 +166,6 @@ def test_planted_bugs_are_found(plant, monkeypatch):
     plant(monkeypatch)
     with pytest.raises((Violation, AssertionError)):
         for seed in range(1, BUDGET + 1):
-            _, dropped = play_tapped(seed, faulty=seed % 2 == 0 or plant is not bytes_forgotten)
+            faulty = seed % 2 == 0 or plant is not bytes_forgotten
+            _, dropped = play_tapped(seed, faulty, stored=plant is nothing_is_told_again or None)
             assert not dropped
