@@ -1,8 +1,8 @@
 """What befalls the disks and stores of brokers in the midst of a story (`durable.md` 6, 10).
 
 A node loses power, or all of them do; a store or a whole group is killed, or the store stands still; a disk stalls,
-fails, rots, is emptied or put back from an earlier copy. A broker that keeps its log comes back with its vote; what was in its memory alone is lost with its
-process, so as many may be away at a time as the cluster can bear (`Faults._may_lose`).
+fails, runs full, rots, is emptied or put back from an earlier copy. A broker that keeps its log comes back with its vote;
+what was in its memory alone is lost with its process, so as many may be away at a time as the cluster can bear (`Faults._may_lose`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from ..store.disks import Fault
+from .stores import RESERVE_BYTES
 
 if TYPE_CHECKING:
     from .faults import Faults
     from .stores import Stores
 
-KINDS = ["power", "power", "kill_store", "disk_error", "disk_torn", "stall", "empty_disk", "old_disk_copy", "rot"]
+KINDS = ["power", "power", "kill_store", "disk_error", "disk_torn", "stall", "empty_disk", "old_disk_copy", "rot",
+         "full_disk"]  # fmt: skip
 LASTING = ["blackout", "pause_store"]
 """In stories that ask for them only, until they break no rule (`disk_stories.LASTING`): with stores that stand still for
 long, a broker that was given up meanwhile may stay without a leader (seed 300)."""
@@ -24,6 +26,9 @@ PAUSE_US = (200_000, 2_500_000, 6_000_000, 12_000_000)
 """For how long a store's process stands still; its links bear more (`durable.md` 3, F2)."""
 BACK_US = 4_000_000
 """Whoever lost power is started again within this time."""
+FULL_US = (300_000, 2_000_000, 6_000_000)
+LEFT = (0.9, 0.45, 0.3, 0.02)
+"""Shares of the reserve that are left on a full disk: pressed, with no room for bodies, with room for hardly anything."""
 AHEAD_CALLS = 12
 """A call of a disk that is to fail is among the next ones."""
 
@@ -97,6 +102,15 @@ class DiskFaults:
         if stores.running and self._faults._may_lose():
             self._faults._lasts(us)
             stores.running[rng.choice(sorted(stores.running))].pause(us)
+
+    def _full_disk(self, rng: random.Random) -> None:
+        """Something else takes the room on a disk, and gives it back. A store that has too little ends, and opens again
+        where there is enough."""
+        if broker := self._chosen(rng):
+            us = rng.choice(FULL_US)
+            self.stores.fill(broker, int(rng.choice(LEFT) * RESERVE_BYTES))
+            self._faults._lasts(us)
+            self.stores.world.after(us, self.stores.clear, broker)
 
     def _empty_disk(self, rng: random.Random) -> None:
         """A node loses its disk, and gets a new one: it comes back without a vote (K4)."""

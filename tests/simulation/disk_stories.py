@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.stored.replica import StoredReplicaMachine
 
 from .disk_checker import DiskChecker
-from .stores import Stores
+from .full_disks import FullDisks
+from .stores import RESERVE_BYTES, Stores
 from .world import World
 
 SHARE = 0.25
@@ -69,8 +71,9 @@ def stalls(seed: int) -> float:
 
 def equip(world: World) -> DiskChecker:
     """Give each broker of a world that has just been built its store."""
-    stores = Stores(world, StoreMachine, stalls=0.0)
+    stores = Stores(world, partial(StoreMachine, reserve_bytes=RESERVE_BYTES), stalls=0.0)
     checker = DiskChecker(stores)
+    checker.full = FullDisks(stores)
     for broker in world.brokers:
         stores.begin(broker)
     return checker

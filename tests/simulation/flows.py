@@ -200,12 +200,19 @@ class Flows:
         if frame.number <= self._number and on == self._since.keys():
             return  # the same beat to another broker
         self._number = frame.number
-        self._since = {member: self._since.get(member, frame.number) for member in on}
+        since = {} if self._waits_for_disks() else self._since
+        self._since = {member: since.get(member, frame.number) for member in on}
         timing = self.world.timing
         patience = timing.backlog_patience_ms // timing.heartbeat_ms + SLACK_BEATS
         late = [member for member, number in self._since.items() if frame.number - number > patience]
         if late and not self.missing() and self._spares():
             raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {frame.number}")
+
+    def _waits_for_disks(self) -> bool:
+        """Whether so many stores stand still that nobody can be given up: that takes a majority's disks. Beats are
+        answered meanwhile."""
+        stores, brokers = self.world.stores, self.world.brokers
+        return stores is not None and len(stores.still()) > (len(brokers) - 1) // 2
 
     def _spares(self) -> bool:
         """Whether the others could do without one: of two that are left after somebody has gone, nobody is given up."""

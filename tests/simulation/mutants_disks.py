@@ -9,6 +9,7 @@ import pytest
 from mantamq.protocol.broker import store_link
 from mantamq.protocol.broker.store_link import StoredWiring
 from mantamq.protocol.log.checkpoint import checkpoint_of
+from mantamq.protocol.log.durability import RecordWriter
 from mantamq.protocol.sequencer.order import Order
 from mantamq.protocol.stored.hosting import Hosting
 from mantamq.protocol.wire.events import Return, decode_event
@@ -92,6 +93,16 @@ def the_disk_lies(patch: Patch) -> None:
     patch.setattr(
         SimulatedFiles, "__init__", lambda self, seed=0, **options: init(self, seed, **options | {"lies": True})
     )
+
+
+def the_reserve_is_spent_on_bodies(patch: Patch) -> None:
+    """A store that has no room is sent bodies all the same."""
+    room = RecordWriter.room
+
+    def deaf(self: Any, frame: Any) -> None:
+        room(self, replace(frame, full=False))
+
+    patch.setattr(RecordWriter, "room", deaf)
 
 
 OF_POWER = ("hosting_is_the_applied_wiring",)

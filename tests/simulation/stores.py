@@ -1,7 +1,8 @@
 """Stores on simulated disks: the product's machine and log, in the world's time; a disk outlives its processes.
 
 A flush stands still for 50 us to 20 ms, and sometimes for five seconds, and its store with it, as the real one does; what
-comes meanwhile is the next group. A store and its broker's processes end together (`durable.md` 3, F1): when the power
+comes meanwhile is the next group. A disk may run full, and the store looks how much room is left, as the real one does
+when it has time. A store and its broker's processes end together (`durable.md` 3, F1): when the power
 fails the disk has whatever it may have, when only processes die it has all that was written. A world has these by
 `attach`, in stories of their own.
 """
@@ -16,7 +17,17 @@ from typing import Any
 
 from mantamq.protocol.errors import StoreError
 from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerUp, Received, Send, SetTimer, Tick
-from mantamq.protocol.store.host import MESSAGES, TX, Advance, Commit, Committed, FoundLog, Recovered, log_of
+from mantamq.protocol.store.host import (
+    MESSAGES,
+    TX,
+    Advance,
+    Commit,
+    Committed,
+    DiskSpace,
+    FoundLog,
+    Recovered,
+    log_of,
+)
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.store.machine import StoreMachine
 from mantamq.protocol.stored.read_back import read_beside
@@ -27,12 +38,15 @@ from mantamq.store.log.log import Log
 from mantamq.store.log.reader import LogReader
 from mantamq.store.log.recovery import open_log
 
-from ..store.disks import PowerCut, SimulatedFiles
+from ..store.disks import PLENTY_BYTES, PowerCut, SimulatedFiles
 from .disk_parser import parse_log
 from .world import World
 
 LOGS = {TX: "/tx", MESSAGES: "/messages"}
 CONTAINER_BYTES = 32 * 1024
+RESERVE_BYTES = 16 * CONTAINER_BYTES
+LOOK_US = 50_000
+"""A store looks after its disk so soon after a flush, and again while there is little room."""
 FLUSH_US = (50, 50, 100, 300, 1_000, 5_000, 20_000)
 STALL_US = 5_000_000
 STALLS = 0.002
@@ -45,6 +59,7 @@ class StoreProcess:
     Attributes:
         logs: by their names.
         dead: it has ended.
+        frozen_us: until when it stands still.
     """
 
     def __init__(self, stores: Stores, broker: str, files: SimulatedFiles) -> None:
@@ -59,8 +74,10 @@ class StoreProcess:
         self._inbox: deque[Any] = deque()
         self._due = False
         self._flushing = False
-        self._frozen_us = 0  # until when it stands still
+        self._looking = False
+        self.frozen_us = 0
         self._step(Tick(self._world.now_us // 1000), Recovered({name: self._open(LOGS[name], name) for name in LOGS}))
+        self.look_soon()
 
     def _open(self, folder: str, name: str) -> FoundLog:
         log, found = open_log(self._files, folder)
@@ -89,15 +106,15 @@ class StoreProcess:
 
     def pause(self, us: int) -> None:
         """The process stands still; what comes waits, and its links stay open."""
-        self._frozen_us = self._world.now_us + us
+        self.frozen_us = self._world.now_us + us
 
     def _process(self, *first: Any) -> None:
         self._due = False
         if self.dead:
             return
-        if self._frozen_us > self._world.now_us:
+        if self.frozen_us > self._world.now_us:
             self._due = True
-            self._world.at(self._frozen_us, self._process, *first)
+            self._world.at(self.frozen_us, self._process, *first)
             return
         gathered, self._inbox = list(self._inbox), deque()
         try:
@@ -136,8 +153,8 @@ class StoreProcess:
     def _flush(self, commit: Commit, lsns: dict[str, list[int]]) -> None:
         if self.dead:
             return
-        if self._frozen_us > self._world.now_us:
-            self._world.at(self._frozen_us, self._flush, commit, lsns)
+        if self.frozen_us > self._world.now_us:
+            self._world.at(self.frozen_us, self._flush, commit, lsns)
             return
         try:
             for name in commit.batches:
@@ -146,10 +163,34 @@ class StoreProcess:
             self._stores.failed(self.broker, error)
             return
         self._flushing = False
+        self.look_soon()
         ends = {name: self.logs[name].end for name in lsns}
         for told in self._stores.flushed:
             told(self.broker, lsns)
         self._process(Committed(commit.number, lsns, ends))
+
+    def look_soon(self) -> None:
+        """In its idle time it makes containers ahead, and looks how much room is left."""
+        if not self._looking:
+            self._looking = True
+            self._world.after(self._world.rng.randrange(1, LOOK_US), self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        if self.dead:
+            return
+        if self.frozen_us > self._world.now_us:
+            self.look_soon()
+            return
+        try:
+            made = any(log.make_spare() for log in self.logs.values())
+            free = self._files.free_bytes("/") + sum(log.spares * log.container_bytes for log in self.logs.values())
+        except (OSError, PowerCut) as error:
+            self._stores.failed(self.broker, error)
+            return
+        self.give(DiskSpace(free))
+        if made or free < 2 * RESERVE_BYTES:
+            self.look_soon()
 
 
 class Stores:
@@ -189,7 +230,7 @@ class Stores:
         self.new: set[str] = set()
         self.stalls = stalls
         self._stalled: set[str] = set()  # brokers whose next flush takes long
-        self._stalled_us = 0  # when the last of the long flushes ends
+        self._stalled_us: dict[str, int] = {}  # broker -> when its last long flush ends
         world.deaths.append(self._died)
         world.stores = self
 
@@ -197,7 +238,7 @@ class Stores:
         rng = self.world.rng
         if broker in self._stalled or (self.stalls and rng.random() < self.stalls):
             self._stalled.discard(broker)
-            self._stalled_us = self.world.now_us + STALL_US
+            self._stalled_us[broker] = self.world.now_us + STALL_US
             return STALL_US
         return rng.randrange(50, rng.choice(FLUSH_US) + 1)
 
@@ -207,14 +248,21 @@ class Stores:
 
     def steady(self) -> bool:
         """Whether no flush takes long now."""
-        return self.world.now_us >= self._stalled_us
+        return self.world.now_us >= max(self._stalled_us.values(), default=0)
+
+    def still(self) -> list[str]:
+        """Brokers whose stores stand still now."""
+        now_us = self.world.now_us
+        paused = {store.broker for store in self.running.values() if store.frozen_us > now_us}
+        return sorted(paused | {broker for broker, us in self._stalled_us.items() if us > now_us})
 
     def calm(self) -> None:
-        """No disk stalls or fails any more."""
+        """No disk stalls, fails or is full any more."""
         self.stalls = 0.0
         self._stalled.clear()
-        for files in self.disks.values():
+        for broker, files in self.disks.items():
             files.heal()
+            self.clear(broker)
 
     def born(self, broker: str) -> None:
         """A broker that has no disk begins: it is new to the cluster."""
@@ -294,6 +342,17 @@ class Stores:
         (self.power if isinstance(error, PowerCut) else self.kill)(broker)
 
     # ---- what befalls them
+
+    def fill(self, broker: str, left_bytes: int) -> None:
+        """Something else takes the disk, but for so many bytes."""
+        files = self.disks[broker]
+        files.capacity_bytes = files.used_bytes + left_bytes
+        if (store := self.running.get(f"{broker}.store")) is not None:
+            store.look_soon()
+
+    def clear(self, broker: str) -> None:
+        """What has filled the disk is gone."""
+        self.disks[broker].capacity_bytes = PLENTY_BYTES
 
     def kill(self, *brokers: str) -> None:
         """A store dies, with its broker's other processes."""

@@ -19,6 +19,7 @@ from mantamq.store.aftermath import PAGE_BYTES, Aftermath
 from mantamq.store.files import locked
 
 _FLUSHES = ("fdatasync", "sync_folder")
+PLENTY_BYTES = 1 << 40
 VERSIONS = 3
 """Contents of one page, from before its last flush and since, that a power cut chooses from besides the last one."""
 
@@ -219,7 +220,7 @@ class SimulatedFiles:
         life: how many processes have used it up.
     """
 
-    def __init__(self, seed: int = 0, *, lies: bool = False, capacity_bytes: int = 1 << 40, kind: str = "ext4") -> None:
+    def __init__(self, seed: int = 0, *, lies: bool = False, capacity_bytes: int = PLENTY_BYTES, kind: str = "ext4") -> None:
         self.random = Random(seed)
         self.lies = lies
         self.capacity_bytes = capacity_bytes
@@ -340,7 +341,7 @@ class SimulatedFiles:
         have = _rounded(len(content.shown))
         if end <= have:
             return end
-        return min(end, have + max(0, self.capacity_bytes - self._used()) // PAGE_BYTES * PAGE_BYTES)
+        return min(end, have + max(0, self.capacity_bytes - self.used_bytes) // PAGE_BYTES * PAGE_BYTES)
 
     # ---- `Files`
 
@@ -457,7 +458,7 @@ class SimulatedFiles:
         fault = self.call("free_bytes", path)
         self._folder(path)
         self.end(fault, path)
-        return max(0, self.capacity_bytes - self._used())
+        return max(0, self.capacity_bytes - self.used_bytes)
 
     def file_system(self, path: str) -> str:
         return self.kind
@@ -503,7 +504,9 @@ class SimulatedFiles:
 
         yield from walk(below.rstrip("/"), self._folder(below))
 
-    def _used(self) -> int:
+    @property
+    def used_bytes(self) -> int:
+        """What all files take, in whole pages."""
         return sum(_rounded(len(content.shown)) for _, content in self._contents())
 
     def _change(self, moved: Content | Folder, *names: tuple[Folder, str, Content | Folder | None]) -> None:
