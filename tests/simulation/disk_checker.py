@@ -17,6 +17,7 @@ from mantamq.protocol.wire.log_frames import Ack, LogReport, Promise
 from mantamq.protocol.wire.store_frames import Take, Write, Written
 
 from .disk_parser import Ballot, ParsedContainer, ParsedLog, StreamOnDisk, parse_log, promised_by, streams_of
+from .full_disks import FullDisks
 from .model import Violation
 from .stores import LOGS, StoreProcess, Stores
 
@@ -40,10 +41,12 @@ class DiskChecker:
 
     Attributes:
         counts: how much of what was compared: a checker that saw nothing has proved nothing.
+        full: watches what is written to full disks.
     """
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
+        self.full = FullDisks(stores)
         self.counts = {"acks": 0, "reports": 0, "promises": 0, "applied": 0, "opened": 0, "written": 0}
         self._parsed: dict[tuple[str, str], _LogOnDisk] = {}
         self._highest: dict[tuple[str, str], int] = {}  # (broker, log) -> the highest LSN that was ever flushed

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from .stores import Stores
 
 KINDS = ["power", "power", "kill_store", "disk_error", "disk_torn", "stall", "empty_disk", "old_disk_copy", "rot",
-         "full_disk"]  # fmt: skip
-LASTING = ["blackout", "pause_store"]
-"""In stories that ask for them only, until they break no rule (`disk_stories.LASTING`): with stores that stand still for
-long, a broker that was given up meanwhile may stay without a leader (seed 300)."""
+         "full_disk", "blackout", "pause_store"]  # fmt: skip
 PAUSE_US = (200_000, 2_500_000, 6_000_000, 12_000_000)
 """For how long a store's process stands still; its links bear more (`durable.md` 3, F2)."""
 BACK_US = 4_000_000

@@ -118,13 +118,15 @@ class StreamOnDisk:
 
 
 class ParsedContainer(NamedTuple):
-    """What was read of one, and from which bytes up to where; `end` is the log's, by this container."""
+    """What was read of one, and from which bytes up to where; `end` is the log's, by this container. `behind`: what could
+    not be read behind its last batch, a torn end in the log's last container only."""
 
     data: bytes
     stop: int
     batches: list[Batch]
     end: int
     holes: list[int]
+    behind: list[int]
 
 
 def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | None = None) -> ParsedLog:
@@ -158,7 +160,7 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
             container = known[number] = _container(contents[number], headers[number], stops[number])
         batches += container.batches
         found.end = container.end
-        found.holes += container.holes
+        found.holes += container.holes + (container.behind if number != newest.number else [])
     found.base = max([found.base, *(batch.base for batch in batches)])
     found.containers = sum(stop > max(number * newest.size + PAGE, found.base) for number, stop in stops.items())
     found.containers = max(found.containers, 1)
@@ -199,7 +201,7 @@ def _container(data: bytes, header: Header, stop: int) -> ParsedContainer:
         batches.append(batch)
         end = batch.end
         at = batch.end - origin
-    return ParsedContainer(data, stop, batches, end, holes)
+    return ParsedContainer(data, stop, batches, end, holes, behind)
 
 
 def _batch(data: bytes, at: int, origin: int, log_id: bytes) -> Batch | None:

@@ -76,10 +76,12 @@ def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -
     marks: list[int] = rest[3] if len(rest) > 3 else []
     if index != checkpoint.index:
         raise Violation(f"I23: {where} stands for {checkpoint.index} entries, and its queue has {index}")
-    places: dict[int, object] = dict.fromkeys(each(available), "available")
-    for broker, inc, acquisition, ranges in acquired:
-        places |= dict.fromkeys(each(ranges), ("held", broker, inc, acquisition))
-    places |= dict.fromkeys(each(dead_lettering), "dead_lettering")
+    places: dict[int, object] = {}
+    held = [(("held", broker, inc, acquisition), ranges) for broker, inc, acquisition, ranges in acquired]
+    for place, ranges in [("available", available), *held, ("dead_lettering", dead_lettering)]:
+        if twice := places.keys() & set(each(ranges)):
+            raise Violation(f"I23: {where} at {index} has {sorted(twice)[:5]} in two places")
+        places |= dict.fromkeys(each(ranges), place)
     wanted = {position: model.place[position] for position in model.live}
     if places != wanted or next_position != len(model.place) + 1:
         every = sorted(places.keys() | wanted.keys())

@@ -14,15 +14,13 @@ from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.stored.replica import StoredReplicaMachine
 
 from .disk_checker import DiskChecker
-from .full_disks import FullDisks
 from .stores import RESERVE_BYTES, Stores
 from .world import World
 
 SHARE = 0.25
 """The share of stories whose brokers have stores."""
-LASTING = 0.0
-"""The share of those that have durable queues, and replicas with stores: none, until such stories break no rule. The
-tests of what comes back from disks (`test_recovered.py`) have them."""
+LASTING = 0.8
+"""The share of those that have durable queues, and replicas with stores."""
 DURABLE = 0.75
 """The share of queues that are durable, where all may be."""
 ALIKE = 0.3
@@ -73,7 +71,6 @@ def equip(world: World) -> DiskChecker:
     """Give each broker of a world that has just been built its store."""
     stores = Stores(world, partial(StoreMachine, reserve_bytes=RESERVE_BYTES), stalls=0.0)
     checker = DiskChecker(stores)
-    checker.full = FullDisks(stores)
     for broker in world.brokers:
         stores.begin(broker)
     return checker

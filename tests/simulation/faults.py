@@ -252,12 +252,20 @@ class Faults:
         if machine is None or self._out(broker, machine) or not self._is_back(machine):
             return False
         if stream == CLUSTER:
-            return not machine.keeper.blank or machine.keeper.log_report().joins
+            return self._counts(machine.keeper)
         replica = self.world.machines.get(machine.placement.of.get(stream, ""))
         hosted = replica.queues.get(stream) if replica is not None else None
         if hosted is None:  # deleted, or not declared here yet: then it cannot have forgotten anything
             return machine.wiring.by_id(stream) is None
-        return not hosted.keeper.blank or hosted.keeper.log_report().joins
+        return self._counts(hosted.keeper)
+
+    def _counts(self, keeper: Any) -> bool:
+        """Whether a log counts: not one without a vote, nor one so far behind that only an update helps it."""
+        if keeper.blank:
+            return keeper.log_report().joins
+        leading = [m for name in self.world.sequencers() if (m := self.world.machines[name]).election.role == "leading"]
+        streams = [m.order.streams[keeper.stream] for m in leading if keeper.stream in m.order.streams]
+        return all(stream.base <= keeper.end for stream in streams)
 
     def _is_back(self, machine: Any) -> bool:
         """Of a broker with a store: whether it knows by now what it has lost."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mantamq.protocol.machine import is_sequencer
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Completed, Detached
 from mantamq.protocol.wire.log_frames import Append, Heartbeat
+from mantamq.protocol.wire.store_frames import Written
 
 from .checkers import Watcher
 from .model import Violation
@@ -51,10 +52,14 @@ class Flows:
         self._known: dict[int, frozenset[str]] = {}  # what `on` has answered
         # (sequencer, stream) -> what it kept of it: its commit, entries and first index then; bytes and entries committed.
         self._kept: dict[tuple[str, str], tuple[tuple[int, int, int], int, int]] = {}
-        # Broker -> the last that it got of the cluster stream, and where it was in that stream then.
-        self._before: dict[str, tuple[Append, int]] = {}
+        # Broker -> the last that may have brought it on in the cluster stream, and where it was in that stream then.
+        self._before: dict[str, tuple[Append | Written, int]] = {}
+        self._piled_ms = -RAISED_MS  # when stores stood still last, so many that a stream waited for them
         self._ended: set[tuple[str, str]] = set()  # (broker, client): it must hear next that a sender of it has ended
-        world.watch(sent={Heartbeat: self._beats, Completed: self._completes}, arrived={Append: self._appended})
+        world.watch(
+            sent={Heartbeat: self._beats, Completed: self._completes},
+            arrived={Append: self._appended, Written: self._written},
+        )
         world.steps.append(self._stepped)
 
     def _advance(self) -> None:
@@ -89,6 +94,10 @@ class Flows:
         if target in self.world.brokers and frame.stream == events.CLUSTER:
             self._before[target] = frame, self.world.machines[target].keeper.commit
 
+    def _written(self, source: str, target: str, frame: Written) -> None:
+        if target in self.world.brokers and target in self.world.machines:
+            self._before[target] = frame, self.world.machines[target].keeper.commit
+
     def _beats(self, source: str, target: str, frame: Heartbeat) -> None:
         if frame.ballot >= self._ballot:
             self._beaten(source, frame)
@@ -119,7 +128,7 @@ class Flows:
             raise Violation(f"I20: {source} completes a transfer of {target} though flow control is on")
 
     def _between(self, broker: str, index: int) -> bool:
-        """Whether one `Append` has brought all up to `index`, and among it, in front of the flow control, what ends a
+        """Whether one `Append`, or the end of one flush, has brought all up to `index`, and among it, in front of the flow control, what ends a
         sender: that is told what is complete when that event is applied, and there flow control is off."""
         appended, before = self._before.get(broker, (None, 0))
         if appended is None or self.world.given.get(broker) is not appended:
@@ -150,6 +159,10 @@ class Flows:
             return
         if any(machine.outbox.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
             return
+        if self._waits_for_disks(machine.order.streams.values()):
+            self._piled_ms = machine.outbox.now_ms
+        if machine.outbox.now_ms - self._piled_ms < RAISED_MS:
+            return  # what gathers while a majority's disks stand still is committed at once
         kept = entries = 0
         for id, stream in machine.order.streams.items():
             if len(stream.log) > 20 and stream.ready:
@@ -200,7 +213,9 @@ class Flows:
         if frame.number <= self._number and on == self._since.keys():
             return  # the same beat to another broker
         self._number = frame.number
-        since = {} if self._waits_for_disks() else self._since
+        leader = self.world.machines.get(source)
+        waits = leader is not None and self._waits_for_disks(leader.order.streams.values())
+        since = {} if waits else self._since
         self._since = {member: since.get(member, frame.number) for member in on}
         timing = self.world.timing
         patience = timing.backlog_patience_ms // timing.heartbeat_ms + SLACK_BEATS
@@ -208,11 +223,11 @@ class Flows:
         if late and not self.missing() and self._spares():
             raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {frame.number}")
 
-    def _waits_for_disks(self) -> bool:
-        """Whether so many stores stand still that nobody can be given up: that takes a majority's disks. Beats are
-        answered meanwhile."""
-        stores, brokers = self.world.stores, self.world.brokers
-        return stores is not None and len(stores.still()) > (len(brokers) - 1) // 2
+    def _waits_for_disks(self, streams: Iterable[Any]) -> bool:
+        """Whether so many stores stand still that a stream cannot go on, and nobody be given up: beats are answered
+        meanwhile."""
+        still = self.world.stores.still() if self.world.stores is not None else None
+        return bool(still) and any(sum(v not in still for v in s.voters) <= len(s.voters) // 2 for s in streams)
 
     def _spares(self) -> bool:
         """Whether the others could do without one: of two that are left after somebody has gone, nobody is given up."""

@@ -18,6 +18,7 @@ from math import inf
 from typing import Any
 
 from mantamq.protocol.machine import is_sequencer
+from mantamq.protocol.store.host import log_of
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.events import CLUSTER
 from mantamq.protocol.wire.log_frames import Append, LogReport, Promise
@@ -28,6 +29,7 @@ from .disk_parser import StreamOnDisk
 from .disk_queues import CheckpointOnDisk, Numbers, compare_numbers, compare_queue
 from .model import ModelQueue, ModelWiring, Violation
 from .stores import LOGS, StoreProcess
+from .world import LIVES
 
 
 class Recovered:
@@ -51,7 +53,7 @@ class Recovered:
         self._old: dict[
             tuple[str, str], tuple[int, int]
         ] = {}  # (broker, stream) -> life and log_inc on a disk put back
-        self._replaced: dict[str, int] = {}  # broker -> its life when its disk was replaced
+        self._replaced: dict[str, int] = {}  # broker -> the last life of its processes when its disk was replaced
         self._lost: set[tuple[int, Any]] = set()
         stores = disks.stores
         watch.on_disk = self._on_disk
@@ -114,14 +116,19 @@ class Recovered:
                 continue
             for stream, disk in streams.items():
                 self._compare_disk(broker, name, stream, disk)
+        for stream, voters in list(self.watch.voters.items()):
+            if broker in voters:
                 self._compare_quorums(stream)
 
     def _flushed(self, broker: str, lsns: dict[str, list[int]]) -> None:
-        """Each checkpoint, as soon as it is on disk: it must be enough, whatever happens next."""
+        """Each checkpoint, as soon as it is on disk: it must be enough, whatever happens next. One that stands before what
+        has rotted may be the last that can be read, and not the last there was."""
         self.watch.flushed(broker)
         for name in lsns:
-            for stream, disk in self.disks.log(broker, name)[1].items():
-                if disk.checkpoint_lsn and self._checked.get((broker, stream)) != disk.checkpoint_lsn:
+            log, streams = self.disks.log(broker, name)
+            rotten = max(log.holes, default=0)
+            for stream, disk in streams.items():
+                if disk.checkpoint_lsn > rotten and self._checked.get((broker, stream)) != disk.checkpoint_lsn:
                     self._compare_disk(broker, name, stream, disk)
 
     def _compare_disk(self, broker: str, name: str, stream: str, disk: StreamOnDisk) -> None:
@@ -135,9 +142,11 @@ class Recovered:
             self.counts["entries"] += 1
             if disk.entries[index] != (entry.ballot, entry.seq, entry.event):
                 raise Violation(f"I23: {where} has {disk.entries[index]} for committed at {index}; that is {entry}")
-        self._checked[broker, stream] = disk.checkpoint_lsn
-        if not disk.checkpoint_lsn or disk.base > committed or (disk.blank and not disk.base):
+        if not disk.checkpoint_lsn or (disk.blank and not disk.base):
             return
+        if disk.base > committed:
+            raise Violation(f"I23: a checkpoint on {where} stands for {disk.base} entries, {committed} are committed")
+        self._checked[broker, stream] = disk.checkpoint_lsn
         checkpoint = CheckpointOnDisk(self.disks.log(broker, name)[0], stream, disk)
         self.counts["checkpoints"] += 1
         compare_numbers(where, checkpoint, self._numbers(stream, disk.base))
@@ -151,17 +160,22 @@ class Recovered:
         for voter in voters:
             if voter not in self.disks.stores.disks:
                 continue
-            for name in LOGS:
-                log, streams = self.disks.log(voter, name)
-                disk = streams.get(stream)
-                if disk is None or disk.blank or log.holes or self._is_old(voter, stream, disk):
-                    continue
+            log, streams = self.disks.log(voter, log_of(stream))
+            disk = streams.get(stream, StreamOnDisk())  # of what was never kept, nothing: that counts as a log, too
+            if not (log.holes or disk.blank or self._is_old(voter, stream, disk)):
                 found[voter] = disk
         return found
 
+    def _lasting(self, stream: str) -> bool:
+        """Whether a stream is on disks."""
+        name = stream.rpartition("#")[0]
+        defined = self.watch.wiring.defined.get(name) if self.watch.wiring.ids.get(name) == stream else None
+        return stream == CLUSTER or (defined is not None and bool(defined[1]))
+
     def _is_old(self, voter: str, stream: str, disk: StreamOnDisk) -> bool:
         """Whether this is the log of a disk that was put back, or behind one that was lost."""
-        if (voter, stream) in self._old and disk.log_inc > self._old[voter, stream][1]:
+        old = self._old.get((voter, stream))
+        if old is not None and disk.log_inc > old[1] and self._given(stream, voter, disk.log_inc):
             del self._old[voter, stream]
         return (voter, stream) in self._old
 
@@ -171,7 +185,7 @@ class Recovered:
         changes them is committed by these."""
         committed = self._committed(stream)
         entry = self.watch.logs.get(stream, {}).get(committed)
-        if entry is None or stream in self.watch.gone:
+        if entry is None or stream in self.watch.gone or not self._lasting(stream):
             return
         counting = self._counting(stream, sorted(set().union(*self._changes(stream, committed)[-2:])))
         needs = {voter: self._deciding(stream, disk) for voter, disk in counting.items()}
@@ -229,7 +243,14 @@ class Recovered:
                 self._compare_wiring(name, machine)
 
     def _compare_recovered(self, name: str, id: str, hosted: Any) -> None:
-        if id in self.watch.gone or hosted.updating or not 0 < hosted.applied <= self._committed(id):
+        if id in self.watch.gone or hosted.updating:
+            return
+        disk = self.disks.stream(name.partition(".")[0], id)
+        if disk is not None and hosted.applied < disk.base:
+            raise Violation(
+                f"I24: {name} has recovered {hosted.applied} entries of {id}, its disk has {disk.base} and more"
+            )
+        if not 0 < hosted.applied <= self._committed(id):
             return
         self.counts["recovered"] += 1
         same_state(f"recovered {name}", hosted.state, self._model(id, hosted.applied))
@@ -260,7 +281,7 @@ class Recovered:
     def _put_back(self, broker: str) -> None:
         """A disk is not the one it was. What it has of streams that there are is old, where somebody knows of a later
         life, or nothing."""
-        self._replaced[broker] = self.world.life(broker)
+        self._replaced[broker] = self.world.life(broker) + LIVES - 1
         for key in [key for key in self._checked if key[0] == broker]:
             del self._checked[key]
         had: dict[str, tuple[int, int]] = {}
@@ -292,7 +313,7 @@ class Recovered:
             event = events.decode_event(entry.event) if not entry.origin else None
             if isinstance(event, events.Rejoin) and (event.voter, event.inc) == (voter, log_inc):
                 return True
-            if isinstance(event, events.Member) and (event.broker, event.inc) == (voter, log_inc):
+            if isinstance(event, events.Member) and (event.broker, event.inc, event.present) == (voter, log_inc, True):
                 return True
         return False
 

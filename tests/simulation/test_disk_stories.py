@@ -63,6 +63,7 @@ def test_such_stories_have_what_they_are_told_for(monkeypatch):
     monkeypatch.setattr(faults, "RATE", 0.15)
     seen: Counter[str] = Counter()
     compared: Counter[str] = Counter()
+    full: Counter[str] = Counter()
     commit = Watcher._commit
 
     def counted(self: Watcher, stream: str, index: int, entry: Entry) -> None:
@@ -79,8 +80,10 @@ def test_such_stories_have_what_they_are_told_for(monkeypatch):
         assert story.faults is not None and story.disks is not None
         seen.update(story.faults.counts)
         compared.update(story.disks.counts)
+        full.update(story.disks.full.counts)
         if wanted <= seen.keys():
             break
     assert wanted <= seen.keys(), f"they have only {seen}"
     assert min(compared[what] for what in ("acks", "promises", "applied", "written")) > 500, compared
     assert compared["reports"] > 20
+    assert full["full"] and full["written"]

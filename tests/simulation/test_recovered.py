@@ -79,6 +79,7 @@ def recovers(ends: dict[str, int], committed: int, change: int = 0, deposed: str
         births={"q#1": ["b1", "b2", "b3", "b4", "b5"]},
         _own={"q#1": [change]},
     )
+    recovered._lasting = lambda stream: True
     recovered._counting = lambda stream, voters: {voter: disks[voter] for voter in voters if voter in disks}
     recovered._compare_quorums("q#1")
     return recovered.counts["quorums"]

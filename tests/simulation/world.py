@@ -54,6 +54,8 @@ from mantamq.protocol.wire.log_frames import Heartbeat, HeartbeatReply, Suspect
 from .model import Violation
 from .ways import Way
 
+LIVES = 10_000
+"""The number of a broker's next process is so much higher; those of its replicas lie between."""
 BROKERS = ("b1", "b2", "b3")
 START_US = 1_000_000_000
 TRACE_KEPT = 400
@@ -227,7 +229,7 @@ class World:
             return
         for replica in [name for name in self.machines if name.startswith(broker + ".")]:
             self.crash(replica)
-        self._incs[broker] += 10_000
+        self._incs[broker] += LIVES
         blank = True
         if self.stores is not None:
             self.stores.born(broker)

@@ -220,7 +220,9 @@ class SimulatedFiles:
         life: how many processes have used it up.
     """
 
-    def __init__(self, seed: int = 0, *, lies: bool = False, capacity_bytes: int = PLENTY_BYTES, kind: str = "ext4") -> None:
+    def __init__(
+        self, seed: int = 0, *, lies: bool = False, capacity_bytes: int = PLENTY_BYTES, kind: str = "ext4"
+    ) -> None:
         self.random = Random(seed)
         self.lies = lies
         self.capacity_bytes = capacity_bytes
