@@ -11,7 +11,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from ..store.disks import Fault
-from .stores import RESERVE_BYTES
+from .stores import RESERVE_BYTES, STALL_US
 
 if TYPE_CHECKING:
     from .faults import Faults
@@ -37,6 +37,7 @@ class DiskFaults:
         self.stores = stores
         self.copies: dict[str, tuple[int, Any]] = {}
         self._faults = faults
+        stores.may_stall = self._may_stall
 
     def _chosen(self, rng: random.Random) -> str:
         """A broker whose processes may die now, "" for none."""
@@ -91,7 +92,17 @@ class DiskFaults:
         self.stores.world.after(1_000_000, files.heal)
 
     def _stall(self, rng: random.Random) -> None:
-        self.stores.stall(rng.choice(sorted(self.stores.disks)))
+        """The next flush of a store takes long."""
+        broker = self._chosen(rng)
+        if broker and self._may_stall(broker):
+            self.stores.stall(broker)
+
+    def _may_stall(self, broker: str) -> bool:
+        """Whose disk stands still may be given up, and then its copies are lost."""
+        if not self._faults._may_lose():
+            return False
+        self._faults._lasts(STALL_US)
+        return True
 
     def _pause_store(self, rng: random.Random) -> None:
         """A store's process stands still: its broker is as slow as that, and may be given up."""

@@ -203,6 +203,7 @@ class Stores:
 
     Attributes:
         stalls: the share of flushes that take five seconds.
+        may_stall: asked whether a broker's flush may take so long now.
         disks: broker -> its disk.
         new: brokers whose disk is new where one was, or who are new themselves: they do not vote (K4).
         running: name -> store.
@@ -229,6 +230,7 @@ class Stores:
         self._made: set[str] = set()  # brokers whose logs were made on the disk they have
         self.new: set[str] = set()
         self.stalls = stalls
+        self.may_stall: Callable[[str], bool] = lambda broker: True
         self._stalled: set[str] = set()  # brokers whose next flush takes long
         self._stalled_us: dict[str, int] = {}  # broker -> when its last long flush ends
         world.deaths.append(self._died)
@@ -236,7 +238,7 @@ class Stores:
 
     def flush_us(self, broker: str) -> int:
         rng = self.world.rng
-        if broker in self._stalled or (self.stalls and rng.random() < self.stalls):
+        if broker in self._stalled or (self.stalls and rng.random() < self.stalls and self.may_stall(broker)):
             self._stalled.discard(broker)
             self._stalled_us[broker] = self.world.now_us + STALL_US
             return STALL_US
