@@ -29,7 +29,7 @@ class Resumption(NamedTuple):
     @property
     def until_ms(self) -> int:
         """The time when the wait is over at the latest."""
-        unseen = all(last >= 0 for _, last, _ in self.before)
+        unseen = not any(known for _, _, known in self.before)
         return self.since_ms + (self.timing.resume_unseen_ms if unseen else self.timing.resume_held_ms)
 
     def awaits(self, acquired: dict[Holder, RangeSet], others: Callable[[Holder], bool]) -> bool:

@@ -82,6 +82,16 @@ def test_an_old_broker_that_keeps_it_does_not_stall_the_consumer_for_ever():
     assert not memory.machines["b3"].sessions[held.name].receivers[1].closing
 
 
+def test_what_it_knows_it_held_is_waited_for_longer_though_more_may_have_been_on_its_way():
+    memory, _ = queue_of(6)
+    _, acquisition = standing_still(memory)
+    new = consumer(memory, "b1", 4, [("b2", acquisition, [acquisition, 1, 2])])
+    memory.pass_time(DEFAULT_TIMING.resume_held_ms - 100)
+    assert new.positions() == []
+    memory.pass_time(600)
+    assert new.positions() == [3, 4, 5, 6]
+
+
 def test_others_at_the_same_broker_are_not_waited_for():
     """A client that comes back to the broker it was at: its own subscription is over, the others' are not its own."""
     memory, _ = queue_of(6)
