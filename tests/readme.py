@@ -33,7 +33,7 @@ PROMISES: dict[str, list[str]] = {
     ],
     "What makes room goes on": [
         "tests/unit/conversations/test_room.py::test_room",
-        "tests/unit/protocol/broker/test_transfers.py::test_who_is_told_and_sends_on_is_read_for_a_while_and_then_no_more",
+        "tests/unit/client/books/test_send_gate.py::test_transfers_wait_and_all_else_goes_on",
     ],
     "A queue is deleted if_unused or if_empty only where that is so at every broker": [
         "tests/cluster/test_promises.py::test_a_queue_in_use_or_with_messages_is_not_deleted_on_that_condition",
