@@ -11,6 +11,7 @@ from mantamq.protocol.errors import LocalError
 from mantamq.protocol.machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Tick
 from mantamq.protocol.store.host import MESSAGES, TX, Advance, Cataloged, Commit, Committed, DiskSpace, Overdue, Rotten
 from mantamq.protocol.store.machine import StoreMachine
+from mantamq.protocol.store.owners import Owners
 from mantamq.protocol.wire.events import CLUSTER, ZERO
 from mantamq.protocol.wire.records import (
     CHECKPOINT,
@@ -159,6 +160,12 @@ def test_writes_of_an_older_life_are_dropped_and_it_is_told(desk):
     assert [one.kind for one in desk.disk.chain(MESSAGES, taken.last, 0)] == [OPENED, ENTRIES]
     desk.say(R0, Take("q#1", 5))
     assert desk.heard(R0) == [Ousted("q#1", 6)]
+
+
+def test_two_owners_whose_writes_count_are_found(desk, monkeypatch):
+    monkeypatch.setattr(Owners, "may_write", lambda self, peer, stream: True)
+    with pytest.raises((AssertionError, ValueError)):
+        test_writes_of_an_older_life_are_dropped_and_it_is_told(desk)
 
 
 def test_a_taker_that_is_overtaken_hears_no_taken(desk):
