@@ -6,6 +6,7 @@ both is read from the tail alone. So there is neither gap nor overlap, while the
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _SPARK_TYPES = {"int64": "bigint", "int32": "int", "string": "string", "bool": "
 DDL = ", ".join(f"`{name}` {_SPARK_TYPES[kind]} not null" for name, kind in TYPES.items())
 """The table's schema as Spark says it."""
 _HADOOP_SCHEMES = {"s3": "s3a", "file": "file", "local": "file", "gcs": "gs"}
+STARTING_S = 0.2
+"""A tap that is just starting is asked again after this time."""
 
 
 @dataclass(frozen=True)
@@ -121,24 +124,33 @@ def spark_path(directory: str, path: str) -> str:
 
 
 def live_tail(namespace: str = "mantamq", timeout_s: float = 10.0) -> Tail | None:
-    """The newest rows, from the actor that keeps them; None when this Ray cluster has no such actor.
+    """The newest rows, from the actor that keeps them; None when this Ray cluster has no such actor. One that is just
+    starting, or takes another's place, is waited for.
 
     Raises:
-        LocalError: it does not answer.
+        LocalError: it does not answer in time.
     """
     import ray
-    from ray.exceptions import RayError
+    from ray.exceptions import RayActorError, RayError
 
     from ..protocol.capture.event_table import TAP_NAME
 
-    try:
-        tap = ray.get_actor(TAP_NAME, namespace)
-    except ValueError:
-        return None
-    try:
-        return Tail(*ray.get(tap.tail.remote(), timeout=timeout_s))
-    except RayError as error:
-        raise LocalError(f"the events' tap does not answer: {type(error).__name__}; try without --live") from None
+    until_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            tap = ray.get_actor(TAP_NAME, namespace)
+        except ValueError:
+            return None
+        try:
+            return Tail(*ray.get(tap.tail.remote(), timeout=max(until_s - time.monotonic(), STARTING_S)))
+        except RayError as error:
+            passes = isinstance(
+                error, LocalError | RayActorError
+            )  # what the tap raises is both: Ray's error, and its own
+            if not passes or time.monotonic() > until_s:
+                text = f"the events' tap does not answer: {type(error).__name__}; try without --live"
+                raise LocalError(text) from None
+        time.sleep(STARTING_S)
 
 
 def tail_frame(session: Session, tail: Tail) -> DataFrame:
