@@ -115,13 +115,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "applied_before_flush": [_SHORT],
     "a_life_is_used_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
     "an_emptied_disk_votes": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power", "empty_disk"]), _SHORT],
-    "queue_that_is_given_up_is_deleted": [
-        (workload, "MANAGED", 0.25),
-        (disk_faults, "KINDS", ["pause_store", "stall"]),
-        (disk_faults, "PAUSE_US", (12_000_000,)),
-        (faults, "KINDS", ["link"]),
-        (faults, "RATE", 0.15),
-    ],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""

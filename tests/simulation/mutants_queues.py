@@ -22,11 +22,6 @@ def log_of_an_earlier_life_is_not_read(patch: Patch) -> None:
     patch.setattr(StoredReplicaMachine, "_found", forgets)
 
 
-def queue_that_is_given_up_is_deleted(patch: Patch) -> None:
-    """Whoever asks for a queue while its log is given up on disk hears that it was deleted."""
-    patch.setattr(StoredReplicaMachine, "_is_given_up", lambda self, frame: False)
-
-
 ALL: dict[str, Callable[[Patch], None]] = {
     name: function
     for name, function in list(globals().items())
