@@ -18,6 +18,9 @@ from ..wire.queue_frames import Host, Unhost
 from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 
+UNHEARD = 256
+"""A replica that dies has heard of all deleted queues but the last so many, at the most."""
+
 
 class QueuePlacement:
     """Args:
@@ -33,6 +36,8 @@ class QueuePlacement:
         stored: this broker has a store: the logs of durable queues outlive the replicas that keep them.
         untaken: called with the id of a queue that is deleted while it is homeless, and whether it is durable: no
             replica will take its log to drop it.
+        unheard: called with the id of a durable queue that is deleted, and whose replica has died since: it may not
+            have heard of that.
     """
 
     def __init__(
@@ -47,10 +52,13 @@ class QueuePlacement:
         self.voters: dict[str, list[str]] = {}
         self.stored = False
         self.untaken: Callable[[str, bool], object] = lambda id, durable: None
+        self.unheard: Callable[[str], object] = lambda id: None
         self._outbox = outbox
         self._cluster = cluster
         self._most = most
         self._losses = 0
+        self._durable: set[str] = set()  # queues that are kept on disk
+        self._unhosted: dict[str, dict[str, None]] = {}  # replica -> durable queues that it was told last to drop
         self.resume()
 
     def resume(self) -> None:
@@ -82,6 +90,8 @@ class QueuePlacement:
         ids = sorted(self.replicas.pop(replica))
         for id in ids:
             self.of.pop(id, None)
+        for id in self._unhosted.pop(replica, ()):
+            self.unheard(id)
         return [(id, self.incs.get(id, self._cluster.inc)) for id in ids]
 
     @property
@@ -112,6 +122,8 @@ class QueuePlacement:
             name = keeping[zlib.crc32(definition.name.encode()) % len(keeping)]
         self.replicas[name].add(definition.id)
         self.of[definition.id] = name
+        if definition.durable:
+            self._durable.add(definition.id)
         inc = self.incs[definition.id] = self.life
         promised = self._outbox.view.promised
         host = Host(
@@ -144,6 +156,12 @@ class QueuePlacement:
         if replica is not None:
             self.replicas[replica].discard(id)
             self._outbox.send(replica, Unhost(id))
+            if id in self._durable:
+                told = self._unhosted.setdefault(replica, {})
+                told[id] = None
+                if len(told) > UNHEARD:
+                    del told[next(iter(told))]
+        self._durable.discard(id)
 
     def restored(self) -> None:
         """The wiring is another broker's snapshot: keep what it says, blank."""

@@ -63,12 +63,17 @@ class StoredWiring(StoreLink):
         self._since_bytes = 0  # written since the last checkpoint
         self._last_bytes = 0  # of that
         self._due = False  # the store asks for a checkpoint
+        self._perhaps: set[str] = set()  # streams to be dropped that may have been
         self.take(CLUSTER, cluster.inc, self._open)
 
     # ---- what comes
 
     def received(self, frame: Frame) -> None:
         if type(frame) is Taken and frame.stream != CLUSTER:
+            if frame.stream in self._perhaps:
+                self._perhaps.discard(frame.stream)
+                if not (frame.last or frame.hurt):
+                    return  # whoever kept it has dropped it
             self.writer.put(DROPPED, frame.stream, encode_record(DroppedRecord()), lambda lsn: None)
         else:
             super().received(frame)
@@ -140,9 +145,11 @@ class StoredWiring(StoreLink):
         """The word of this broker on the room on its disk."""
         return Pressed(self._cluster.broker, self.pressed)
 
-    def drop(self, stream: str, life: int) -> None:
+    def drop(self, stream: str, life: int, perhaps: bool = False) -> None:
         """Of a queue that is not there, the store has records still: they are dead once the stream is taken, in a life
-        above all that have kept it."""
+        above all that have kept it. `perhaps`: or whoever kept it has dropped it."""
+        if perhaps:
+            self._perhaps.add(stream)
         self._outbox.send(self.peer, Take(stream, life))
 
     def expect(self, queues: list[str]) -> None:

@@ -35,6 +35,7 @@ class StoredBrokerMachine(BrokerMachine):
         placement = self.placement
         placement.stored = True
         placement.untaken = self._untaken
+        placement.unheard = self._unheard
         self.store = StoredWiring(
             self, self.cluster, self._took, self._begin, self._wrote, lambda: placement.voters, checkpoint_bytes
         )
@@ -142,6 +143,10 @@ class StoredBrokerMachine(BrokerMachine):
         that."""
         if durable:
             self.store.drop(queue, self.placement.life)
+
+    def _unheard(self, queue: str) -> None:
+        """A queue is deleted, and the replica that was to drop its log has died."""
+        self.store.drop(queue, self.placement.life, perhaps=True)
 
     def commit(self, committed: Sequence[Entry]) -> None:
         if self.hosting.stored:

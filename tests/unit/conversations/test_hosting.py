@@ -8,6 +8,7 @@ from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.stored.hosting import Hosting
 from mantamq.protocol.wire.client_frames import Command
 from mantamq.protocol.wire.log_frames import Append, LogDropped, Promise
+from mantamq.protocol.wire.queue_frames import Unhost
 from mantamq.protocol.wire.records import DROPPED, OPENED, OpenedRecord, encode_record
 from stored_cluster import StoredCluster
 
@@ -138,6 +139,31 @@ def deleted_while_no_replica_keeps_it():
     assert not cluster.retired and [stream.partition("#")[0] for stream in streams] == ["stays"]
 
 
+def deleted_while_its_replica_dies():
+    """The replica that was to drop the log died before it heard of that: nobody else would take it any more."""
+    cluster = StoredCluster()
+    client = cluster.client("b1")
+    for name in ("stays", "goes", "went"):
+        assert not client.command("declare_queue", name=name, durable=True).code
+    ids = {name: cluster.machines["b3"].wiring.queue(name).id for name in ("goes", "went")}
+    replica = cluster.machines["b3"].placement.of[ids["goes"]]
+    assert not client.command("delete_queue", name="went").code
+    held = cluster.hold(Unhost)
+    client.send(Command(9, "delete_queue", {"name": "goes"}))
+    cluster.pass_time(200)
+    assert held
+    cluster.kill(replica)
+    cluster.let_go([one for one in held if one[0] != replica])
+    cluster.add_replica("b3")
+    for _ in range(10):
+        cluster.pass_time(200)
+    records = cluster.disks["b3"].logs[MESSAGES].records
+    dropped = [record.stream for record in records if record.kind == DROPPED]
+    assert sorted(dropped) == sorted(ids.values()), "each once"
+    streams = cluster.disks["b3"].recovered().logs[MESSAGES].index.streams
+    assert not cluster.retired and [stream.partition("#")[0] for stream in streams] == ["stays"]
+
+
 def declared_and_deleted_while_no_replica_keeps_it():
     """A durable queue may have records that nobody knows of (damage has swallowed them, say): it is dropped. Of a
     transient one the store has never heard, and does not now."""
@@ -166,6 +192,7 @@ def declared_and_deleted_while_no_replica_keeps_it():
     "story",
     [
         deleted_while_no_replica_keeps_it,
+        deleted_while_its_replica_dies,
         declared_and_deleted_while_no_replica_keeps_it,
         what_was_declared_last_is_named,
         what_nobody_has_any_more_goes,
