@@ -85,7 +85,10 @@ def none_as_damage(folder: str) -> Generator[None]:
     try:
         yield
     except (PeerError, msgspec.MsgspecError) as error:
-        why = f"{folder} has a record that is none ({error}): put this broker's directory back from a copy, or empty it"
+        why = (
+            f"{folder} has a record that is none ({error}): empty this broker's directory, and the others bring it up "
+            "to date"
+        )
         raise StoreError(STORE_DAMAGED, why) from error
 
 

@@ -2,7 +2,8 @@
 
 A node loses power, or all of them do; a store or a whole group is killed, or the store stands still; a disk stalls,
 fails, runs full, rots, is emptied or put back from an earlier copy. A broker that keeps its log comes back with its vote;
-what was in its memory alone is lost with its process, so as many may be away at a time as the cluster can bear (`Faults._may_lose`).
+what was in its memory alone is lost with its process, so as many may be away at a time as the cluster can bear
+(`Faults._may_lose`).
 """
 
 from __future__ import annotations

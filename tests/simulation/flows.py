@@ -128,8 +128,9 @@ class Flows:
             raise Violation(f"I20: {source} completes a transfer of {target} though flow control is on")
 
     def _between(self, broker: str, index: int) -> bool:
-        """Whether one `Append`, or the end of one flush, has brought all up to `index`, and among it, in front of the flow control, what ends a
-        sender: that is told what is complete when that event is applied, and there flow control is off."""
+        """Whether one `Append`, or the end of one flush, has brought all up to `index`, and among it, in front of the flow
+        control, what ends a sender: that is told what is complete when that event is applied, and there flow control is
+        off."""
         appended, before = self._before.get(broker, (None, 0))
         if appended is None or self.world.given.get(broker) is not appended:
             return False
