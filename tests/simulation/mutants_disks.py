@@ -20,6 +20,7 @@ from mantamq.store.log.survey import Survey
 from msgspec.structs import replace
 
 from ..store.disks import SimulatedFiles
+from .planting import planted
 
 Patch = pytest.MonkeyPatch
 
@@ -107,11 +108,4 @@ def the_reserve_is_spent_on_bodies(patch: Patch) -> None:
 
 OF_POWER = ("hosting_is_the_applied_wiring",)
 """Looked for where nodes lose power all at once (`losses.py`)."""
-ALL: dict[str, Callable[[Patch], None]] = {
-    name: function
-    for name, function in list(globals().items())
-    if callable(function)
-    and getattr(function, "__module__", "") == __name__
-    and not name.startswith("_")
-    and not isinstance(function, type)
-}
+ALL = planted(globals())

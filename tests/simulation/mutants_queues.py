@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from mantamq.protocol.stored.replica import StoredReplicaMachine
 from msgspec.structs import replace
+
+from .planting import planted
 
 Patch = pytest.MonkeyPatch
 
@@ -22,11 +23,4 @@ def log_of_an_earlier_life_is_not_read(patch: Patch) -> None:
     patch.setattr(StoredReplicaMachine, "_found", forgets)
 
 
-ALL: dict[str, Callable[[Patch], None]] = {
-    name: function
-    for name, function in list(globals().items())
-    if callable(function)
-    and getattr(function, "__module__", "") == __name__
-    and not name.startswith("_")
-    and not isinstance(function, type)
-}
+ALL = planted(globals())

@@ -3,7 +3,6 @@ brokers have stores, with more of what befalls disks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from mantamq.protocol.stored.broker import StoredBrokerMachine
 from mantamq.protocol.stored.queue import StoredQueue
 from msgspec.structs import replace
 
+from .planting import planted
 from .world import World
 
 Patch = pytest.MonkeyPatch
@@ -91,11 +91,4 @@ def an_emptied_disk_votes(patch: Patch) -> None:
     patch.setattr(StoredBrokerMachine, "__init__", born)
 
 
-ALL: dict[str, Callable[[Patch], None]] = {
-    name: function
-    for name, function in list(globals().items())
-    if callable(function)
-    and getattr(function, "__module__", "") == __name__
-    and not name.startswith("_")
-    and not isinstance(function, type)
-}
+ALL = planted(globals())
