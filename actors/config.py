@@ -347,6 +347,7 @@ class ClusterBook(Config, frozen=True, kw_only=True):
         pids: actor -> process id.
         notes: what the operator should know of the start: a new store, directories that were refused.
         data: the directory of its stores; "": none.
+        events: the directory of its events; "": it keeps none.
     """
 
     cluster: str
@@ -359,3 +360,4 @@ class ClusterBook(Config, frozen=True, kw_only=True):
     pids: dict[str, int]
     notes: tuple[str, ...] = ()
     data: str = ""
+    events: str = ""

@@ -27,6 +27,7 @@ DDL = ", ".join(f"`{name}` {_SPARK_TYPES[kind]} not null" for name, kind in TYPE
 _HADOOP_SCHEMES = {"s3": "s3a", "file": "file", "local": "file", "gcs": "gs"}
 STARTING_S = 0.2
 """A tap that is just starting is asked again after this time."""
+SUPERVISOR_NAME = "manta/supervisor"
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ def spark_path(directory: str, path: str) -> str:
 
 
 def live_tail(namespace: str = "mantamq", timeout_s: float = 10.0) -> Tail | None:
-    """The newest rows, from the actor that keeps them; None when this Ray cluster has no such actor. One that is just
-    starting, or takes another's place, is waited for.
+    """The newest rows, from the actor that keeps them; None when there is no cluster that keeps events. One that is
+    just starting, or is replaced, is waited for.
 
     Raises:
         LocalError: it does not answer in time.
@@ -137,20 +138,36 @@ def live_tail(namespace: str = "mantamq", timeout_s: float = 10.0) -> Tail | Non
 
     until_s = time.monotonic() + timeout_s
     while True:
+        left_s = max(until_s - time.monotonic(), STARTING_S)
         try:
             tap = ray.get_actor(TAP_NAME, namespace)
-        except ValueError:
-            return None
-        try:
-            return Tail(*ray.get(tap.tail.remote(), timeout=max(until_s - time.monotonic(), STARTING_S)))
+            return Tail(*ray.get(tap.tail.remote(), timeout=left_s))
         except RayError as error:
-            passes = isinstance(
-                error, LocalError | RayActorError
-            )  # what the tap raises is both: Ray's error, and its own
-            if not passes or time.monotonic() > until_s:
-                text = f"the events' tap does not answer: {type(error).__name__}; try without --live"
-                raise LocalError(text) from None
+            why = type(error).__name__
+            # What the tap raises while it starts is both: Ray's error, and its own.
+            if not isinstance(error, LocalError | RayActorError):
+                until_s = 0.0
+        except ValueError:  # none has this name: nobody keeps events here, or the one that did has been given up
+            if not _keeps_events(namespace, left_s):
+                return None
+            why = "it is being replaced"
+        if time.monotonic() > until_s:
+            raise LocalError(f"the events' tap does not answer: {why}; try without --live")
         time.sleep(STARTING_S)
+
+
+def _keeps_events(namespace: str, timeout_s: float) -> bool:
+    """Whether there is a cluster that is to have a tap. A supervisor that does not say so now is being replaced."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        supervisor = ray.get_actor(SUPERVISOR_NAME, namespace)
+        return bool(ray.get(supervisor.book_now.remote(), timeout=timeout_s).events)
+    except RayError:
+        return True
+    except ValueError:
+        return False
 
 
 def tail_frame(session: Session, tail: Tail) -> DataFrame:

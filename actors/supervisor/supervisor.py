@@ -191,6 +191,7 @@ class Supervisor:
             program=record.config.program,
             notes=tuple(record.notes),
             data=record.config.store.data,
+            events=record.config.events.directory,
             pids={self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import ray
 from mantamq.jobs import events
-from mantamq.protocol.capture.event_table import Tail
+from mantamq.protocol.capture.event_table import TAP_NAME, Tail
 from mantamq.protocol.errors import LocalError
 from ray.exceptions import ActorDiedError, RayTaskError
 
@@ -30,8 +30,13 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise said.pop(0) if len(said) > 1 else said[0]
         return said.pop(0)
 
-    tap = SimpleNamespace(tail=SimpleNamespace(remote=lambda: None))
-    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: tap)
+    def get_actor(name: str, namespace: str) -> Any:
+        if isinstance(said[0], ValueError):
+            raise said.pop(0)
+        method = SimpleNamespace(remote=lambda: None)
+        return SimpleNamespace(tail=method) if name == TAP_NAME else SimpleNamespace(book_now=method)
+
+    monkeypatch.setattr(ray, "get_actor", get_actor)
     monkeypatch.setattr(ray, "get", get)
     monkeypatch.setattr(events.time, "sleep", lambda seconds: None)
     return said
@@ -40,6 +45,22 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_one_that_is_starting_or_replaced_is_waited_for(answers: list[Any]) -> None:
     answers += [Starting(), ActorDiedError(), ("dir", 1, 2, [])]
     assert events.live_tail() == Tail("dir", 1, 2, [])
+
+
+GIVEN_UP = ValueError("no actor has this name")
+KEEPS, KEEPS_NONE = SimpleNamespace(events="dir"), SimpleNamespace(events="")
+
+
+def test_one_that_was_given_up_and_has_no_successor_yet_is_waited_for(answers: list[Any]) -> None:
+    answers += [GIVEN_UP, KEEPS, GIVEN_UP, ActorDiedError(), GIVEN_UP, KEEPS, ("dir", 1, 2, [])]
+    assert events.live_tail() == Tail("dir", 1, 2, [])
+
+
+def test_a_cluster_without_events_has_none_and_so_has_no_cluster(answers: list[Any]) -> None:
+    answers += [GIVEN_UP, KEEPS_NONE, GIVEN_UP, ValueError("no supervisor"), "the end"]
+    assert events.live_tail() is None
+    assert events.live_tail() is None
+    assert answers == ["the end"]
 
 
 def test_one_that_does_not_start_in_time_is_an_error(answers: list[Any]) -> None:
