@@ -162,8 +162,9 @@ def _keeps_events(namespace: str, timeout_s: float) -> bool:
     from ray.exceptions import RayError
 
     try:
-        supervisor = ray.get_actor(SUPERVISOR_NAME, namespace)
-        return bool(ray.get(supervisor.book_now.remote(), timeout=timeout_s).events)
+        supervisor: Any = ray.get_actor(SUPERVISOR_NAME, namespace)
+        book: Any = ray.get(supervisor.book_now.remote(), timeout=timeout_s)
+        return bool(book.events)
     except RayError:
         return True
     except ValueError:

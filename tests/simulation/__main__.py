@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--stores", choices=("yes", "no"), help="whether brokers have stores; by the seed, if not said")
     parser.add_argument("--verbose", action="store_true", help="with --seed: print every frame")
     parser.add_argument("--no-gate", action="store_true", help="plant no bugs at the end")
+    parser.add_argument("--remember", action="store_true", help="write down where each planted bug was found")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     arguments = parser.parse_args()
     if arguments.verbose and arguments.seed is None:
@@ -41,8 +42,11 @@ def main() -> int:
     seconds = time.monotonic() - started
     operations = sum(result.operations for result in results)
     violations = sum(result.wrong != "" for result in results)
-    console.print(f"{len(results) / seconds:.1f} seeds/s")
-    blind = arguments.seed is None and not arguments.no_gate and not gate.run(console, arguments.jobs)
+    if results:
+        console.print(f"{len(results) / seconds:.1f} seeds/s")
+    blind = (
+        arguments.seed is None and not arguments.no_gate and not gate.run(console, arguments.jobs, arguments.remember)
+    )
     console.print(f"seeds={len(results)} operations={operations} violations={violations}")
     return 1 if violations or blind else 0
 

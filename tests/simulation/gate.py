@@ -16,6 +16,7 @@ from . import (
     disk_faults,
     disk_stories,
     faults,
+    found_at,
     losses,
     mutants,
     mutants_clients,
@@ -144,7 +145,7 @@ def find(name: str, budget: int = BUDGET) -> Found:
                     pass
             except Violation as violation:
                 return Found(name, f"small world {story}", str(violation).splitlines()[0])
-        for seed in range(1, budget + 1):
+        for seed in found_at.seeds(name, budget):
             wrong = _wrong(name, seed, faulty)
             if wrong.strip().rpartition("\n")[2].startswith(BROKEN):
                 raise RuntimeError(f"{name} is found at seed {seed} by itself, not by a checker: mend it. {wrong}")
@@ -168,8 +169,8 @@ def _sound(name: str, seed: int, faulty: bool | None, patch: pytest.MonkeyPatch)
     return True
 
 
-def run(console: Console, jobs: int) -> bool:
-    """Look for all of them; whether all were found."""
+def run(console: Console, jobs: int, remember: bool = False) -> bool:
+    """Look for all of them; whether all were found. Where they were is remembered, if that is wanted."""
     found: list[Found] = []
     columns = (TextColumn("planted bugs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
@@ -184,4 +185,7 @@ def run(console: Console, jobs: int) -> bool:
                 console.print(f"the planted bug {result.name} was not found in {BUDGET} seeds")
     caught = sum(result.where != "" for result in found)
     console.print(f"planted={len(found)} caught={caught}")
+    if remember:
+        at = {result.name: result.where.removeprefix("seed ") for result in found}
+        found_at.write({name: int(seed) for name, seed in at.items() if seed.isdecimal()})
     return caught == len(found)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from . import gate, losses
+from . import found_at, gate, losses
 from .explore import STORIES, Explorer
 from .model import Violation
 from .workload import play
@@ -53,6 +53,13 @@ def test_seeds_tell_different_stories():
 def test_planted_bugs_are_found(name):
     found = gate.find(name, RARE.get(name, BUDGET))
     assert found.where, f"{name} was not found: a checker or the workload is too weak"
+
+
+def test_each_seed_is_looked_at_once_and_the_likeliest_first():
+    assert list(found_at.seeds("any", 4, {"any": 3})) == [3, 1, 2, 4]
+    assert list(found_at.seeds("any", 2, {"any": 7})) == [7, 1, 2]
+    assert list(found_at.seeds("another", 3, {"any": 2})) == [1, 2, 3]
+    assert found_at.read().keys() <= gate.PLANTED.keys()
 
 
 @pytest.mark.parametrize("story", range(len(STORIES)))
