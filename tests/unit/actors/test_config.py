@@ -65,6 +65,7 @@ ALL: list[Config] = [
     ClusterBook(
         cluster="c", namespace="mantamq", stage="running", token="open sesame", addresses={"b1": "10.0.0.1:5"},
         nodes={"b1": "n1"}, program="01", pids={"b1": 7}, notes=("new store in /data",), data="/data",
+        events="/events",
     ),
     Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2), asked=2),
 ]  # fmt: skip
