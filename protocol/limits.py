@@ -78,6 +78,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     # ---- queues
 
+    apply_entries: int = 1000
+    """Most committed entries that a queue applies at once, before its process hears others and is heard: a log that is
+    read back may have a hundred thousand."""
     run_messages: int = 1000
     """Most messages delivered in one run of a queue, before it yields to other queues."""
     deliver_bytes: int = 1024 * 1024

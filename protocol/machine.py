@@ -146,7 +146,8 @@ class Loaded(msgspec.Struct, frozen=True):
     those that it names, then those behind it, by their LSNs. `hurt`: one of them cannot be read, and none is here.
     `before`: those before the checkpoint, by their LSNs, as far as they are there and were asked for. `outline`: a
     queue as its checkpoint has it, where the shell has read that beside its loop (`stored/read_back.py`); `bodies`: the
-    messages of one that does not vote any more (`BodyCache`)."""
+    messages of one that does not vote any more (`BodyCache`); `history`: what the records say of the stream
+    (`StreamHistory`)."""
 
     stream: str
     records: list[tuple[int, int, bytes]]
@@ -154,6 +155,7 @@ class Loaded(msgspec.Struct, frozen=True):
     before: list[tuple[int, int, bytes]] = []
     outline: Any = None
     bodies: Any = None
+    history: Any = None
 
 
 Input = (

@@ -62,8 +62,8 @@ class StoreLink:
         taken = self._taken.pop(input.stream, None)
         if taken is None:
             return
-        history = None
-        if not input.hurt and input.records:
+        history = input.history
+        if history is None and not input.hurt and input.records:
             try:
                 history = read_history(input.records, input.before)
             except PeerError:

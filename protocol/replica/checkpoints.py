@@ -22,6 +22,8 @@ CHECKPOINT_BYTES = 16 * 1024 * 1024
 CHECKPOINT_RATIO = 4
 """A checkpoint is due when the stream has written more than either since: that many bytes, or that many times the last
 checkpoint's size. So checkpoints are at most a fifth of all that is written."""
+ENTRY_BYTES = 512
+"""An entry counts as so many bytes at least: who reads the stream back has to apply it again, however small it is."""
 MOVE_BYTES = 1024 * 1024
 """Most bytes of messages in one record of moved ones (one message may be larger)."""
 TELL_BYTES = 1024 * 1024
@@ -81,7 +83,7 @@ class Checkpoints:
         for index, at in self._since:
             if first <= index < first + count:
                 self.extents.again(at, lsn, index - first)
-        self._written_bytes += size
+        self._written_bytes += max(size, count * ENTRY_BYTES)
 
     def applied(self, enqueued: list[tuple[int, int]]) -> None:
         """The entry at the state's index was just applied, and gave messages these positions, if it brought any.

@@ -78,9 +78,9 @@ class HostedQueue:
     """
 
     __slots__ = (
-        "_acquisitions", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up", "commands",
-        "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock", "observers",
-        "own", "settings", "state",
+        "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up",
+        "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock",
+        "observers", "own", "settings", "state",
     )  # fmt: skip
 
     def __init__(
@@ -89,9 +89,8 @@ class HostedQueue:
         limits: Limits = DEFAULT, observers: Sequence[ReplicaObserver] = (),
     ) -> None:  # fmt: skip
         self.id, self.settings, self.inc, self.keeper = id, settings, keeper.life, keeper
-        self.applied = 0
-        self._unapplied: list[Entry] = []  # committed, to be applied when the distinguished learner has been told
-        self._acquisitions, self._outbox = acquisitions, outbox
+        self.applied, self._unapplied = 0, list[Entry]()  # committed, and the learner is told before they are applied
+        self._acquisitions, self._outbox, self._most = acquisitions, outbox, limits.apply_entries
         self._name, self._process_inc = outbox.name, outbox.inc
         state = self.state = QueueState(id, settings.alternate)
         policies = policies_of(state, settings)
@@ -138,12 +137,12 @@ class HostedQueue:
             self._unapplied += committed
             self.apply()
 
-    def apply(self) -> None:
+    def apply(self) -> bool:
+        """Apply what is committed, at most `Limits.apply_entries`; whether there is more that could be applied now."""
         if self.catch_up.status is not SERVING and not self.catch_up.may_apply():
-            return
-        committed = self._unapplied
+            return False
+        committed, self._unapplied = self._unapplied[: self._most], self._unapplied[self._most :]
         if committed:
-            self._unapplied = []
             state, observers = self.state, self.observers
             for entry in committed:
                 event = decode_event(entry.event)
@@ -154,6 +153,7 @@ class HostedQueue:
                         observer.applied(self.applied, entry, event, done)
                 self._applied(entry, event, done)
             self._outbox.dirty[self.id] = None
+        return bool(self._unapplied)
 
     def _applied(self, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         """Follow up on an applied event: local dispatch state, and answers when it was submitted here."""
@@ -277,8 +277,7 @@ class HostedQueue:
 
     def give_update(self, peer: str, frame: Update) -> None:
         """Be the updater, if this copy can be; otherwise the updatee will ask again and get another."""
-        if not self.keeper.blank and not self.updating and frame.updatee in self._outbox.fellows:
-            self.apply()
+        if not self.keeper.blank and not self.updating and frame.updatee in self._outbox.fellows and not self.apply():
             self.catch_up.give(frame.updatee, frame.minor)
 
     def peer_down(self, peer: str) -> None:
@@ -310,8 +309,10 @@ class HostedQueue:
             outbox.send(acks.learner, self.keeper.ack(self.applied, acks.eager))
             acks.learner = ""
             return True
-        if self._unapplied:
-            self.apply()
+        if self._unapplied and self.apply():
+            if acks.needed:
+                acks.acknowledge(self.applied, acks.eager)
+            return True  # nobody is served by a state that is known to be old
         if catch_up.status is not SERVING and not catch_up.may_serve():
             return False
         more = catch_up.next_chunks() if catch_up.given else False

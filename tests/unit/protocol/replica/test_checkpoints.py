@@ -16,7 +16,7 @@ from mantamq.protocol.errors import LocalError, PeerError
 from mantamq.protocol.queue.snapshot import QueueSnapshot
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica import extents
-from mantamq.protocol.replica.checkpoints import CHECKPOINT_BYTES, Checkpoints
+from mantamq.protocol.replica.checkpoints import CHECKPOINT_BYTES, ENTRY_BYTES, Checkpoints
 from mantamq.protocol.replica.extents import Extents
 from mantamq.protocol.wire.events import ZERO, Acquire, AnyEvent, Enqueue, Entry, Own, decode_event, encode_event
 from mantamq.protocol.wire.records import CheckpointRecord, EntriesRecord, MessageRecord, StoreRecord, encode_record
@@ -292,7 +292,7 @@ def test_a_checkpoint_is_due_when_much_was_written_since():
     one = Checkpoints(QueueState("q#1"))
     one.wrote(1, 1, 64, CHECKPOINT_BYTES)
     assert not one.due()
-    one.wrote(2, 1, 72, 1)
+    one.wrote(2, 0, 72, 1)
     assert one.due()
     one.begin()
     assert not one.due() and one.move() is None and one.ready()
@@ -302,7 +302,15 @@ def test_a_checkpoint_is_due_when_much_was_written_since():
     assert not one.due() and not one.under_way
     one.wrote(3, 1, 88, 4 * CHECKPOINT_BYTES)
     assert not one.due()
-    one.wrote(4, 1, 96, 1)
+    one.wrote(4, 0, 96, 1)
+    assert one.due()
+
+
+def test_small_entries_count_as_what_it_takes_to_apply_them_again():
+    one = Checkpoints(QueueState("q#1"))
+    one.wrote(1, CHECKPOINT_BYTES // ENTRY_BYTES, 64, 1)
+    assert not one.due()
+    one.wrote(CHECKPOINT_BYTES // ENTRY_BYTES + 1, 1, 72, 1)
     assert one.due()
 
 

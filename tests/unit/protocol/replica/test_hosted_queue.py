@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-from mantamq.protocol.limits import DEFAULT
+from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.settings import QueueSettings
@@ -63,13 +63,13 @@ ONE = (1, 7)
 class Hosted:
     """Queue ``q#1`` of broker b1, incarnation 2, with its outbox, and a leader that commits what it is given."""
 
-    def __init__(self, blank: bool = False) -> None:
+    def __init__(self, blank: bool = False, limits: Limits = DEFAULT) -> None:
         self.outbox = KeptOutbox()
         self.ownerships = Ownerships(self.outbox)
         self.ownerships.up("ownership")
         keeper = Keeper("q#1", "b1", 2, blank, ONE, ["b1", "b2", "b3"])
         settings, pace = QueueSettings(alternate="lost"), Pace(DEFAULT.update_process_bytes_s)
-        self.queue = HostedQueue("q#1", settings, keeper, self.ownerships, pace, count(1), self.outbox)
+        self.queue = HostedQueue("q#1", settings, keeper, self.ownerships, pace, count(1), self.outbox, limits=limits)
 
     def entry(self, event: AnyEvent, own: bool) -> Entry:
         origin, inc = (self.outbox.name, self.outbox.inc) if own else ("", 0)
@@ -303,3 +303,34 @@ def test_a_broker_that_leaves_holds_what_must_be_given_back(hosted):
     owner(hosted)
     assert hosted.queue.holds()
     assert not Hosted(blank=True).queue.holds()
+
+
+# ---- many entries at once
+
+
+def test_many_entries_are_applied_in_pieces_and_nobody_is_served_before_the_last():
+    one = Hosted(limits=Limits(apply_entries=10))
+    queue = one.queue
+    queue.consumers.consume(Consume("q#1", 5, "browse", False))
+    queue.consumers.credit(Credit("q#1", 5, 100))
+    entries = [one.entry(Enqueue("", [], [b"%d" % number]), False) for number in range(25)]
+    entries = [Entry(ONE, number, "", 0, 1, entry.event) for number, entry in enumerate(entries, 1)]
+    queue.append("sequencer", Append(ONE, "q#1", 0, ZERO, 25, 0, entries))
+    assert queue.applied == 10
+    assert queue.serve() and queue.applied == 20
+    assert not one.outbox.take(Deliver)
+    assert not queue.serve() and queue.applied == 25
+    assert sum(len(frame.blobs) for frame in one.outbox.take(Deliver)) == 25
+
+
+def test_an_updater_that_has_entries_to_apply_gives_no_update_yet():
+    one = Hosted(limits=Limits(apply_entries=1))
+    one.outbox.fellows.add("b2.r0")
+    entries = [Entry(ONE, number, "", 0, 1, encode_event(Enqueue("", [], [b"x"]))) for number in range(1, 5)]
+    one.queue.append("sequencer", Append(ONE, "q#1", 0, ZERO, 4, 0, entries))
+    one.queue.give_update("sequencer", Update("q#1", "b2.r0"))
+    assert not one.outbox.take(UpdateStart)
+    while one.queue.serve():
+        pass
+    one.queue.give_update("sequencer", Update("q#1", "b2.r0"))
+    assert one.outbox.take(UpdateStart)
