@@ -53,12 +53,19 @@ class DeadLetters:
         self._in_pieces = 0  # the batch that has further pieces, 0 for none
         self._waiting: deque[int] = deque()  # batches behind that one
 
-    def rejected(self, index: int) -> list[DeadLetter]:
-        """Event `index` has rejected a batch: the pieces to ask the broker for now."""
-        if index in self._sent or index in self._waiting:
-            return []
-        self._waiting.append(index)
-        return self._next()
+    def rejected(self, index: int) -> None:
+        """Event `index` has rejected a batch that this broker sees to."""
+        if index not in self._sent and index not in self._waiting:
+            self._waiting.append(index)
+
+    def due(self) -> list[DeadLetter]:
+        """All that is known to be committed is applied: the pieces to ask the broker for now, of the batches that wait,
+        up to the first that has further pieces. Not before: of a batch that is done, as a later entry may say, an
+        updater has sent no messages."""
+        asked: list[DeadLetter] = []
+        while self._waiting and not self._in_pieces:
+            asked += self._piece(self._waiting.popleft(), 0)
+        return asked
 
     def dead_lettered(self, name: int) -> tuple[list[DeadLetter], int]:
         """A piece is enqueued: what to ask for next, and the batch that is wholly enqueued by it, 0 for none."""
@@ -68,20 +75,13 @@ class DeadLetters:
         asked: list[DeadLetter] = []
         if self._in_pieces == index:
             asked += self._piece(index, number + 1)
-            asked += self._next()
+            asked += self.due()
         if index not in self._state.batches:
             del self._sent[index]
         elif self._sent[index] == number:
             del self._sent[index]
             return asked, index
         return asked, 0
-
-    def _next(self) -> list[DeadLetter]:
-        """The batches that wait, up to the first that has further pieces."""
-        asked: list[DeadLetter] = []
-        while self._waiting and not self._in_pieces:
-            asked += self._piece(self._waiting.popleft(), 0)
-        return asked
 
     def _piece(self, index: int, number: int) -> list[DeadLetter]:
         state = self._state

@@ -153,7 +153,11 @@ class HostedQueue:
                         observer.applied(self.applied, entry, event, done)
                 self._applied(entry, event, done)
             self._outbox.dirty[self.id] = None
-        return bool(self._unapplied)
+        if self._unapplied:
+            return True
+        for frame in self.dead_letters.due():
+            self._to_broker(frame)
+        return False
 
     def _applied(self, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         """Follow up on an applied event: local dispatch state, and answers when it was submitted here."""
@@ -193,7 +197,7 @@ class HostedQueue:
         if isinstance(tag, Settling):
             self.consumers.settled(tag, done)
             if type(event) is Reject and self.state.index in self.state.batches:
-                self._bury(self.state.index)
+                self.dead_letters.rejected(self.state.index)
         elif isinstance(tag, Cancel):
             self.consumers.cancelled(tag)
         elif isinstance(tag, DrainMark):
@@ -212,16 +216,12 @@ class HostedQueue:
             self.dispatcher.returned(done.positions)
             self.grants.ended()
             for index in done.orphans:
-                self._bury(index)
+                self.dead_letters.rejected(index)
         if _lets_in(event, self._outbox.broker, self.inc):
             self.catch_up.joined()
             self.grants.returned()
 
     # ---- dead letters
-
-    def _bury(self, index: int) -> None:
-        for frame in self.dead_letters.rejected(index):
-            self._to_broker(frame)
 
     def dead_lettered(self, frame: DeadLettered) -> None:
         asked, whole = self.dead_letters.dead_lettered(frame.id)

@@ -334,3 +334,16 @@ def test_an_updater_that_has_entries_to_apply_gives_no_update_yet():
         pass
     one.queue.give_update("sequencer", Update("q#1", "b2.r0"))
     assert one.outbox.take(UpdateStart)
+
+
+@pytest.mark.parametrize("at_once", [1, 1000])
+@pytest.mark.parametrize("done", [False, True])
+def test_no_rejected_message_is_seen_to_before_all_that_is_committed_is_applied(at_once, done):
+    """An updatee may have a batch without its messages, which a later entry says are done."""
+    one = Hosted(limits=Limits(apply_entries=at_once))
+    events = [messages(1), Own("b2", 1), Acquire("b2", 1, 1, [1, 1, 1]), Reject("b2", 1, [1, 1, 1]), Evict("b2", 1)]
+    events += [DeadLetterDone(4)] if done else []
+    entries = [Entry(ONE, number, "", 0, 1, encode_event(event)) for number, event in enumerate(events, 1)]
+    one.queue.append("sequencer", Append(ONE, "q#1", 0, ZERO, len(entries), 0, entries))
+    letters = one.flush(DeadLetter)
+    assert [frame.id for frame in letters] == ([] if done else [4])
