@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..log.checkpoint import checkpoint_of, tail_of
+from ..log.checkpoint import ENTRY_BYTES, checkpoint_of, tail_of
 from ..log.durability import Durability, Promises
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
@@ -27,7 +27,8 @@ from ..wiring.snapshot import ClusterOutline
 from .cluster_state import ClusterState
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""A checkpoint is due when so much was written since the last, and four times as much as that was itself."""
+"""A checkpoint is due when so much was written since the last, and four times as much as that was itself; a record
+counts as `ENTRY_BYTES` at least."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _outline = msgspec.msgpack.Decoder(ClusterOutline)
@@ -139,7 +140,7 @@ class StoredWiring(StoreLink):
         if kind == CHECKPOINT:
             self._since_bytes, self._last_bytes = 0, count_bytes
         else:
-            self._since_bytes += count_bytes
+            self._since_bytes += max(count_bytes, ENTRY_BYTES)
 
     def said(self) -> Pressed:
         """The word of this broker on the room on its disk."""

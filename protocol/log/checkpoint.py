@@ -9,6 +9,10 @@ from __future__ import annotations
 from ..wire.records import CheckpointRecord, EntriesRecord
 from .keeper import Keeper
 
+ENTRY_BYTES = 512
+"""When a checkpoint is due, an entry counts as so many bytes at least: who reads the stream back has to apply it again,
+however small it is."""
+
 
 def checkpoint_of(keeper: Keeper, outline: bytes) -> CheckpointRecord:
     """The checkpoint at the commit index; `outline` is what the entries up to there have made. No earlier record is

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..errors import LocalError
+from ..log.checkpoint import ENTRY_BYTES
 from ..queue.state import QueueState
 from ..ranges import RangeSet, compress
 from ..wire.records import CheckpointRecord, MessageRecord
@@ -21,9 +22,8 @@ from .extents import EntryPlaces, Extents
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 CHECKPOINT_RATIO = 4
 """A checkpoint is due when the stream has written more than either since: that many bytes, or that many times the last
-checkpoint's size. So checkpoints are at most a fifth of all that is written."""
-ENTRY_BYTES = 512
-"""An entry counts as so many bytes at least: who reads the stream back has to apply it again, however small it is."""
+checkpoint's size (an entry counts as `ENTRY_BYTES` at least). So checkpoints are at most a fifth of all that is
+written."""
 MOVE_BYTES = 1024 * 1024
 """Most bytes of messages in one record of moved ones (one message may be larger)."""
 TELL_BYTES = 1024 * 1024

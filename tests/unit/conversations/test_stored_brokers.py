@@ -9,6 +9,7 @@ from mantamq.protocol.broker import cluster_state
 from mantamq.protocol.broker.lifecycle import State
 from mantamq.protocol.capture.capture import BrokerCapture
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.log.checkpoint import ENTRY_BYTES
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.retained import RETAINED_BYTES
 from mantamq.protocol.machine import Flush, Load, Loaded, PeerDown, PeerUp, Received, Retire, Send, Tick, is_sequencer
@@ -315,6 +316,14 @@ def test_a_checkpoint_stands_for_what_was_before_it():
     loaded = {effect.checkpoint for effect in cluster.loads if effect.stream == CLUSTER}
     assert loaded and 0 not in loaded, "what came back began with a checkpoint"
     assert declared(cluster, "b1") == declared(cluster, "b3") == list(range(1, 31))
+
+
+def test_small_events_count_as_what_it_takes_to_apply_them_again():
+    cluster = StoredCluster(checkpoint_bytes=20 * ENTRY_BYTES)
+    client = cluster.client("b1")
+    for number in range(1, 41):
+        declare(client, number)
+    assert 1 <= kinds(cluster, "b1").count(CHECKPOINT) <= 10
 
 
 def test_a_checkpoint_takes_what_is_held_behind_it_along():

@@ -13,10 +13,11 @@ import random
 import msgspec
 import pytest
 from mantamq.protocol.errors import LocalError, PeerError
+from mantamq.protocol.log.checkpoint import ENTRY_BYTES
 from mantamq.protocol.queue.snapshot import QueueSnapshot
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica import extents
-from mantamq.protocol.replica.checkpoints import CHECKPOINT_BYTES, ENTRY_BYTES, Checkpoints
+from mantamq.protocol.replica.checkpoints import CHECKPOINT_BYTES, Checkpoints
 from mantamq.protocol.replica.extents import Extents
 from mantamq.protocol.wire.events import ZERO, Acquire, AnyEvent, Enqueue, Entry, Own, decode_event, encode_event
 from mantamq.protocol.wire.records import CheckpointRecord, EntriesRecord, MessageRecord, StoreRecord, encode_record
