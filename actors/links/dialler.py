@@ -14,6 +14,7 @@ from ...protocol.limits import DEFAULT, Limits
 from ...protocol.timing import DEFAULT_TIMING, Timing
 from .handshake import Credentials, DialOpening
 from .links import Link, LinkOwner
+from .near import dial_near
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,10 @@ class Dialler:
             link.on_lost = lambda lost=lost: None if lost.done() else lost.set_result(None)
             try:
                 async with asyncio.timeout(timing.connect_ms / 1000):
-                    await loop.create_connection(lambda link=link: link, host, int(port))
+                    if (sock := dial_near(self.address)) is not None:
+                        await loop.create_unix_connection(lambda link=link: link, sock=sock)
+                    else:
+                        await loop.create_connection(lambda link=link: link, host, int(port))
             except (OSError, TimeoutError) as error:
                 if lived and isinstance(error, ConnectionRefusedError):
                     self._host.link_gone(self.name)

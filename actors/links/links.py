@@ -1,4 +1,5 @@
-"""The one kind of link: a TCP connection that carries frames, to a peer or to a client.
+"""The one kind of link: a connection that carries frames, to a peer or to a client; TCP, or within one machine what
+`near.py` has.
 
 Reading: all the frames of one read go to the host as one batch. Writing: what is sent gathers in a list, and the host
 writes each link once per loop iteration; so batches grow under load and nothing waits when idle. Both directions are
@@ -27,6 +28,7 @@ from ...protocol.wire.large import LARGE_BYTES
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.version import MINOR, spoken
 from .handshake import Opening
+from .near import tune_near
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +138,7 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         _tune(transport.get_extra_info("socket"))
         name = transport.get_extra_info("peername")
-        self.address = f"{name[0]}:{name[1]}" if name else "?"
+        self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "this machine"
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._gathers = type(transport).__module__.startswith("uvloop")  # asyncio's own would copy, or not say `pause`
         self._deadline = self._loop.call_later(self._opening_s, self._too_slow)
@@ -371,6 +373,9 @@ class Link(asyncio.Protocol):
 
 def _tune(sock: socket.socket) -> None:
     """No delay; and a peer that is silently gone is noticed within a minute even if nothing is sent."""
+    if sock.family == socket.AF_UNIX:
+        tune_near(sock)
+        return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (

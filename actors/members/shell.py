@@ -51,6 +51,7 @@ from ...protocol.wire.version import spoken
 from ..links.dialler import Dialler
 from ..links.handshake import ClientOpening, Credentials, ListenOpening
 from ..links.links import Link
+from ..links.near import near_listener
 from ..links.refusals import Refusals
 
 log = logging.getLogger(__name__)
@@ -175,7 +176,10 @@ class Shell:
         except OSError as error:
             raise LocalError(f"{self.own.name} cannot listen on {host}:{port}: {error}; choose another port") from None
         self._servers.append(server)
-        return f"{host}:{server.sockets[0].getsockname()[1]}"
+        address = f"{host}:{server.sockets[0].getsockname()[1]}"
+        if (sock := near_listener(address)) is not None:
+            self._servers.append(await self._loop.create_unix_server(factory, sock=sock))
+        return address
 
     def part(self, name: str) -> None:
         """Dial `name` no more: it is gone for good."""
