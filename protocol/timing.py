@@ -69,6 +69,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How long a keeper that does not act on commits may wait for what others are told at once: the commit index, and,
     if the eager ones and it are more than a majority, entries too. Three replicas that work at the same time on two
     cores delay the one a consumer waits for; and what waits goes out in larger batches."""
+    patience_ms: int = 6
+    """How long entries that nobody waits for, such as accepts, wait at most for others to go to the keepers with; and
+    they do where two of those have come within twice this time."""
     acknowledge_ms: int = 2
     """How long an acknowledgement to the sequencer may wait when the distinguished learner is told at once."""
     update_retry_ms: int = 2000

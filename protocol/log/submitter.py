@@ -20,7 +20,7 @@ class Submitter:
         unanswered: number -> request, in the order in which they were made.
     """
 
-    __slots__ = ("_last", "_parts", "inc", "origin", "unanswered")
+    __slots__ = ("_last", "_parts", "_patient", "inc", "origin", "unanswered")
 
     def __init__(self, origin: str, inc: int) -> None:
         self.origin = origin
@@ -28,10 +28,14 @@ class Submitter:
         self.unanswered: dict[int, Request] = {}
         self._last = 0
         self._parts: list[tuple[str, bytes]] = []
+        self._patient = True
 
-    def gather(self, stream: str, event: bytes) -> int:
-        """Put an event into the request that is being gathered; returns the number that request will have."""
+    def gather(self, stream: str, event: bytes, patient: bool = False) -> int:
+        """Put an event into the request that is being gathered, which is `patient` if all its events are; returns the
+        number that request will have."""
         self._parts.append((stream, event))
+        if not patient:
+            self._patient = False
         return self._last + 1
 
     def gathered(self) -> Request | None:
@@ -39,12 +43,13 @@ class Submitter:
         if not self._parts:
             return None
         parts, self._parts = self._parts, []
-        return self.request(parts)
+        patient, self._patient = self._patient, True
+        return self.request(parts, patient)
 
-    def request(self, parts: list[tuple[str, bytes]]) -> Request:
+    def request(self, parts: list[tuple[str, bytes]], patient: bool = False) -> Request:
         """A separate request, to be sent now: (stream, encoded event) pairs."""
         self._last += 1
-        request = self.unanswered[self._last] = Request(self.origin, self.inc, self._last, parts)
+        request = self.unanswered[self._last] = Request(self.origin, self.inc, self._last, parts, patient)
         return request
 
     def answered(self, frame: Results) -> list[Request]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..wire.events import Accept
 from .allocator import Allocator, AnyConsumer
 from .delivery_order import DeliveryOrder, Fifo
 from .settings import QueueSettings
@@ -21,6 +22,11 @@ class Policies(NamedTuple):
     order: DeliveryOrder
     allocator: Allocator
     of_state: tuple[StatePolicy, ...] = ()
+
+    @property
+    def patient(self) -> bool:
+        """Whether nobody waits for an accept; where it frees a group, another consumer may."""
+        return not any(Accept in policy.events for policy in self.of_state)
 
 
 def policies_of(state: QueueState, settings: QueueSettings) -> Policies:

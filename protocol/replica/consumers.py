@@ -19,16 +19,17 @@ from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-from .settlements import Settlements, Settling
+from .settlements import PATIENT, Settlements, Settling
 
 
 class QueueConsumers:
     """Args:
     inc: incarnation under which this broker keeps the queue.
+    patient: nobody waits for an accept of this queue.
     """
 
     __slots__ = (
-        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_state", "settlements",
+        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_state", "settlements",
     )  # fmt: skip
 
     def __init__(
@@ -41,8 +42,10 @@ class QueueConsumers:
         outbox: QueueOutbox,
         timing: Timing = DEFAULT_TIMING,
         observers: Sequence[QueueObserver] = (),
+        patient: bool = True,
     ) -> None:
         self.settlements = Settlements(timing)
+        self._patient = PATIENT if patient else frozenset[type]()
         self._id = state.id
         self._state = state
         self._inc = inc
@@ -116,7 +119,7 @@ class QueueConsumers:
         outbox = self._outbox
         for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant):
             if event is not None:
-                self._own.submit(event, settling)
+                self._own.submit(event, settling, type(event) in self._patient)
             elif settling is not None:
                 for sub, number, lost, _ in settling.tags:
                     outbox.send(outbox.broker, Settled(self._id, sub, number, lost))

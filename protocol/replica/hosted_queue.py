@@ -102,7 +102,7 @@ class HostedQueue:
         own = self.own = OwnEvents(id, outbox)
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
-        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told)
+        self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told, policies.patient)
         self.commands = Commands(own, self.consumers, outbox)
         self.dead_letters = DeadLetters(state, limits)
         self.expiries = Expiries(state, dispatcher, own, outbox, timing)

@@ -324,9 +324,9 @@ class ReplicaMachine(Acceptor):
 
     # ---- what the queues ask for, besides `send`, `lead` and `retire`
 
-    def submit(self, stream: str, event: AnyEvent) -> int:
+    def submit(self, stream: str, event: AnyEvent, patient: bool = False) -> int:
         self.dirty[stream] = None
-        return self.submitter.gather(stream, encode_event(event))
+        return self.submitter.gather(stream, encode_event(event), patient)
 
     def set_timer(self, id: str, at_ms: int) -> None:
         if at_ms <= self.now_ms:

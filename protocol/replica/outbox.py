@@ -40,8 +40,9 @@ class QueueOutbox(Protocol):
         """Send to the sequencer that is followed, whether or not it has said that it leads."""
         ...
 
-    def submit(self, stream: str, event: AnyEvent) -> int:
-        """Put an event into the request that leaves at the end of the flush; returns the number of that request."""
+    def submit(self, stream: str, event: AnyEvent, patient: bool = False) -> int:
+        """Put an event into the request that leaves at the end of the flush, which is `patient` if all its events are;
+        returns the number of that request."""
         ...
 
     def set_timer(self, id: str, at_ms: int) -> None:

@@ -34,9 +34,9 @@ class OwnEvents(deque[OwnEvent]):
         self._id = id
         self._outbox = outbox
 
-    def submit(self, event: AnyEvent, tag: object) -> None:
-        """Ask for `event` to be ordered."""
-        number = self._outbox.submit(self._id, event)
+    def submit(self, event: AnyEvent, tag: object, patient: bool = False) -> None:
+        """Ask for `event` to be ordered; `patient`: nobody is kept waiting by it."""
+        number = self._outbox.submit(self._id, event, patient)
         part = self[-1].part + 1 if self and self[-1].number == number else 1
         self.append(OwnEvent(number, part, tag))
 

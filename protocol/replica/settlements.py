@@ -17,6 +17,10 @@ ACQUIRE_RUNS = 512
 _EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
 
 
+PATIENT = frozenset({Acquire, Accept})
+"""The kinds of events that nobody waits for: a message that is accepted frees nothing that another consumer wants."""
+
+
 class Settling:
     """Settlements of one kind, gathered for one event. Attributes: runs (flat), tags (subscription id, its number, runs
     lost at once, acquisitions it named), releasing (ids of subscriptions that wait for it)."""

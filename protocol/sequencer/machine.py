@@ -98,7 +98,7 @@ class SequencerMachine:
         self.limits = limits
         self.linked: dict[str, None] = {}
         self.outbox = outbox = Outbox()
-        self.order = order = Order(members, (counter, uid) if leading else None)
+        self.order = order = Order(members, (counter, uid) if leading else None, timing)
         self.election = Election(members, LEADING if leading else STANDBY, timing, limits)
         self.detector = FailureDetector(members, None, timing)
         self.duty = Duty(timing)
@@ -150,12 +150,7 @@ class SequencerMachine:
 
     def _tick(self) -> None:
         order, outbox, now_ms = self.order, self.outbox, self.outbox.now_ms
-        if order.lazy_at_ms:
-            if now_ms >= order.lazy_at_ms:
-                order.lazy_at_ms = 0
-                order.dirty |= order.lazy
-            else:
-                outbox.wake(order.lazy_at_ms)
+        order.look(outbox)
         role = self.election.role
         if role == PREPARING:
             if now_ms >= self.election.asked_ms + self.timing.prepare_ms:
@@ -333,11 +328,15 @@ class SequencerMachine:
         order, outbox = self.order, self.outbox
         if outbox.now_ms >= self.backlog.due_ms:
             self.backlog.look()
+        if order.patient.waiting:
+            order.look_at_patient(outbox)
         effects = outbox.take()
         if order.dirty:
             dirty, order.dirty = order.dirty, {}
             for name in dirty:
-                replicate(order, order.streams[name], effects, self.limits)
+                stream = order.streams[name]
+                order.patient.leaves(stream, outbox.now_ms)
+                replicate(order, stream, effects, self.limits)
             if order.lazy and not order.lazy_at_ms:
                 order.lazy_at_ms = outbox.now_ms + self.timing.lazy_ms
                 outbox.wake(order.lazy_at_ms)

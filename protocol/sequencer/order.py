@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ..outbox import Outbox
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot, Entry, Start, encode_event
+from .patient_entries import PatientEntries
 from .stream import Stream
 
 
@@ -12,6 +15,7 @@ class Order:
     Args:
         members: the voters of the cluster stream: one list, which that stream shares and changes in place.
         ballot: of the cluster's first term; None: this sequencer stands by.
+        timing: the cluster's.
 
     Attributes:
         born: this is the cluster's first term: there is nothing to adopt.
@@ -19,11 +23,12 @@ class Order:
         dropped: streams of queues that are deleted everywhere.
         dirty: streams with something to send, in order of arrival.
         lazy, lazy_at_ms: streams with keepers that do not know the commit index yet, and when those are told.
+        patient: streams with entries that wait for others to leave with.
     """
 
-    __slots__ = ("ballot", "born", "dirty", "dropped", "lazy", "lazy_at_ms", "members", "seq", "streams")
+    __slots__ = ("ballot", "born", "dirty", "dropped", "lazy", "lazy_at_ms", "members", "patient", "seq", "streams")
 
-    def __init__(self, members: list[str], ballot: Ballot | None) -> None:
+    def __init__(self, members: list[str], ballot: Ballot | None, timing: Timing = DEFAULT_TIMING) -> None:
         self.members = members
         self.ballot: Ballot = ballot or ZERO
         self.born = ballot is not None
@@ -33,6 +38,7 @@ class Order:
         self.dirty: dict[str, None] = {}
         self.lazy: dict[str, None] = {}
         self.lazy_at_ms = 0
+        self.patient = PatientEntries(timing)
 
     def open(self, name: str) -> Stream:
         """A stream of which nothing is known yet."""
@@ -45,7 +51,33 @@ class Order:
         """An entry of the sequencer's own."""
         self.seq += 1
         stream.put(Entry(self.ballot, self.seq, "", 0, 0, event))
+        stream.eager = stream.end
         self.dirty[stream.name] = None
+
+    def changed(self, stream: Stream, patient: bool) -> None:
+        """The stream has a new entry, from a request."""
+        if patient:
+            self.patient.waiting[stream.name] = None
+        else:
+            stream.eager = stream.end
+            self.dirty[stream.name] = None
+
+    def look(self, outbox: Outbox) -> None:
+        """The time has come for something, or not yet: have what has waited long enough sent at the next flush, and
+        wake up again for the rest."""
+        if 0 < self.lazy_at_ms <= outbox.now_ms:
+            self.lazy_at_ms = 0
+            self.dirty |= self.lazy
+        elif self.lazy_at_ms:
+            outbox.wake(self.lazy_at_ms)
+        if self.patient.due_ms > outbox.now_ms:  # else the flush looks
+            outbox.wake(self.patient.due_ms)
+
+    def look_at_patient(self, outbox: Outbox) -> None:
+        """Before a flush: send along what need not wait, or no longer."""
+        self.dirty |= self.patient.due(outbox.now_ms)
+        if self.patient.due_ms:
+            outbox.wake(self.patient.due_ms)
 
     def begin(self, stream: Stream) -> None:
         """The term's first entry: the stream is ready, and the term commits by what is behind this entry (S4)."""
@@ -66,4 +98,5 @@ class Order:
         del self.streams[stream.name]
         self.dirty.pop(stream.name, None)
         self.lazy.pop(stream.name, None)
+        self.patient.dropped(stream.name)
         self.dropped.add(stream.name)

@@ -20,11 +20,12 @@ class Origin:
 class Pending:
     """A request of which some parts are not committed yet."""
 
-    __slots__ = ("left", "number", "origin")
+    __slots__ = ("left", "number", "origin", "patient")
 
-    def __init__(self, origin: Origin, number: int) -> None:
+    def __init__(self, origin: Origin, number: int, patient: bool = False) -> None:
         self.origin = origin
         self.number = number
+        self.patient = patient
         self.left = 0
 
 

@@ -26,7 +26,7 @@ def replicate(order: Order, stream: Stream, effects: list[Effect], limits: Limit
     for keeper in eager + patient:
         if keeper.updating:
             continue
-        behind = keeper.next <= stream.end
+        behind = keeper.next <= stream.sendable
         uninformed = keeper.sent_commit < stream.commit
         if keeper.eager or due:
             told = behind or uninformed
@@ -62,25 +62,25 @@ def replicate(order: Order, stream: Stream, effects: list[Effect], limits: Limit
                 keeper.next = stop + 1
                 keeper.sent_commit = stream.commit
             start = stop + 1
-            if complete or start > stream.end:
+            if complete or start > stream.sendable:
                 break
 
 
 def _batch_end(order: Order, stream: Stream, start: int, keepers: list[Progress], limits: Limits) -> tuple[int, bool]:
     """Index of the last entry for an Append from `start`, and whether the keepers get no more for now."""
-    if start > stream.end:
-        return stream.end, True
+    if start > stream.sendable:
+        return stream.sendable, True
     size, most, window = stream.size, limits.append_bytes, limits.keeper_window_bytes
     if stream.total - size[stream.held] <= min(most, window):  # as long as no keeper lacks much
-        return stream.end, False
+        return stream.sendable, False
     before = size.get(start - 1, size.get(start, 0))
     slowest = min(keeper.match for keeper in keepers)
     if size[start] - size.get(slowest, size[start]) > window:
         order.dirty[stream.name] = None  # its acknowledgements re-open the window
         return start - 1, True
-    if size[stream.end] - before <= most:
-        return stream.end, False
+    if size[stream.sendable] - before <= most:
+        return stream.sendable, False
     stop = start
-    while stop < stream.end and size[stop + 1] - before <= most:
+    while stop < stream.sendable and size[stop + 1] - before <= most:
         stop += 1
     return stop, False

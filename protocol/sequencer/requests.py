@@ -48,7 +48,7 @@ class RequestBook:
         # Numbers rise; where one is left out, an earlier sequencer has answered it. None is lost: links keep order, and
         # a new link, like a new sequencer, is told all that has no answer before anything else.
         origin.last = number
-        pending = Pending(origin, number)
+        pending = Pending(origin, number, request.patient)
         if order.born:
             streams = order.streams
             for name, event in request.parts:
@@ -58,7 +58,7 @@ class RequestBook:
                 pending.left += 1
                 order.seq += 1
                 stream.put(Entry(order.ballot, order.seq, request.origin, request.inc, number, event))
-                order.dirty[name] = None
+                order.changed(stream, request.patient)
                 stream.waiting[stream.end] = pending
         else:
             self._place(pending, request)
@@ -101,7 +101,7 @@ class RequestBook:
         order = self._order
         order.seq += 1
         stream.put(Entry(order.ballot, order.seq, part.origin, origin.inc, pending.number, part.event))
-        order.dirty[stream.name] = None
+        order.changed(stream, pending.patient)
         stream.waiting[stream.end] = pending
 
     def put_deferred(self, stream: Stream) -> None:

@@ -37,15 +37,17 @@ class Stream:
         deferred: parts of requests that wait until it is ready, in order.
         start: index of this term's `Start`: once that is committed, so is all that was adopted.
         stored: its keepers have it on disk, as one of them has said.
+        eager, sendable: index of the last entry that is not patient, and up to which entries may go to the keepers
+            (`patient_entries.py`).
         held: every voter that is waited for holds the log up to here; what is kept below is for those that are away.
         left: voter whose log is on disk, and which is away -> up to where it held the log; -1: nothing is kept for it.
     """
 
     __slots__ = (
         "asked", "asked_for", "away", "base", "base_ballot", "change", "changed", "commit", "counted", "deferred",
-        "end", "gone", "held", "incs", "keepers", "left", "lives", "log", "name", "numbers", "over", "pieces", "ready",
-        "repeats", "reports", "returned", "settled", "size", "start", "stored", "total", "updates", "voters", "waiting",
-        "waiting_from",
+        "eager", "end", "gone", "held", "incs", "keepers", "left", "lives", "log", "name", "numbers", "over", "pieces",
+        "ready", "repeats", "reports", "returned", "sendable", "settled", "size", "start", "stored", "total", "updates",
+        "voters", "waiting", "waiting_from",
     )  # fmt: skip
 
     def __init__(self, name: str, voters: Sequence[str] = ()) -> None:
@@ -67,6 +69,7 @@ class Stream:
         self.keepers: dict[str, Progress] = {}
         self.gone: set[str] = set()  # voters that have dropped their logs for good
         self.stored = False
+        self.eager = self.sendable = 0
         self.held = 0
         self.left: dict[str, int] = {}
         self.away: set[str] = set()  # voters that were here and whose link broke, or that are not yet back

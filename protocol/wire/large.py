@@ -88,10 +88,11 @@ def _request(frame: Request, large_bytes: int) -> list[bytes] | None:
     if not _any((event for _, event in frame.parts), large_bytes):
         return None
     out = Buffers(large_bytes)
-    out.put(b"\x94", _encode((frame.origin, frame.inc, frame.number))[1:], array(len(frame.parts)))
+    out.put(b"\x95", _encode((frame.origin, frame.inc, frame.number))[1:], array(len(frame.parts)))
     for stream, event in frame.parts:
         out.put(b"\x92", _encode(stream))
         out.blob(event)
+    out.put(_encode(frame.patient))
     return out.end()
 
 

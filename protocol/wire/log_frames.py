@@ -21,12 +21,14 @@ class Request(Frame):
 
     Attributes:
         parts: (stream, encoded event) pairs; each gets its own place in its stream, all in this order.
+        patient: nobody waits for it, so it may leave with what comes next (`sequencer/patient_entries.py`).
     """
 
     origin: str
     inc: int
     number: int
     parts: list[tuple[str, bytes]]
+    patient: bool = False
 
 
 class Results(Frame):

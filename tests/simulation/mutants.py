@@ -26,6 +26,7 @@ from mantamq.protocol.replica.routes import rule_of_consumers
 from mantamq.protocol.sequencer import machine as sequencer_machine
 from mantamq.protocol.sequencer import stream as sequencer_stream
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.sequencer.patient_entries import PatientEntries
 from mantamq.protocol.sequencer.requests import RequestBook
 from mantamq.protocol.wire.events import Own, encode_event
 from mantamq.protocol.wire.frame import Frame
@@ -311,6 +312,18 @@ def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:
     patch_rule(patch, Unhost, silent)
 
 
+def patience_has_no_end(patch: Patch) -> None:
+    """An accept waits for the next message, also for one that never comes."""
+    due = PatientEntries.due
+
+    def waits_on(self: PatientEntries, now_ms: int) -> dict[str, None]:
+        found = {} if self.waiting and self.due_ms else due(self, now_ms)
+        self.due_ms = self.due_ms and 1 << 60
+        return found
+
+    patch.setattr(PatientEntries, "due", waits_on)
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
@@ -320,6 +333,6 @@ ALL: dict[str, Callable[[Patch], None]] = {
         wiring_complete_early, vanished_client_keeps,
         lost_held_stays_lost,
         lost_drop_report_stays_lost, starved_consumer_keeps_the_lock, crossing_detach_closes,
-        purge_of_a_deleted_queue_is_not_answered,
+        purge_of_a_deleted_queue_is_not_answered, patience_has_no_end,
     )
 }  # fmt: skip

@@ -32,10 +32,13 @@ from mantamq.protocol.machine import (
 from mantamq.protocol.ranges import pairs
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.sequencer.machine import SequencerMachine
-from mantamq.protocol.timing import DEFAULT_TIMING, Timing
+from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.client_frames import Command, Delivery, Open, Reply
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
+
+IMPATIENT = Timing(patience_ms=0)
+"""No time passes in a `MemoryCluster` by itself, so that what is patient would wait for ever."""
 
 
 class Client:
@@ -85,7 +88,7 @@ class MemoryCluster:
         brokers: int = 3,
         replicas: int = 2,
         slice_ms: int = 20,
-        timing: Timing = DEFAULT_TIMING,
+        timing: Timing = IMPATIENT,
         limits: Limits = DEFAULT,
         observers: Mapping[str, Sequence[Any]] | None = None,
         **options: Any,

@@ -40,7 +40,7 @@ class KeptOutbox:
     def report_log(self, report: LogReport) -> None:
         self.send("sequencer", report)
 
-    def submit(self, stream: str, event: AnyEvent) -> int:
+    def submit(self, stream: str, event: AnyEvent, patient: bool = False) -> int:
         self.submitted.append((stream, event))
         return self.number
 

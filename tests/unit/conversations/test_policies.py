@@ -25,7 +25,7 @@ class Case:
 
     def __init__(self, patch, kind):
         patch.setattr(hosted_queue, "policies_of", getattr(toy_policies, kind))
-        self.cluster = MemoryCluster()
+        self.cluster = MemoryCluster(timing=DEFAULT_TIMING)
         self.sender = self.cluster.client("b1")
         self.sender.command("declare_queue", name="q")
         self.sender.send(AttachSender(1, "", "q"))

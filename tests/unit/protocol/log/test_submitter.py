@@ -41,3 +41,16 @@ def test_a_request_that_was_sent_is_not_changed_by_what_is_gathered_next():
     sent = submitter.gathered()
     submitter.gather("q#1", b"b")
     assert sent is not None and sent.parts == [("q#1", b"a")]
+
+
+def test_a_request_is_patient_if_all_that_is_in_it_is():
+    submitter = Submitter("b1.r0", 7)
+    submitter.gather("q#1", b"accept", patient=True)
+    submitter.gather("q#2", b"accept", patient=True)
+    patient = submitter.gathered()
+    submitter.gather("q#1", b"release")
+    submitter.gather("q#1", b"accept", patient=True)
+    hurried = submitter.gathered()
+    submitter.gather("q#1", b"accept", patient=True)
+    again = submitter.gathered()
+    assert [request and request.patient for request in (patient, hurried, again)] == [True, False, True]

@@ -578,6 +578,7 @@ def test_keepers_at_one_place_share_one_frame_and_the_log_is_cut_by_bytes():
     queue = ordered(order)
     for _ in range(3):
         queue.put(entry(b"xx"))
+    queue.sendable = queue.end
     effects: list[Any] = []
     replicate(order, queue, effects, Limits(append_bytes=3))
     assert [(sorted(e.peers), len(e.frame.entries)) for e in effects] == [(["b1.r0", "b2.r0", "b3.r0"], 1)] * 3
