@@ -199,13 +199,13 @@ def credit_forgotten(patch: Patch) -> None:
 
 def dead_lettered_twice(patch: Patch) -> None:
     """The owner that finishes a batch of dead letters does not know the name it began under."""
-    rejected = DeadLetters.rejected
+    due = DeadLetters.due
 
-    def twice(self: Any, index: Any) -> Any:
-        asked = rejected(self, index)
+    def twice(self: Any) -> Any:
+        asked = due(self)
         return [*asked, *(msgspec.structs.replace(frame, id=frame.id + 1_000_000) for frame in asked[-1:])]
 
-    patch.setattr(DeadLetters, "rejected", twice)
+    patch.setattr(DeadLetters, "due", twice)
 
 
 def pointer_stays_behind(patch: Patch) -> None:
@@ -217,10 +217,10 @@ def hand_over_is_forgotten(patch: Patch) -> None:
     """The owner goes on delivering after it has handed over."""
     submit = ReplicaMachine.submit
 
-    def greedy(self: Any, stream: str, event: Any) -> Any:
+    def greedy(self: Any, stream: str, event: Any, patient: bool = False) -> Any:
         if type(event) is Own:
             self.queues[stream].lock.held = True
-        return submit(self, stream, event)
+        return submit(self, stream, event, patient)
 
     patch.setattr(ReplicaMachine, "submit", greedy)
 

@@ -52,7 +52,7 @@ def nobody_asks_whether_an_alternate_looks_at_properties(patch: Patch) -> None:
 
 def rejected_batches_overtake_each_other(patch: Patch) -> None:
     """A large batch is on its way in pieces, and what was rejected behind it goes between them."""
-    after = DeadLetters._next
+    after = DeadLetters.due
 
     def hasty(self: Any) -> Any:
         asked: list[Any] = []
@@ -64,7 +64,7 @@ def rejected_batches_overtake_each_other(patch: Patch) -> None:
         self._in_pieces = in_pieces
         return asked
 
-    patch.setattr(DeadLetters, "_next", hasty)
+    patch.setattr(DeadLetters, "due", hasty)
 
 
 def a_rejected_batch_is_turned_round(patch: Patch) -> None:
