@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
+from mantamq.protocol.replica.status import Status
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Prepare, Request, Results
 from mantamq.protocol.wire.queue_frames import Deliver
@@ -439,6 +440,8 @@ class Watcher:
         self._compare_keeper(name, hosted.keeper)
         if not (self._is_new(name, id, hosted, hosted.applied) or again):
             return
+        if hosted.catch_up.status is not Status.SERVING and hosted.applied < hosted.keeper.commit:
+            return  # what an update has left out is gone only when all of it is applied
         committed = self.commits.get(id, 0)
         digest = hosted.state.digest()
         if self._digests.setdefault((id, hosted.applied), digest) != digest:
