@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import msgspec
 from mantamq.client import MantaError
 
 from . import faults, history, plants
@@ -30,6 +31,7 @@ from .world import World
 BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
+LATER_S = 45.0
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
 
@@ -249,6 +251,7 @@ class Round:
             self._tell_addresses()
         if wrong := self._world.until_well(self._settings.healthy_s):
             self._found("not healthy", f"at the end of round {self._number}: {'; '.join(wrong)}")
+            self._note_status()
             return False
         return True
 
@@ -271,10 +274,23 @@ class Round:
         if wrong:
             limit_s = self._settings.healthy_s
             self._found("not healthy", f"{limit_s:g} s after {name} of {what}: {'; '.join(wrong)}")
+            self._note_status()
             return False
         self._outcome.recoveries_s.setdefault(name, []).append(took_s)
         self._say(f"{name} {what}: healthy after {took_s:.1f} s")
         return True
+
+    def _note_status(self) -> None:
+        """For who looks into it: the cluster's status as it is, and once it has had more time."""
+        for name, wait_s in (("status.json", 0.0), ("status-later.json", LATER_S)):
+            began = time.monotonic()
+            wrong = self._world.until_well(wait_s)
+            if wait_s:
+                self._say(f"{'not ' if wrong else ''}healthy {time.monotonic() - began:.0f} s later")
+            try:
+                (self._folder / name).write_bytes(msgspec.json.encode(self._world.status().plain()))
+            except Exception as error:
+                self._say(f"nobody tells the status: {error}")
 
     def _progress(self, left_s: float) -> None:
         if time.monotonic() < self._progress_due:
