@@ -1,5 +1,5 @@
-"""Links within one machine: beside each TCP listener there is a Unix socket of the same name, which who is on this
-machine dials instead. A frame on it costs about half of what one on the loopback interface does.
+"""Links within one machine: beside each port for peers there is a Unix socket of the same name, which members on this
+machine dial instead. A frame on it costs less than one on the loopback interface.
 
 The name is in Linux's abstract namespace: no file is left behind, and exactly those see it who share the listener's
 network namespace, for whom the address means that listener too. Other systems have no such names, and use TCP.

@@ -144,11 +144,14 @@ class Shell:
 
     async def listen_peers(self, host: str, port: int = 0) -> str:
         """Accept authenticated peers; returns "host:port"."""
-        return await self._listen(
-            lambda: Link(self, ListenOpening(self.own, self._admits), self._member_limits, timing=self._timing),
-            host,
-            port,
-        )
+
+        def peer() -> Link:
+            return Link(self, ListenOpening(self.own, self._admits), self._member_limits, timing=self._timing)
+
+        address = await self._listen(peer, host, port)
+        if (sock := near_listener(address)) is not None:
+            self._servers.append(await self._loop.create_unix_server(peer, sock=sock))
+        return address
 
     async def listen_clients(self, host: str, port: int = 0) -> str:
         """Accept clients; returns "host:port".
@@ -176,10 +179,7 @@ class Shell:
         except OSError as error:
             raise LocalError(f"{self.own.name} cannot listen on {host}:{port}: {error}; choose another port") from None
         self._servers.append(server)
-        address = f"{host}:{server.sockets[0].getsockname()[1]}"
-        if (sock := near_listener(address)) is not None:
-            self._servers.append(await self._loop.create_unix_server(factory, sock=sock))
-        return address
+        return f"{host}:{server.sockets[0].getsockname()[1]}"
 
     def part(self, name: str) -> None:
         """Dial `name` no more: it is gone for good."""

@@ -21,7 +21,6 @@ class _Fed(NamedTuple):
 
 
 _NEVER = _Fed(-1 << 60, -1 << 60)
-_NOBODY = object()
 
 
 class PatientEntries:
@@ -59,8 +58,9 @@ class PatientEntries:
         """Something of the stream goes to its keepers now, and its patient entries with what is not patient."""
         name, eager = stream.name, stream.eager
         if eager > stream.sendable:
-            if self.waiting.pop(name, _NOBODY) is None and not self.waiting:
-                self.due_ms = 0
+            if name in self.waiting:
+                del self.waiting[name]
+                self.due_ms = self.due_ms if self.waiting else 0
             self._fed[name] = _Fed(self._fed.get(name, _NEVER).last_ms, now_ms)
         elif name in self.waiting:
             return
