@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ _ENVIRONMENT = {
     # Ray expects a worker per core to start at a time, and warns on the user's terminal about our twenty.
     "RAY_worker_maximum_startup_concurrency": "32",
 }
+_SPARED = ("/raylet", "agent.py", "agent/main.py")
 
 
 def start_local(namespace: str, num_cpus: int | None) -> None:
@@ -62,21 +64,37 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
 def kill_ray() -> None:
     """SIGKILL to everything of the Ray that was started in this process, at once, as a power cut would end it; and
     leave it. Other processes that this one has started live on."""
-    processes: list[psutil.Process] = []
+    victims: list[psutil.Process] = []
+    # Ray ends a program that leaves it when its raylet is dead already, and a raylet whose agents are dead ends itself.
+    # These hold no state of anybody's, and start nothing without Ray's control store: we leave them in good order.
+    spared: list[psutil.Process] = []
     for child in psutil.Process().children():
-        try:
-            if any("/ray/" in word for word in child.cmdline()[:3]):
-                processes += [child, *child.children(recursive=True)]
-        except psutil.Error:
-            pass
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # first all stand still, so that none sees another die
-        for process in processes:
-            try:
-                process.send_signal(number)
-            except psutil.NoSuchProcess:
-                pass
-    psutil.wait_procs(processes, timeout=STOP_S)
+        if any("/ray/" in word for word in _words(child)[:3]):
+            for process in (child, *child.children(recursive=True)):
+                (spared if any(word.endswith(_SPARED) for word in _words(process)[:4]) else victims).append(process)
+    _signal([*victims, *spared], signal.SIGSTOP)  # first all stand still, so that none sees another die
+    _signal(victims, signal.SIGKILL)
+    _signal(spared, signal.SIGCONT)
+    wait_gone([process.pid for process in victims], STOP_S)
     ray.shutdown()
+    _signal(spared, signal.SIGKILL)
+    psutil.wait_procs(spared, timeout=STOP_S)
+
+
+def _words(process: psutil.Process) -> list[str]:
+    """What it was called with; nothing if it is gone."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            pass
 
 
 def _leave_on_sigterm() -> None:

@@ -46,8 +46,7 @@ def _follow(entries: dict[int, Entry], record: EntriesRecord) -> None:
     """The next entries; they overrule those from their first index on."""
     if record.first - 1 not in entries:  # what was between was brought by an update
         entries.clear()
-    for index in [index for index in entries if index >= record.first]:
-        del entries[index]
+    _drop_from(entries, record.first)
     entries.update(enumerate(record.entries, record.first))
 
 
@@ -56,5 +55,11 @@ def _verify(entries: dict[int, Entry], checkpoint: CheckpointRecord) -> None:
     last = entries.get(checkpoint.index)
     if last is None or (last.ballot, last.seq) != (checkpoint.ballot, checkpoint.seq):
         entries.clear()
-    for index in [index for index in entries if index > checkpoint.index]:
-        del entries[index]
+    _drop_from(entries, checkpoint.index + 1)
+
+
+def _drop_from(entries: dict[int, Entry], first: int) -> None:
+    """Drop the entries from this index on: they rise without a gap, so nothing else is looked at."""
+    last = next(reversed(entries), 0)
+    for index in range(first, last + 1):
+        entries.pop(index, None)

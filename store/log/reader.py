@@ -28,6 +28,8 @@ from .layout import (
 )
 
 _LENGTH = struct.Struct("<I")
+GUESS_BYTES = 4096
+"""Read at once: of most records it is all."""
 
 
 class LogReader:
@@ -126,11 +128,14 @@ class LogReader:
         """What stands at a place, None if it is no valid record."""
         file = self._file(lsn // self._size_bytes, fresh)
         at = lsn % self._size_bytes
-        head = file.pread(RECORD_HEAD, at) if file else b""
-        if file is None or len(head) < RECORD_HEAD:
+        left = self._size_bytes - at
+        data = file.pread(min(GUESS_BYTES, left), at) if file else b""
+        if file is None or len(data) < RECORD_HEAD:
             return None
-        length = min(RECORD_HEAD + _LENGTH.unpack_from(head)[0], self._size_bytes - at)
-        return read_record(file.pread(length, at), 0, lsn, self._names)
+        length = min(RECORD_HEAD + _LENGTH.unpack_from(data)[0], left)
+        if length > len(data):
+            data = file.pread(length, at)
+        return read_record(data, 0, lsn, self._names)
 
     def _joined(self, first: LogRecord) -> LogRecord:
         """A record with its other parts. Each is what a later container begins with, and names the one before."""
