@@ -31,6 +31,8 @@ from .receiving import Hand
 
 PATIENCE_S = 10.0
 """How long an answer may be missing. Longer than any pause, so that both its ends are met; no promise of the cluster."""
+BROWSE_S = 3 * PATIENCE_S
+"""So long a browser may look at one queue: with credit for one message at a time thousands take a while."""
 ANSWER_S = 0.5
 CALL_S = 5.0
 WAIT_S = 0.2
@@ -353,7 +355,7 @@ class Browsing(Client):
                 if found.producer != body.FLEETING:
                     seen.append((message.position, found.producer, found.number))
                     damaged = damaged or found.damaged or not body.as_sent(message, found.number)
-                if self.stopping.is_set() or time.monotonic() > began + PATIENCE_S:
+                if self.stopping.is_set() or time.monotonic() > began + BROWSE_S:
                     break
             else:
                 whole = True
