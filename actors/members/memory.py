@@ -13,7 +13,11 @@ KEPT_BYTES = 64 * 1024 * 1024
 """At most so much free memory at the end of a heap stays with the process."""
 MAPPED_BYTES = 32 * 1024 * 1024
 """Blocks from this size on are given back when they are freed; glibc takes no larger value."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+GROWN_BYTES = 64 * 1024 * 1024
+"""A heap grows by so much at once, which costs nothing before it is used. By itself glibc makes the heap of a thread
+larger by the page, each time by a call of the system: hundreds of thousands of them while a queue of a gibibyte is read
+back. Those heaps are of 64 MiB, and only with all of it there is but one call for each."""
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """glibc's `malloc.h`."""
 
 
@@ -24,4 +28,6 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES)) and bool(mallopt(_MMAP_THRESHOLD, MAPPED_BYTES))
+    wanted = (_TRIM_THRESHOLD, KEPT_BYTES), (_MMAP_THRESHOLD, MAPPED_BYTES), (_TOP_PAD, GROWN_BYTES)
+    taken = [mallopt(option, size) for option, size in wanted]
+    return all(taken)

@@ -10,7 +10,7 @@ its end.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 
 from ..errors import BAD_FRAME, PeerError
@@ -124,17 +124,22 @@ class Extents:
         for at in range(start, len(self._firsts)):
             yield self._firsts[at], self._lasts[at], self._lsns[at]
 
-    def read(self, live: RangeSet, record_at: Callable[[int], StoreRecord | None]) -> dict[int, bytes]:
+    def read(
+        self, live: RangeSet, record_at: Callable[[int], StoreRecord | None],
+        done: Callable[[int], object] = lambda lsn: None,
+    ) -> dict[int, bytes]:  # fmt: skip
         """The bodies of the live messages, by position.
 
         Args:
             record_at: gives the record at an LSN.
+            done: told each LSN when the last extent that names it is read: nothing more is asked of that record.
 
         Raises:
             PeerError: `bad-frame`, a record is not what the extent says; or a live message is in none.
         """
         bodies: dict[int, bytes] = {}
         moved: dict[int, dict[int, bytes]] = {}  # several extents may name one record of moved messages
+        naming = Counter(self._lsns)
         for first, last, lsn, entry in self:
             wanted = live.within(first, last)
             if wanted:
@@ -149,6 +154,10 @@ class Extents:
                         if position not in found:
                             raise PeerError(BAD_FRAME, f"the record at {lsn} must hold the message at {position}")
                         bodies[position] = found[position]
+            naming[lsn] -= 1
+            if not naming[lsn]:
+                moved.pop(lsn, None)
+                done(lsn)
         if len(bodies) != live.count:
             raise PeerError(BAD_FRAME, f"the extents must name all {live.count} live messages, not {len(bodies)}")
         return bodies

@@ -76,6 +76,15 @@ def test_adopted_messages_are_those_that_are_filled_in():
     assert (filled.digest(), filled.bytes, list(filled.blobs)) == (state.digest(), outline.size, [2, 3, 4, 5])
 
 
+def test_the_bytes_of_a_record_go_when_its_bodies_are_copied():
+    state, records = as_written()
+    read = list(records)
+    outline = read_outline(read_history(records), read, freed=True)
+    assert outline is not None and outline.blobs == dict(state.blobs)
+    assert [lsn for lsn, _, payload in read if not payload] == [100, 200], "300 is of entries, too, that are to come"
+    assert [record for record in read if record[2]] == [record for record in records if record[0] not in (100, 200)]
+
+
 def test_a_queue_that_cannot_be_read_is_left_to_the_machine_with_all_its_records():
     _, records = as_written()
     without = [record for record in records if record[0] != 200]
@@ -95,7 +104,7 @@ def test_of_a_log_that_does_not_vote_the_messages_are_read_and_what_held_them_is
 
 def test_of_a_log_that_does_not_vote_what_came_behind_its_checkpoint_is_of_use_too():
     state, records = as_written()
-    assert read_beside("q#1", records, []).bodies is None, "it votes"
+    assert read_beside("q#1", list(records), []).bodies is None, "it votes"
     records[-1] = (500, OPENED, encode_record(OpenedRecord(9, 7, True)))
     records.append((600, MESSAGE, encode_record(MessageRecord([7, 7], [b"brought"]))))
     found = read_beside("q#1", list(records), [])
