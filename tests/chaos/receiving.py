@@ -17,7 +17,7 @@ from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
 @dataclass
 class Held:
     """A message fetched and not settled. Attributes: count: deliveries before; generation: of the connection, then;
-    unsure: another broker took over while it was fetched, so it may be from that one."""
+    unsure: a broker had been lost by then and the next one was not counted yet, so it may be of either."""
 
     message: Message
     count: int
@@ -83,6 +83,7 @@ class Hand:
         self._connection = connection
         self._asked: list[Asked] = []
         self._session = connection.session()
+        self._lost_brokers = self._interruptions()  # when this generation began
         self._generation = self._now()
         self._checked = time.monotonic()
         self.receiver = self._session.receiver(queue, capacity, window="unaccepted" if bounds else "unfetched")
@@ -109,10 +110,11 @@ class Hand:
 
     def _renewed(self) -> None:
         """Look whether another broker has taken over. A moment at which none had yet is kept: links are not older."""
-        moment, generation = time.monotonic(), self._now()
+        moment, lost_brokers = time.monotonic(), self._interruptions()  # read first: more of these is unsure, no more
+        generation = self._now()
         if generation != self._generation:
             self.journal.write("close", link=self.link, broken=True)
-            self._generation = generation
+            self._generation, self._lost_brokers = generation, lost_brokers
             self._open(True)
         self._checked = moment
 
@@ -138,14 +140,16 @@ class Hand:
         damaged = found.damaged or not body.as_sent(message, found.number)
         id, count = next(self._ids), message.delivery_count
         more = ({"damaged": True} if damaged else {}) | ({"of": found.of} if found.of != self.queue else {})
+        # The next broker is counted when it has all links of the connection; a receiver may have its messages before.
+        unsure = self._now() != self._generation or self._interruptions() != self._lost_brokers
         held = sum(one.generation == self._generation for one in self.held.values())
-        if held >= self._bound and self._now() == self._generation:
+        if held >= self._bound and not unsure:
             more["over"] = True
         self.journal.write(
             "deliver", link=self.link, id=id, position=message.position, producer=found.producer, number=found.number,
             count=count, since=round(self._since, 6), **more,
         )  # fmt: skip
-        self.held[id] = Held(message, count, self._generation, self._now() != self._generation)
+        self.held[id] = Held(message, count, self._generation, unsure)
 
     def _nothing_before(self, moment: float) -> None:
         """Ask the cluster itself: once it says that there is nothing, all that was sent to us until then is here."""

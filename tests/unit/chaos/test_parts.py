@@ -293,6 +293,19 @@ def test_what_was_held_when_another_broker_took_over_is_lost(holding):
     assert holding.outcomes() == [(1, "r1/1", "accept", "lost"), (1, "r1/2", "accept", "completed")]
 
 
+def test_what_came_between_two_brokers_may_be_of_the_new_one(holding):
+    holding.get(1)
+    holding.connection.interruptions += 1
+    holding.get(2)
+    holding.connection.reconnects += 1
+    holding.get(3)
+    holding.connection.lost += [("q", 1)]
+    holding.hand.settle("accept", [1, 2, 3])
+    holding.sync()
+    told = {position: outcome for position, _, _, outcome in holding.outcomes()}
+    assert told == {1: "lost", 2: "unknown", 3: "completed"}
+
+
 def test_another_broker_is_another_link_opened_before_it_was_noticed(holding):
     holding.get(1)
     checked = next(d.t for d in read([holding.path]).deliveries)
