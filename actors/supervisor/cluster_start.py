@@ -1,8 +1,9 @@
 """Starts a cluster's first processes on their nodes, and introduces them to each other.
 
-(with stores: find them, and what they are) -> choose nodes -> start every process at once -> (stores are opened)
-    -> Sequencers listen -> Ownership and brokers listen and dial them -> warm queue replicas dial all of these
-    -> all links up -> (brokers that were there before have learned what was complete, and let clients in)
+(with stores: find them, and what they are) -> choose nodes -> start every process at once -> (stores are opened: of a
+    cluster that was there before each when its process is up) -> Sequencers listen -> Ownership and brokers listen and
+    dial them -> warm queue replicas dial all of these -> all links up -> (brokers that were there before have learned
+    what was complete, and let clients in)
 
 A cluster that was there before has no sequencer that leads from its birth: which log counts, a majority says. It goes
 on without a broker whose store is refused now, or that is sent away, if the others are enough: a directory that was put
@@ -17,7 +18,7 @@ import time
 from collections.abc import Awaitable
 
 from ...protocol.errors import LocalError
-from ...protocol.machine import OWNERSHIP, OWNERSHIP2, SEQUENCER
+from ...protocol.machine import OWNERSHIP, OWNERSHIP2, SEQUENCER, store_of
 from ...protocol.status.machines import BrokerStatus
 from ...protocol.status.members import read_member
 from ...protocol.supervisor.layout import Layout, Node, layout
@@ -85,11 +86,7 @@ class ClusterStart:
         plan, book = record.plan, record.book
         self._launch()
         record.stage = "waiting for processes"
-        there = [name for name, entry in book.items() if entry.node]
-        await asyncio.gather(*(launcher.verify(name, START_S) for name in there))
-
-        record.stage = "opening stores" if self._stores else "listening"
-        await self._open_stores()
+        await self._processes()
         until = time.monotonic() + START_S  # reading logs takes as long as it takes
         record.stage = "listening"
         await launcher.start_sequencer(SEQUENCER, self._back is None)  # else who leads is for the stores to say
@@ -115,20 +112,43 @@ class ClusterStart:
         for broker in members:
             book.change(broker, serving=True)
 
+    async def _processes(self) -> None:
+        """Wait for all processes, and let the stores begin.
+
+        Those of a cluster that was there before are opened as soon as their processes are up: they read while the other
+        processes start. Those of a new one wait: a cluster that cannot be started would leave directories of members.
+
+        Raises:
+            LocalError: a process did not come up in time; or a store cannot be used, and the others are not enough.
+        """
+        launcher, record, birth = self._launcher, self._record, self._back is None
+        there = [name for name, entry in record.book.items() if entry.node]
+        up = {name: asyncio.ensure_future(launcher.verify(name, START_S)) for name in there}
+        every = asyncio.gather(*up.values())
+
+        async def begin(broker: str) -> None:
+            await (every if birth else up[store_of(broker)])
+            await launcher.start_store(broker, birth)
+
+        begun = asyncio.gather(*(begin(broker) for broker in self._stores), return_exceptions=True)
+        await every
+        record.stage = "opening stores" if self._stores else "listening"
+        self._without_refused(await begun)
+
     # ---- who is done without
 
-    async def _open_stores(self) -> None:
-        """Let the stores begin. One that is refused now, though it looked well, has no process, as one that is missing.
+    def _without_refused(self, begun: list[BaseException | None]) -> None:
+        """A store that is refused now, though it looked well, has no process, as one that is missing.
+
+        Args:
+            begun: for each of the stores the error with which its beginning has ended.
 
         Raises:
             LocalError: why one cannot be used, and the others are not enough.
         """
         launcher, book = self._launcher, self._record.book
-        begin = (launcher.start_store(broker, birth=self._back is None) for broker in self._stores)
-        for (broker, node), error in zip(
-            self._stores.items(), await asyncio.gather(*begin, return_exceptions=True), strict=True
-        ):
-            if isinstance(error, BaseException):
+        for (broker, node), error in zip(self._stores.items(), begun, strict=True):
+            if error is not None:
                 self._do_without(broker, error)
                 for name in book.group(broker):
                     launcher.drop(name)

@@ -106,6 +106,40 @@ def start_of(*brokers: str) -> Any:
     return start
 
 
+@pytest.mark.parametrize("there_before", [True, False])
+async def test_stores_are_opened_while_other_processes_start_where_a_cluster_was_there(there_before: bool) -> None:
+    start, done = start_of("b1"), list[str]()
+    start._back = start._back if there_before else None
+    for name, role in (("b1.store", "StoreNode"), ("b1.r0", "QueueReplica")):
+        start._record.book[name] = BookEntry(Handle(name, None), role, "n1", "127.0.0.1")
+    opened, up = asyncio.Event(), asyncio.Event()
+
+    class Processes:
+        async def verify(self, name: str, timeout_s: float) -> None:
+            if name == "b1.r0":
+                await up.wait()
+            done.append(name)
+
+        async def start_store(self, broker: str, birth: bool) -> None:
+            assert birth is not there_before
+            done.append("opened")
+            opened.set()
+
+    start._launcher = Processes()
+    starting = asyncio.create_task(start._processes())
+    if there_before:
+        await asyncio.wait_for(opened.wait(), LIMIT_S)
+        assert "b1.r0" not in done and not starting.done()
+        up.set()
+    else:
+        while len(done) < 2:
+            await asyncio.sleep(0)
+        up.set()
+    await asyncio.wait_for(starting, LIMIT_S)
+    assert done[-1] == ("b1.r0" if there_before else "opened")
+    assert start._record.stage == "opening stores"
+
+
 async def test_of_a_process_that_ends_during_a_start_it_is_said_how_and_what_may_be_the_reason() -> None:
     def died(name: str) -> Any:
         async def call(*_: object, **__: object) -> None:
