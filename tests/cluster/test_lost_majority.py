@@ -13,7 +13,7 @@ import pytest
 from mantamq.actors.supervisor.health import leader
 from mantamq.client import MantaError, connect
 
-SAID_S = 10.0
+SAID_S = 30.0  # two brokers and their queues' replicas start anew meanwhile
 
 
 @pytest.mark.timeout(120)
