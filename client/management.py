@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from .errors import Invalid
+
 T = TypeVar("T")
 Description = dict[str, Any]
 """A broker's description of a queue, an exchange, a binding, or itself: names and plain values."""
@@ -27,10 +29,20 @@ class _Ask(Generic[T]):
 
 
 def _declare_queue(
-    name: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool
+    name: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool, **typed: Any
 ) -> _Ask[bool]:
+    """`typed`: keywords that are arguments of brokers (`TYPED`), those that are not None."""
+    given = arguments or {}
+    for keyword in [keyword for keyword, value in typed.items() if value is not None]:
+        argument, value, given = TYPED[keyword], typed[keyword], dict(given)
+        if given.setdefault(argument, value) != value:
+            raise Invalid(f"{keyword}={value!r} and {argument}={given[argument]!r} are the same: give one")
     what = {"name": name, "durable": durable, "alternate": alternate}
-    return _Ask("declare_queue", what | {"arguments": arguments or {}, "passive": passive}, _changed)
+    return _Ask("declare_queue", what | {"arguments": given, "passive": passive}, _changed)
+
+
+TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type"}
+"""Keyword of `declare_queue` -> the argument that it is."""
 
 
 def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[None]:
@@ -109,7 +121,8 @@ class Management:
 
     def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
-        passive: bool = False,
+        passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
+        overflow: str | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -118,16 +131,23 @@ class Management:
                 is on the disks of a majority. The cluster must have been started with a store (`--data DIR`).
             alternate: exchange for rejected messages; not named, a queue that is there keeps the one it has.
             arguments: names of your own are kept as they are; those that begin with qpid., x- or manta. are the
-                brokers', and one that means nothing here is refused.
+                brokers', and one that means nothing here is refused. Qpid's and RabbitMQ's names for the same are
+                the same.
             passive: only check that it is there.
+            max_count: of messages in it; "qpid.max_count", "x-max-length".
+            max_size: of bytes in it, 64 more than its own for each message; "qpid.max_size", "x-max-length-bytes".
+            overflow: what happens at such a limit; "ring": the oldest message goes, also one that somebody holds, whose
+                accept is then lost; "qpid.policy_type", "x-overflow".
 
         Raises:
             Exists: it is there with another definition.
-            Invalid: an argument means nothing here.
+            Invalid: an argument means nothing here, has a value that it does not take, or contradicts another.
+            Unavailable: a member of the cluster is of an older version that does not know such an argument.
             NoStore: durable, and the cluster has no store.
             NotFound: passive and not there; or the alternate exchange is not there.
         """
-        return self._ask(_declare_queue(name, durable, alternate, arguments, passive))
+        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow}
+        return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete a queue with its messages.
@@ -223,10 +243,12 @@ class AsyncManagement:
 
     async def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
-        passive: bool = False,
+        passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
+        overflow: str | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
-        return await self._ask(_declare_queue(name, durable, alternate, arguments, passive))
+        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow}
+        return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
         """As `Connection.delete_queue`."""

@@ -33,7 +33,8 @@ GUARANTEES = {
     5: "what is rejected is dead-lettered or discarded once",
     6: "what an evicted broker held is there again",
 }
-_KINDS = ("enqueue", "acquire", "accept", "release", "reject", "expire", "purge", "dead_letter", "evict")
+_KINDS = ("enqueue", "acquire", "accept", "release", "reject", "expire", "purge", "dead_letter", "evict",
+          "discard")  # fmt: skip
 GRACE_US = 10_000_000
 
 # What an event leaves a message as.

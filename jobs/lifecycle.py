@@ -15,8 +15,9 @@ FATES = {1: "accept", 2: "discard", 3: "expire", 4: "purge", 5: "dead_letter"}
 _CODES = """
     case when kind = 'enqueue' then 10 when kind = 'acquire' then 11 when kind = 'release' or kind = 'evict' then 12
          when kind = 'reject' then 13 when kind = 'accept' then 1 when kind = 'expire' then 3 when kind = 'purge' then 4
-         when kind = 'dead_letter' then 5 end"""
-KINDS = ("enqueue", "acquire", "release", "evict", "reject", "accept", "expire", "purge", "dead_letter")
+         when kind = 'dead_letter' then 5 when kind = 'discard' then 2 end"""
+KINDS = ("enqueue", "acquire", "release", "evict", "reject", "accept", "expire", "purge", "dead_letter",
+         "discard")  # fmt: skip
 PHASES = {
     "wait": ("enqueued_us", "acquired_us"),
     "process": ("acquired_last_us", "ended_us"),

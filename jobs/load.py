@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _GONE = """
-    (kind in ('accept', 'expire', 'purge', 'dead_letter') or (kind = 'acquire' and value = 1)
+    (kind in ('accept', 'expire', 'purge', 'dead_letter', 'discard') or (kind = 'acquire' and value = 1)
      or (kind = 'reject' and value = 0))"""
 MINUTE_US = 60_000_000
 
@@ -54,7 +54,7 @@ def depth(events: DataFrame, bucket_us: int = MINUTE_US) -> DataFrame:
     from pyspark.sql import functions as F
 
     given = "kind = 'acquire' and value = 0"
-    back = "kind in ('accept', 'release', 'reject', 'evict')"
+    back = "kind in ('accept', 'release', 'reject', 'evict') or (kind = 'discard' and value = 1)"
     changes = (
         events.where("effective and position_first > 0")
         .groupBy("queue", F.expr(f"time_us - time_us % {int(bucket_us)}").alias("bucket_us"))

@@ -45,6 +45,17 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_conditional_delete.py::test_who_comes_while_it_is_decided_waits",
         "tests/unit/conversations/test_conditional_delete.py::test_what_is_sent_meanwhile_completes_when_the_queue_stays",
     ],
+    "A ring holds so much and no more": [
+        "tests/unit/client/test_rings.py::test_the_oldest_goes_on_every_replica_and_a_late_accept_is_lost",
+    ],
+    "When others come the oldest goes": [
+        "tests/unit/client/test_rings.py::test_the_oldest_goes_on_every_replica_and_a_late_accept_is_lost",
+        "tests/unit/protocol/queue/test_ring.py::test_bytes_are_limited_with_so_many_more_for_each_message",
+    ],
+    "RabbitMQ's x-max-length, x-max-length-bytes and x-overflow=drop-head": [
+        "tests/unit/protocol/queue/test_settings.py::test_definitions_that_mean_the_same_are_the_same",
+        "tests/unit/protocol/queue/test_settings.py::test_the_same_queue_in_other_words_is_there_already_and_another_is_refused",
+    ],
     "It heals by itself.": ["tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die"],
     "A standby takes over from a sequencer that dies or stands still": [
         "tests/cluster/test_chaos_short.py::test_nothing_completed_is_lost",

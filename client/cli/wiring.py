@@ -57,11 +57,16 @@ def queue_add(
     name: str,
     durable: Annotated[bool, typer.Option("--durable/--transient", help="survives stops and power cuts")] = False,
     alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
+    max_count: Annotated[int | None, typer.Option(help="of messages in it")] = None,
+    max_size: Annotated[int | None, typer.Option(help="of bytes in it, 64 more for each message")] = None,
+    overflow: Annotated[str | None, typer.Option(help="at such a limit; ring: the oldest message goes")] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
     with connection(broker, token) as c:
-        new = c.declare_queue(name, durable, alternate, pairs(argument))
+        new = c.declare_queue(
+            name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow
+        )
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 
 

@@ -28,6 +28,7 @@ class ClusterState:
         recovered: up to where the log goes that an earlier life has kept; 0 for none.
         queue_voters: queue id -> the voters when it was declared, of the queues that an earlier life knew.
         version: rises with each change of the wiring, for what was looked up in it.
+        least_minor: the least minor version that a member speaks, as the leader says; 0: it has said nothing.
         again: what was applied anew from an earlier life's log, and that observers of this life have not heard: index,
             entry, event, outcome.
     """
@@ -40,6 +41,7 @@ class ClusterState:
         self.recovered = self.keeper.end
         self.queue_voters: dict[str, list[str]] = {}
         self.version = 0
+        self.least_minor = 0
         self.again: list[tuple[int, Entry, AnyEvent, Outcome]] = []
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
 

@@ -129,6 +129,7 @@ class Deletions:
             self._older = [leader]
         elif beat.older or beat.number > 1:
             self._older = beat.older
+        self._cluster.least_minor = beat.least
 
     def _upgrade(self, queue: QueueDefinition) -> str:
         return (

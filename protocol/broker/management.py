@@ -14,9 +14,12 @@ import msgspec
 
 from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
+from ..queue.settings import QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from ..wire.settings import names_of
+from ..wire.version import KNOWS_LIMITS
 from ..wiring.arguments import check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
@@ -33,6 +36,13 @@ NO_STORE_TEXT = (
     "queue {!r} cannot be durable: this cluster has no store, and what is in it ends with it: start the cluster with "
     "--data DIR, or declare the queue without durable"
 )
+
+OLDER_TEXT = (
+    "queue {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep to "
+    "them: upgrade all members first"
+)
+OURS_ORDERED = names_of(QueueSettings)
+"""Arguments that change how a queue's stream is applied."""
 
 
 class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -158,10 +168,12 @@ class Management:
             self._queue_named(a.name)
             answer({"changed": False})
             return
-        check("queue", a.arguments)
+        arguments = check("queue", a.arguments)
+        if arguments.keys() & OURS_ORDERED and self._cluster.least_minor < KNOWS_LIMITS:
+            raise PeerError(UNAVAILABLE, OLDER_TEXT.format(a.name))
         if a.durable and not self._stored:  # a completion that is not true must not be given
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
-        self._order(answer, DeclareQueue(a.name, a.arguments, a.durable, a.alternate))
+        self._order(answer, DeclareQueue(a.name, arguments, a.durable, a.alternate))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
@@ -178,15 +190,14 @@ class Management:
                 raise PeerError(EXISTS, f"exchange {a.name!r} is of type {found.type}, not {a.type}")
             answer({"changed": False})
             return
-        check("exchange", a.arguments)
-        self._order(answer, DeclareExchange(a.name, a.type, a.arguments, a.durable, a.alternate))
+        arguments = check("exchange", a.arguments)
+        self._order(answer, DeclareExchange(a.name, a.type, arguments, a.durable, a.alternate))
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
         self._order(answer, DeleteExchange(a.name))
 
     def _bind(self, answer: Answer, a: BindArguments) -> None:
-        check("binding", a.arguments)
-        self._order(answer, Bind(a.exchange, a.queue, a.key, a.arguments))
+        self._order(answer, Bind(a.exchange, a.queue, a.key, check("binding", a.arguments)))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key))

@@ -111,7 +111,7 @@ class QueueCapture(QueueObserver):
             buffer = reporter.behind(stream, index - 1, state.alternate)
             buffer.bytes = state.bytes
             if type(event) is Enqueue and done.positions:
-                buffer.bytes -= sum(map(len, event.blobs[done.positions[0][0] - done.positions[0][1] - 1 :]))
+                buffer.bytes -= _bytes(event, done)
         size = state.bytes
         term = entry.ballot[0]
         now_us = reporter.now_us
@@ -119,7 +119,8 @@ class QueueCapture(QueueObserver):
             first, last = done.positions[0] if done.positions else (0, 0)
             if first:
                 low, high = fresh_numbers(event, last - first + 1)
-                fact = EnqueueFact(entry.seq, term, now_us, event.client, low, high, first, last, size - buffer.bytes)
+                came = size - buffer.bytes if not done.dropped else _bytes(event, done)
+                fact = EnqueueFact(entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped)
             else:
                 bare = Enqueue(event.client, event.numbers, [])
                 fact = EventFact(entry.seq, term, now_us, encode_event(bare), False)
@@ -175,6 +176,12 @@ class QueueCapture(QueueObserver):
 
     def gone(self) -> None:
         self._capture.reporter.close(self._state.id)
+
+
+def _bytes(event: Enqueue, done: Applied) -> int:
+    """Of the messages that an enqueue has brought: of a partly repeated one those are the last."""
+    first, last = done.positions[0]
+    return sum(map(len, event.blobs[first - last - 1 :]))
 
 
 _WIRING = (DeclareQueue, DeleteQueue, Lost, DeclareExchange, DeleteExchange, Bind, Unbind)

@@ -66,8 +66,7 @@ class Row(NamedTuple):
         part: number of the row among that event's, from 0; of an observed row -1.
         time_us: Unix time in microseconds when the replica that reported the event applied it (or the broker saw it).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
-        queue: id of the queue's stream, "name#number"; an exchange's name for the kinds of exchanges. Of
-            "store_checkpoint": "" for the cluster stream.
+        queue: id of the queue's stream, "name#number", in a checkpoint "" for the cluster's; of exchanges their name.
         broker: the broker that acted; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
             the one concerned.
         client: client and sender of an enqueue; client of an observed row.
@@ -81,11 +80,11 @@ class Row(NamedTuple):
             the positions, and those in between may have gone to other queues.
         value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
-            uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "lost": 1 when an
-            operator ordered it; "credit_stall", "flow_off", "hand_over", "store_opened" (since the store was asked),
-            "disk_free", "store_recovered", "flush_slow": the duration in microseconds; "store_damaged": how many bytes
-            of a log cannot be read; "store_checkpoint": its size in bytes; "redelivery": the delivery count;
-            "dropped": the number of events missing here.
+            uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "discard": 1 when a
+            consumer held them; "lost": 1 when an operator ordered it; "credit_stall", "flow_off",
+            "hand_over", "store_opened" (since the store was asked), "disk_free", "store_recovered", "flush_slow": the
+            duration in microseconds; "store_damaged": how many bytes of a log cannot be read; "store_checkpoint": its
+            size in bytes; "redelivery": the delivery count; "dropped": the number of events missing here.
         effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
             definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
@@ -124,9 +123,10 @@ TYPES: dict[str, str] = {
 """Column name to type, in order: "int64", "int32", "string" or "bool"."""
 
 LOG_KINDS = (
-    "start", "enqueue", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter", "evict",
-    "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave", "rejoin",
-    "cluster_flow_on", "cluster_flow_off", "lost", "supervise", "in_use", "not_in_use", "condemn", "lift", "recount",
+    "start", "enqueue", "discard", "acquire", "accept", "release", "reject", "own", "expire", "purge", "dead_letter",
+    "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind", "join", "leave",
+    "rejoin", "cluster_flow_on", "cluster_flow_off", "lost", "supervise", "in_use", "not_in_use", "condemn", "lift",
+    "recount",
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
@@ -214,7 +214,15 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
     first, last = done.positions[0]
     low, high = fresh_numbers(event, last - first + 1)
     blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
-    yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+    yield (row := _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high))
+    yield from discarded(row, done.dropped)
+
+
+def discarded(enqueue: Row, dropped: Iterable[tuple[int, int, bool]]) -> Iterator[Row]:
+    """The rows of messages that went because those of `enqueue` came; they follow its row."""
+    base = Row(term=enqueue.term, seq=enqueue.seq, time_us=enqueue.time_us, kind="discard", queue=enqueue.queue)
+    for part, (first, last, held) in enumerate(dropped, 1):
+        yield _run(base, first, last, part=part, value=int(held))
 
 
 def fresh_numbers(event: Enqueue, count: int) -> tuple[int, int]:

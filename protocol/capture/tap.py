@@ -29,7 +29,7 @@ from ..wire.capture_frames import (
     decode_fact,
 )
 from ..wire.events import CLUSTER, ZERO, Entry, decode_event
-from .event_table import OBSERVED_KINDS, Row, rows
+from .event_table import OBSERVED_KINDS, Row, discarded, rows
 
 ORPHANS_KEPT = 1000
 """At most this many streams without a source have their place remembered."""
@@ -230,7 +230,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
             0, fact.term, fact.seq, 0, fact.time_us, "enqueue", stream, "", fact.client, 0, fact.first, fact.last,
             fact.last - fact.first + 1, fact.bytes, 0, 0, fact.number_first, 0, True, "", fact.number_last,
         )  # fmt: skip
-        return [row]
+        return [row, *discarded(row, fact.dropped)] if fact.dropped else [row]
     if type(fact) is Observation:
         return _seen(fact)
     assert type(fact) is EventFact

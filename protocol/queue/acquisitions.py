@@ -46,6 +46,14 @@ class Acquisitions(dict[Holder, RangeSet]):
                 del self[key]
         return settled, lost
 
+    def drop(self, ranges: list[tuple[int, int]]) -> None:
+        """These messages are gone, as far as anybody holds them."""
+        for holder, held in list(self.items()):
+            for first, last in ranges:
+                held.remove(first, last)
+            if not held.count:
+                del self[holder]
+
     def end(self, broker: str, inc: int) -> list[tuple[int, int]]:
         """A broker is out up to an incarnation, with all it acquired: returns what that held, by position."""
         held: list[tuple[int, int]] = []

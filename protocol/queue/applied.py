@@ -14,9 +14,11 @@ class Applied:
         lost: runs of an accept, release or reject which the broker did not hold.
         positions: ranges the event concerned: enqueued, returned, rejected, discarded.
         orphans: batches of rejected messages (see `QueueState.batches`) whose broker is out.
+        dropped: (first, last, whether a consumer held them) of messages that went because others came, as a ring's.
     """
 
     effective: bool = True
     lost: list[int] = field(default_factory=list)
     positions: list[tuple[int, int]] = field(default_factory=list)
     orphans: list[int] = field(default_factory=list)
+    dropped: list[tuple[int, int, bool]] = field(default_factory=list)

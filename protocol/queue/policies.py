@@ -11,7 +11,8 @@ from typing import NamedTuple
 from ..wire.events import Accept
 from .allocator import Allocator, AnyConsumer
 from .delivery_order import DeliveryOrder, Fifo
-from .settings import QueueSettings
+from .ring import Ring
+from .settings import RING, QueueSettings
 from .state import QueueState
 from .state_policy import StatePolicy
 
@@ -30,5 +31,8 @@ class Policies(NamedTuple):
 
 
 def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
-    """The policies of a queue with these settings, before anything is applied. So far no setting asks for others."""
-    return Policies(Fifo(state.available), AnyConsumer())
+    """The policies of a queue with these settings, before anything is applied."""
+    of_state: list[StatePolicy] = []
+    if settings.overflow == RING and settings.limited:
+        of_state.append(Ring(state, settings))
+    return Policies(Fifo(state.available), AnyConsumer(), tuple(of_state))

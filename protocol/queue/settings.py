@@ -5,18 +5,71 @@
     max_count: Annotated[int, Meta(ge=1), Argument("qpid.max_count", "give an int of at least 1, or leave it out")] = 0
 
 By it a broker knows the name, refuses a value below 1 with that text, and each `HostedQueue` has `settings.max_count`.
-A setting that changes how a queue's stream is applied must be refused while the cluster has a member that does not know
-it (`Heartbeat.older`): two versions would apply the same events differently.
+A setting that changes how a queue's stream is applied is refused while the cluster has a member that does not know it
+(`Heartbeat.least`): two versions would apply the same events differently.
 """
 
 from __future__ import annotations
 
+from typing import Annotated, Any, Literal
+
 import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from ..errors import INVALID, PeerError
+from ..wire.settings import Argument, parse
+
+MESSAGE_BYTES = 64
+"""What a message counts for in the size of a queue besides its own bytes, headers and all."""
+RING = "ring"
+_WHAT_GOES = (("drop-head", RING),)
+"""RabbitMQ's words for what happens at a limit."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
     """Attributes:
     alternate: exchange for rejected messages, "" to discard them; of the declaration itself, not of its arguments.
+    max_count: of messages in the queue, 0 for no limit.
+    max_size: of bytes in the queue (`MESSAGE_BYTES` more for each message), 0 for no limit.
+    overflow: what happens at a limit; "ring": the oldest message goes.
     """
 
     alternate: str = ""
+    max_count: Annotated[
+        int, Meta(ge=1),
+        Argument("qpid.max_count", "give a number of messages, at least 1, or leave it out for no limit",
+                 ("x-max-length",)),
+    ] = 0  # fmt: skip
+    max_size: Annotated[
+        int, Meta(ge=1),
+        Argument("qpid.max_size", "give a number of bytes, at least 1, or leave it out for no limit",
+                 ("x-max-length-bytes",)),
+    ] = 0  # fmt: skip
+    overflow: Annotated[
+        Literal["", "ring"],
+        Argument("qpid.policy_type", "give ring (x-overflow: drop-head), by which the oldest message goes",
+                 ("x-overflow",), _WHAT_GOES),
+    ] = ""  # fmt: skip
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.max_count or self.max_size)
+
+
+def declared(arguments: dict[str, Any]) -> QueueSettings:
+    """The settings that a client declares a queue with: each argument by itself, and all of them together.
+
+    Raises:
+        PeerError: `invalid`, an argument has a value that it does not take; or two contradict each other.
+    """
+    settings = parse(QueueSettings, "queue", arguments)
+    if settings.overflow and not settings.limited:
+        text = "a queue that is a ring needs a limit: give max_count or max_size, or leave out what happens there"
+        raise PeerError(INVALID, text)
+    if settings.limited and not settings.overflow:
+        if not {"x-max-length", "x-max-length-bytes"}.intersection(arguments):
+            text = "a limit needs what happens there, and this version knows ring: give qpid.policy_type=ring"
+            raise PeerError(INVALID, text)
+        settings = replace(settings, overflow=RING)  # RabbitMQ's queues drop from the head unless they say otherwise
+    return settings

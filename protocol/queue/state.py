@@ -98,8 +98,7 @@ class QueueState:
         self._policies: list[StatePolicy] = []
 
     def apply(self, event: AnyEvent | None) -> Applied:
-        """Apply the next committed event. One of another kind (a term's start, say) changes nothing, nor does None: one
-        of a kind newer than this program."""
+        """Apply the next committed event; one of another kind, or None (of a newer kind than these), does nothing."""
         self.index += 1
         rule = self._apply.get(type(event))
         return rule(event) if rule is not None else Applied()
@@ -223,9 +222,10 @@ class QueueState:
         return Applied(positions=gone)
 
     def discard(self, ranges: list[tuple[int, int]]) -> None:
-        """Available messages go: they are not wanted, or others take their place (`StatePolicy`)."""
+        """Messages go that are available, or held by a consumer, whose settlement is then lost (`StatePolicy`)."""
         for first, last in ranges:
             self.available.remove(first, last)
+        self.acquired.drop(ranges)
         self.discarded += self._dequeue(ranges)
 
     def _evict(self, event: Evict) -> Applied:

@@ -13,13 +13,12 @@ from ..queue.applied import Applied
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.state import QueueState
-from ..ranges import runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-from .settlements import PATIENT, Settlements, Settling
+from .settlements import PATIENT, Settlements, Settling, common
 
 
 class QueueConsumers:
@@ -107,9 +106,9 @@ class QueueConsumers:
 
     def settled(self, settling: Settling, done: Applied) -> None:
         outbox = self._outbox
-        for sub, number, lost, acquisitions in settling.tags:
+        for sub, number, lost, held in settling.tags:
             if done.lost:
-                lost = lost + [n for run in runs(done.lost) if run[0] in acquisitions for n in run]
+                lost = lost + common(held, done.lost)
             outbox.send(outbox.broker, Settled(self._id, sub, number, lost))
         if settling.releasing:
             self._dispatcher.released(settling.releasing)

@@ -23,14 +23,14 @@ PATIENT = frozenset({Acquire, Accept})
 
 class Settling:
     """Settlements of one kind, gathered for one event. Attributes: runs (flat), tags (subscription id, its number, runs
-    lost at once, acquisitions it named), releasing (ids of subscriptions that wait for it)."""
+    lost at once, the runs that it still held), releasing (ids of subscriptions that wait for it)."""
 
     __slots__ = ("releasing", "runs", "tags")
 
     def __init__(self) -> None:
         self.releasing: list[int] = []
         self.runs: list[int] = []
-        self.tags: list[tuple[int, int, list[int], set[int]]] = []
+        self.tags: list[tuple[int, int, list[int], list[int]]] = []
 
 
 class Settlements:
@@ -51,12 +51,12 @@ class Settlements:
 
     def settle(self, frame: Settle, held: dict[int, RangeSet]) -> bool:
         """Gather what a subscription settles of what it holds; whether it gives something back."""
-        good, lost, acquisitions = claim(held, frame.runs)
+        good, lost = claim(held, frame.runs)
         settling = self._settling.get(frame.kind)
         if settling is None:
             settling = self._settling[frame.kind] = Settling()
         settling.runs += good
-        settling.tags.append((frame.sub, frame.number, lost, acquisitions))
+        settling.tags.append((frame.sub, frame.number, lost, good))
         if frame.kind == RELEASE and good:
             settling.releasing.append(frame.sub)
             return True
@@ -94,7 +94,7 @@ class Settlements:
         return events
 
 
-def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int], set[int]]:
+def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int]]:
     """Take runs out of what a subscription holds.
 
     Args:
@@ -102,11 +102,10 @@ def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list
         wanted: runs.
 
     Returns:
-        (the runs it held, those it did not, the acquisitions of the first).
+        (the runs it held, those it did not).
     """
     good: list[int] = []
     lost: list[int] = []
-    acquisitions: set[int] = set()
     for acquisition, first, last in runs(wanted):
         mine = held.get(acquisition)
         if mine is None:
@@ -121,8 +120,17 @@ def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list
                 rest.remove(a, b)
             for a, b in rest:
                 lost += (acquisition, a, b)
-        acquisitions.add(acquisition)
         mine.remove(first, last)
         if not mine.count:
             del held[acquisition]
-    return good, lost, acquisitions
+    return good, lost
+
+
+def common(some: list[int], others: list[int]) -> list[int]:
+    """What is in both of two flat lists of runs, of which neither names a message twice."""
+    found: list[int] = []
+    for acquisition, first, last in runs(some):
+        for other, a, b in runs(others):
+            if acquisition == other and first <= b and a <= last:
+                found += (acquisition, max(first, a), min(last, b))
+    return found

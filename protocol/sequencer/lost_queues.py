@@ -16,6 +16,7 @@ from ..outbox import Outbox
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, Lost, encode_event
 from ..wire.majority_frames import LOST, Reset, ResetDone
+from ..wire.version import MINOR
 from .election import LEADING, Election
 from .majorities import MajorityWatch, Roll, roll
 from .order import Order
@@ -151,6 +152,10 @@ class LostQueues:
     def older(self) -> list[str]:
         """Members whose program skips events that the others apply: `Lost`, and a queue would be kept."""
         return [m for m in self._order.members if self.minors.get(m, KNOWN_SINCE) < KNOWN_SINCE]
+
+    def least(self) -> int:
+        """The least minor version that a member is known to speak, or this program's own."""
+        return min([MINOR, *(self.minors[m] for m in self._order.members if m in self.minors)])
 
     def _shown(self) -> int:
         return self._order.streams[CLUSTER].shown(self._order.members)

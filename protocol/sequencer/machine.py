@@ -196,7 +196,8 @@ class SequencerMachine:
         self.duty.look(self.outbox.now_ms)
         beats, duty = self.detector, self.duty
         older = self.lost_queues.older()
-        return Heartbeat(self.order.ballot, beats.number, beats.sure, older, duty.name, duty.turn)
+        least = self.lost_queues.least()
+        return Heartbeat(self.order.ballot, beats.number, beats.sure, older, duty.name, duty.turn, least)
 
     def _heartbeat(self) -> None:
         now_ms = self.outbox.now_ms

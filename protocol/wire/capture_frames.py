@@ -62,7 +62,11 @@ class FactsKept(Frame):
 
 
 class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=1):
-    """An enqueue that was effective: messages `first` to `last`, `bytes` of them."""
+    """An enqueue that was effective: messages `first` to `last`, `bytes` of them.
+
+    Attributes:
+        dropped: as in `Applied`.
+    """
 
     seq: int
     term: int
@@ -73,6 +77,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     first: int
     last: int
     bytes: int
+    dropped: list[tuple[int, int, bool]] = []
 
 
 class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=2):

@@ -208,10 +208,10 @@ class Heartbeat(Frame):
     which renews the lease of each broker that got that one (B4).
 
     Attributes:
-        older: brokers that speak a minor version before 2, as far as they have answered; None: the sequencer itself
-            speaks one.
+        older: brokers that are known to speak a minor version before 2; None: the sequencer itself does.
         duty: the Ownership that is on duty (`lock/duty.py`); "": the first, by a sequencer that knows of no other.
         turn: how often the duty has changed under this ballot.
+        least: the least minor version that a broker or the sequencer speaks, as far as they have answered.
     """
 
     ballot: Ballot
@@ -220,11 +220,11 @@ class Heartbeat(Frame):
     older: list[str] | None = None
     duty: str = ""
     turn: int = 0
+    least: int = 0
 
 
 class HeartbeatReply(Frame):
-    """A broker's answer to a `Heartbeat`, or an Ownership's. `inc`: of its process; an evicted one may not know it.
-    `minor`: minor version of the protocol that it speaks (`version.py`), from 2 on."""
+    """A broker's or an Ownership's answer. `inc`: of its process. `minor`: of the protocol it speaks, from 2 on."""
 
     ballot: Ballot
     number: int

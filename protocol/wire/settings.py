@@ -1,14 +1,17 @@
 """Typed settings out of the free-form arguments of a declaration.
 
 A shape is a frozen Struct with one field for each argument that means something: its type says which values it takes,
-its `Argument` has the name that users write, and the rule in words. Other arguments are the user's, and passed over.
+its `Argument` has the name that users write, other brokers' names for the same, and the rule in words. Other arguments
+are the user's, and passed over. A number may be written as text, as command lines and other brokers' clients do.
 
-The broker that a client asks calls `parse`, before the declaration is ordered. Members `read` the arguments of a
-declaration that is ordered, of which a newer version may have accepted more than theirs would.
+The broker that a client asks calls `parse`, before the declaration is ordered, and orders it in `plain` spelling: so
+definitions that mean the same are the same. Members `read` the arguments of a declaration that is ordered, of which a
+newer version may have accepted more than theirs would.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -25,10 +28,18 @@ class Argument(NamedTuple):
     Attributes:
         name: as users write it.
         rule: which values it takes, and what it is to leave it out: the end of the error text.
+        also: other names of the same argument.
+        words: other words for the values of this argument -> ours.
     """
 
     name: str
     rule: str
+    also: tuple[str, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.also)
 
 
 @cache
@@ -40,19 +51,32 @@ def arguments_of(shape: type[msgspec.Struct]) -> dict[str, tuple[Argument, Any]]
 
 
 def names_of(shape: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(argument.name for argument, _ in arguments_of(shape).values())
+    return frozenset(name for argument, _ in arguments_of(shape).values() for name in argument.names)
 
 
 def parse(shape: type[Shape], what: str, arguments: dict[str, Any]) -> Shape:
     """The settings that a client asks for, for a `what`: "queue", "exchange" or "binding".
 
     Raises:
-        PeerError: `invalid`, an argument has a value that it does not take.
+        PeerError: `invalid`, an argument has a value that it does not take, or has two by two names.
     """
     values, wrong = _converted(shape, arguments)
-    for argument, value in wrong:
-        raise PeerError(INVALID, f"{what} argument {argument.name!r} is {value!r:.60}: {argument.rule}")
+    for name, value, rule in wrong:
+        raise PeerError(INVALID, f"{what} argument {name!r} is {value!r:.60}: {rule}")
     return shape(**values)
+
+
+def plain(settings: msgspec.Struct, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in the one spelling: the user's own as they are, the others by their first names, where they are not at
+    their defaults."""
+    shape = type(settings)
+    known = names_of(shape)
+    spelled = {name: value for name, value in arguments.items() if name not in known}
+    for field, (argument, _) in arguments_of(shape).items():
+        value = getattr(settings, field)
+        if value != getattr(shape(), field):
+            spelled[argument.name] = value
+    return spelled
 
 
 def read(shape: type[Shape], arguments: dict[str, Any], **declared: Any) -> Shape:
@@ -63,16 +87,27 @@ def read(shape: type[Shape], arguments: dict[str, Any], **declared: Any) -> Shap
 
 def _converted(
     shape: type[msgspec.Struct], arguments: dict[str, Any]
-) -> tuple[dict[str, Any], list[tuple[Argument, Any]]]:
-    """Field -> value, and the arguments with a value that they do not take."""
+) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
+    """Field -> value; and (name, value, rule) of the arguments with a value that they do not take."""
     values: dict[str, Any] = {}
-    wrong: list[tuple[Argument, Any]] = []
+    wrong: list[tuple[str, Any, str]] = []
     for field, (argument, hint) in arguments_of(shape).items():
-        if argument.name not in arguments:
-            continue
-        value = arguments[argument.name]
-        try:
-            values[field] = msgspec.convert(value, hint)
-        except msgspec.ValidationError:
-            wrong.append((argument, value))
+        words = dict(argument.words)
+        for name in argument.names:
+            if name not in arguments:
+                continue
+            given = arguments[name]
+            value = words.get(given, given) if isinstance(given, str) else given
+            if isinstance(value, str) and _NUMBER.fullmatch(value):
+                value = int(value)
+            try:
+                value = msgspec.convert(value, hint)
+            except msgspec.ValidationError:
+                wrong.append((name, given, argument.rule))
+                continue
+            if values.setdefault(field, value) != value:
+                wrong.append((name, given, f"{argument.name!r} says {values[field]!r}, and means the same: give one"))
     return values, wrong
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)

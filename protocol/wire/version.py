@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 5
+MINOR = 6
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -30,7 +30,11 @@ sequencer before 3 takes the requests of processes that are over. `life`, `opene
 older than its process. `UpdatePiece`, and the number of an update in `UpdateStart` and `UpdateTaken`. `UpdateHave`.
 `Pressed`; `Host.durable`; `even_durable` in `Lost` and `Reset`.
 4: `Blocked`, `Opened.blocked`: a client before 4 that may not send is not read.
-5: `Request.patient`: a sequencer before 5 has no patience."""
+5: `Request.patient`: a sequencer before 5 has no patience.
+6: `Heartbeat.least`; queues with limits, which a member before 6 would apply as if they had none: while one is in the
+cluster they are refused. `EnqueueFact.dropped`."""
+KNOWS_LIMITS = 6
+"""The minor version from which a member applies a queue's limits."""
 KNOWS_BLOCKED = 4
 """The minor version from which a client reads `Blocked`."""
 KNOWS_MARKS = KNOWS_PIECES = 3

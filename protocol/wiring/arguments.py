@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import msgspec
 
 from ..errors import INVALID, PeerError
-from ..queue.settings import QueueSettings
-from ..wire.settings import Argument, names_of, parse
+from ..queue.settings import QueueSettings, declared
+from ..wire.settings import Argument, names_of, parse, plain
 
 
 class ExchangeSettings(msgspec.Struct, frozen=True):
@@ -42,13 +42,13 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 }
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
-        "qpid.max_count", "qpid.max_size", "qpid.policy_type", "qpid.flow_stop_count", "qpid.flow_stop_size",
+        "qpid.flow_stop_count", "qpid.flow_stop_size",
         "qpid.flow_resume_count", "qpid.flow_resume_size", "qpid.last_value_queue_key", "qpid.priorities",
         "qpid.fairshare", "qpid.group_header_key", "qpid.shared_msg_group", "qpid.auto_delete_timeout",
         "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
         "qpid.filter", "qpid.queue_msg_sequence", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
-        "qpid.file_size", "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl",
+        "qpid.file_size", "x-message-ttl",
         "x-expires", "x-max-priority", "x-single-active-consumer", "x-dead-letter-exchange",
         "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
     }),
@@ -59,15 +59,19 @@ LATER: dict[str, frozenset[str]] = {
 """Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
 
 
-def check(what: str, arguments: dict[str, Any]) -> None:
-    """Check the arguments of a `what`: "queue", "exchange" or "binding".
+def check(what: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Check the arguments of a `what`: "queue", "exchange" or "binding". Returns them as they are ordered: a queue's in
+    the one spelling.
 
     Raises:
-        PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; or a name that has one has a
-            value that it does not take.
+        PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; a name that has one has a
+            value that it does not take; or two contradict each other.
     """
     _check_names(what, arguments)
+    if SHAPES[what] is QueueSettings:
+        return plain(declared(arguments), arguments)
     parse(SHAPES[what], what, arguments)
+    return arguments
 
 
 def _check_names(what: str, names: Iterable[str]) -> None:

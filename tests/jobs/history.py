@@ -7,6 +7,8 @@ from typing import Any
 
 from mantamq.protocol.capture.event_table import Row, rows
 from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.policies import policies_of
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -53,8 +55,14 @@ class History:
         self.queues: dict[str, QueueState] = {}
         self.acquisition = 0
 
-    def queue(self, id: str, alternate: str = "") -> QueueState:
-        return self.queues.setdefault(id, QueueState(id, alternate))
+    def queue(self, id: str, alternate: str = "", max_count: int = 0) -> QueueState:
+        """The queue; a new one is a ring if it may hold only so many messages."""
+        if id not in self.queues:
+            state = self.queues[id] = QueueState(id, alternate)
+            settings = QueueSettings(alternate, max_count, overflow="ring")
+            for policy in policies_of(state, settings).of_state:
+                state.include(policy)
+        return self.queues[id]
 
     def do(self, id: str, event: AnyEvent) -> Applied:
         """The next committed event; of stream `id`, or of the cluster's own."""
@@ -114,7 +122,7 @@ def random_history(seed: int, steps: int = 400, queues: int = 3) -> History:
     history.term_starts(1, 7)
     names = [f"q{n}#{n}" for n in range(1, queues + 1)]
     for n, name in enumerate(names):
-        history.queue(name, "dead" if n % 2 else "")
+        history.queue(name, "dead" if n % 2 else "", 1_000 if n == 2 else 0)
     incs = {"b1": 1, "b2": 1, "b3": 1}
     numbers: dict[str, int] = {}
 

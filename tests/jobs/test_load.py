@@ -41,12 +41,14 @@ def test_depth_is_what_the_queue_held(frame, seed):
     for row in rows:
         if not row.effective or not row.position_first:
             continue
-        gone = row.kind in ("accept", "expire", "purge", "dead_letter") or (row.kind, row.value) in (
+        gone = row.kind in ("accept", "expire", "purge", "dead_letter", "discard") or (row.kind, row.value) in (
             ("acquire", 1),
             ("reject", 0),
         )
         depth[row.queue] = depth.get(row.queue, 0) + row.count * ((row.kind == "enqueue") - gone)
-        taken = (row.kind == "acquire" and not row.value) - (row.kind in ("accept", "release", "reject", "evict"))
+        taken = (row.kind == "acquire" and not row.value) - (
+            row.kind in ("accept", "release", "reject", "evict") or (row.kind, row.value) == ("discard", 1)
+        )
         acquired[row.queue] = acquired.get(row.queue, 0) + row.count * taken
         held[row.queue, row.time_us] = (depth[row.queue], acquired[row.queue])
     for id, queue in other.queues.items():

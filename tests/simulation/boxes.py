@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from mantamq.client import MantaError, Message
@@ -161,6 +162,7 @@ class Inbox:
         self.accepted: list[int] = []
         self.other: set[int] = set()
         self.lost = 0
+        self.said: Counter[int] = Counter()
         self.positions: list[int] = []
         self.single = False
 
@@ -250,6 +252,7 @@ class Inbox:
         assert core is not None
         if core.failure is not None:
             return
+        self.said[message.position] += 1
         if kind == ACCEPT:
             self.accepted.append(message.position)
         else:
@@ -263,6 +266,9 @@ class Inbox:
         accepted, self.accepted = self.accepted, []
         lost = core.lost[self.lost :]
         self.lost = len(core.lost)
+        said, self.said = self.said, Counter()
+        if strange := Counter(lost) - said:
+            raise Violation(f"{self.user.name} has settled {said} of {self.queue}, and is told more is lost: {strange}")
         model = self.user.ledger.watch.model_of(self.queue)
         if core.failure is not None or model is None:
             return

@@ -16,7 +16,7 @@ from mantamq.protocol.wire import events
 from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Prepare, Request, Results
 from mantamq.protocol.wire.queue_frames import Deliver
 
-from .model import GONE, ModelQueue, ModelWiring, Violation, each
+from .model import GONE, ModelQueue, ModelWiring, Violation, bounds, each
 from .world import World
 
 COMPARE_SHARE = 0.06
@@ -74,6 +74,7 @@ class Watcher:
         self._blank: dict[tuple[str, str], tuple[str, int]] = {}  # (stream, voter) -> the blank process, its inc
         self._returned: set[tuple[str, events.Ballot, str, int]] = set()  # blank keepers whose vote counts again
         self._incs: dict[str, int] = {}  # process -> incarnation of its requests
+        self.lost_to_a_ring = 0  # settlements of messages that a ring had dropped
         self._own: dict[str, list[int]] = {}  # stream -> where its log has, or had, an entry of the sequencers' own
         # (machine, stream) -> what it kept of it when it was compared last, and where both were in the stream.
         self._compared: dict[tuple[str, str], tuple[Any, int, int]] = {}
@@ -403,7 +404,7 @@ class Watcher:
         model = self.models.get(stream)
         if model is None:
             definition = self.wiring.defined.get(stream.rpartition("#")[0], ({}, False, ""))
-            model = self.models[stream] = ModelQueue(stream, bool(definition[2]))
+            model = self.models[stream] = ModelQueue(stream, bool(definition[2]), most=bounds(definition[0]))
         for seen in self.before_commit:
             seen(stream, event, model)
         effective = model.apply(event)

@@ -185,6 +185,8 @@ class Deliveries:
         if model is None:
             return
         lost = set(each_run(frame.lost))
+        if strange := lost - set(each_run(runs)) or len(lost) < len(each_run(frame.lost)):
+            raise Violation(f"{target} settles {runs} and hears that this is lost, or hears it twice: {strange}")
         for acquisition, position in each_run(runs):
             key = (source, acquisition, position)
             if (acquisition, position) not in lost:
@@ -196,6 +198,8 @@ class Deliveries:
                     raise Violation(
                         f"I6 {model.id}: {target} hears that {kind} of {position} is done; not so in the log"
                     )
+            elif position in model.pushed_out:
+                self.watch.lost_to_a_ring += 1
             elif (acquisition, position) not in stale and key not in model.missed and source not in model.out:
                 raise Violation(f"Q2 {model.id}: {target} held {position} and hears that its {kind} is lost")
 

@@ -23,6 +23,7 @@ from . import (
     mutants_disks,
     mutants_failover,
     mutants_flow,
+    mutants_kinds,
     mutants_losses,
     mutants_membership,
     mutants_queues,
@@ -46,7 +47,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     **{name: (plant, None) for name, plant in mutants_losses.ALL.items()},
     **{
         name: (plant, None)
-        for module in (mutants, mutants_clients, mutants_membership, mutants_routes, mutants_truth)
+        for module in (mutants, mutants_clients, mutants_kinds, mutants_membership, mutants_routes, mutants_truth)
         for name, plant in module.ALL.items()
     },
     **{

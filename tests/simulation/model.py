@@ -7,6 +7,7 @@ here; whether it should have been in the log at all is the checkers' question.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from mantamq.protocol.wire import events
@@ -23,6 +24,15 @@ def each(flat: list[int]) -> list[int]:
     if len(flat) == 2:
         return list(range(flat[0], flat[1] + 1))
     return [n for i in range(0, len(flat), 2) for n in range(flat[i], flat[i + 1] + 1)]
+
+
+def bounds(arguments: dict[str, Any]) -> tuple[float, float]:
+    """How much a queue declared so may hold, in whatever spelling: messages, and bytes."""
+    found = [
+        next((float(arguments[name]) for name in names if name in arguments), inf)
+        for names in (("qpid.max_count", "x-max-length"), ("qpid.max_size", "x-max-length-bytes"))
+    ]
+    return found[0], found[1]
 
 
 def each_run(flat: list[int]) -> list[tuple[int, int]]:
@@ -64,6 +74,8 @@ class ModelQueue:
     batches: dict[int, tuple[str, list[int]]] = field(default_factory=dict)  # index of a reject -> (broker, positions)
     went: dict[str, int] = field(default_factory=dict)  # how messages went -> how many
     out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
+    most: tuple[float, float] = (inf, inf)  # messages, and bytes with 64 for each, of a ring
+    pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
 
     def apply(self, event: events.AnyEvent) -> bool:
         """Apply a committed event; False when it was void."""
@@ -154,7 +166,17 @@ class ModelQueue:
             self.arrived[blob] = self.arrived.get(blob, 0) + 1
             if index in expiry:
                 self.expiry[position] = expiry[index]
+            self._push_out()
         return len(self.place) > before
+
+    def _push_out(self) -> None:
+        """The oldest leave a ring that is too full, be they held or not; what is rejected has left it."""
+        while self.most != (inf, inf):
+            inside = [p for p in self.live if self.place[p] != "dead_lettering"]
+            if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
+                return
+            self.pushed_out.add(min(inside))
+            self._go(min(inside), "discarded")
 
     def _acquire(self, event: events.Acquire) -> bool:
         if event.broker != self.owner or event.grant != self.grant or event.inc <= self.out.get(event.broker, -1):

@@ -83,6 +83,8 @@ class Recovered:
         if model is None or model.index > index:
             newest = self.watch.models.get(stream)
             model = self._models[stream] = ModelQueue(stream, newest is not None and newest.alternate)
+            if newest is not None:
+                model.most = newest.most
         while model.index < index:
             event = self._event(stream, model.index + 1)
             if event is None:

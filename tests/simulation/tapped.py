@@ -17,10 +17,13 @@ from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.machine import EVENTS, Kept, is_ownership, is_sequencer
 from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.policies import policies_of
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
 from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
 from mantamq.protocol.wire.frame import Frame
+from mantamq.protocol.wire.settings import read
 from mantamq.protocol.wiring.wiring import Wiring
 from msgspec.structs import replace
 
@@ -183,16 +186,19 @@ def play_tapped(
     world.finish()
     dropped = 0
     wiring = Wiring()
-    alternates: dict[str, str] = {}
+    declared: dict[str, QueueSettings] = {}
     for stream in [CLUSTER, *(name for name in story.watch.logs if name != CLUSTER)]:
-        expected = list(_expected(stream, story, wiring, alternates))
+        expected = list(_expected(stream, story, wiring, declared))
         dropped += _compare(stream, world.table.get(stream, []), expected, stream in story.watch.gone)
     return world, dropped
 
 
-def _expected(stream: str, story: Story, wiring: Wiring, alternates: dict[str, str]) -> list[list[Row]]:
+def _expected(stream: str, story: Story, wiring: Wiring, declared: dict[str, QueueSettings]) -> list[list[Row]]:
     """The rows of each index, without their times."""
-    state = QueueState(stream, alternates.get(stream, ""))
+    settings = declared.get(stream, QueueSettings())
+    state = QueueState(stream, settings.alternate)
+    for policy in policies_of(state, settings).of_state:
+        state.include(policy)
     found: list[list[Row]] = []
     log = story.watch.logs[stream]
     for index in range(1, story.watch.commits.get(stream, 0) + 1):
@@ -202,7 +208,7 @@ def _expected(stream: str, story: Story, wiring: Wiring, alternates: dict[str, s
             outcome = wiring.apply(event, index)
             queue = outcome.queue.id if outcome.queue is not None else ""
             if queue and outcome.queue is not None and type(event) is DeclareQueue:
-                alternates[queue] = outcome.queue.alternate
+                declared[queue] = read(QueueSettings, outcome.queue.arguments, alternate=outcome.queue.alternate)
             done = Applied(outcome.changed or type(event).__name__ not in _CHANGES)
             named = queue if type(event) in (DeclareQueue, DeleteQueue) else ""
             found.append(rows(stream, log[index], event, done, 0, named))

@@ -28,6 +28,7 @@ from .disk_stories import has_stores
 from .drains import Drains
 from .faults import Faults
 from .flows import Flows
+from .kinds import Kinds
 from .leases import Leases
 from .ledger import Ledger
 from .model import Violation
@@ -145,6 +146,7 @@ class Story:
         self._lined: list[Client] = []  # clients for whom nobody else has come yet
         self._unended: list[User] = []  # and such users
         self.share = rng.choice(USERS)
+        self.kinds = Kinds(seed)
         self.single: User | None = None
         self.singles: Singles | None = None
         self.queues: list[str] = []
@@ -246,11 +248,12 @@ class Story:
         """The same name on several brokers at once, now and then with another definition: one of them wins."""
         rng = self.rng
         alternate = rng.choice(["", "amq.fanout", alternates.GRAVE])
+        limits = self.kinds.limits()
         asked: list[tuple[Client, int, int]] = []
         for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())])):
             client = self.client(broker)
             kind = int(rng.random() < 0.3)
-            arguments = {"other": 1} if kind else {}
+            arguments = self.kinds.spelled(limits) | ({"other": 1} if kind else {})
             asked.append(
                 (
                     client,
@@ -410,9 +413,13 @@ class Story:
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
             durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
-                client.ask(_declare_queue(name, durable, alternate, rng.choice([None, {"mine": 1}]), False))
+                mine, typed = rng.choice([None, {"mine": 1}]), self.kinds.typed(self.kinds.limits())
+                client.ask(_declare_queue(name, durable, alternate, mine, False, **typed))
             else:
-                client.command("declare_queue", name=name, alternate=alternate, **self._declared(name))
+                spelled = self.kinds.spelled(self.kinds.limits())
+                client.command(
+                    "declare_queue", name=name, alternate=alternate, arguments=spelled, **self._declared(name)
+                )
             self.temporary.append(name)
         elif what < 0.4 and self.temporary:
             name = rng.choice(self.temporary)

@@ -7,6 +7,8 @@ import random
 import pytest
 from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds, rows
 from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.ring import Ring
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -172,6 +174,23 @@ def test_the_clusters_own_stream():
     assert going.kind == "cluster_flow_off"
     assert one(DeclareQueue("q", {"x": 1})).detail.startswith('{"alternate"')
     assert one(Bind("e", "q", "k", {})).detail == "e/k"
+
+
+def test_what_a_ring_drops_is_told_behind_what_came():
+    machine = Machine()
+    machine.state.include(Ring(machine.state, QueueSettings(max_count=3, overflow="ring")))
+    machine(Own("b1", 1))
+    machine(enqueue(3))
+    machine(Acquire("b1", 1, 1, [7, 2, 2]))
+    came, *gone = machine(enqueue(2, "c/1", [1, 2]))
+    assert (came.kind, came.bytes, came.part, *spans([came])) == ("enqueue", 3, 0, (4, 5))
+    assert [(row.kind, row.part, row.seq, row.value, row.bytes) for row in gone] == [
+        ("discard", 1, came.seq, 0, 0),
+        ("discard", 2, came.seq, 1, 0),
+    ]
+    assert spans(gone) == [(1, 1), (2, 2)]
+    (lost,) = machine(Accept("b1", 1, [7, 2, 2]))
+    assert not lost.effective
 
 
 def test_random_histories_lose_no_message():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 from mantamq.protocol.errors import INVALID, PeerError
 from mantamq.protocol.machine import PeerUp, Received
@@ -23,9 +24,10 @@ from tests.unit.cluster_in_memory import MemoryCluster
 RULE = "give a number of messages, at least 1, or leave it out for no limit"
 
 
-class Toy(QueueSettings, frozen=True):
-    """The settings, and two that there are not."""
+class Toy(msgspec.Struct, frozen=True):
+    """Settings, of which there are others."""
 
+    alternate: str = ""
     max_count: Annotated[int, Meta(ge=1), Argument("qpid.max_count", RULE)] = 0
     overflow: Annotated[Literal["reject", "ring"], Argument("x-overflow", "give reject or ring")] = "reject"
 
@@ -53,7 +55,7 @@ def test_a_setting_is_parsed_and_what_is_left_out_has_its_default():
     assert parse(Toy, "queue", {"qpid.max_count": 5, "x-overflow": "ring"}) == Toy(max_count=5, overflow="ring")
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.0, "5", True, None, b"5", [5], {"n": 5}])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "1.0", "-1", "five", "", "9" * 30, True, None, b"5", [5], {"n": 5}])
 def test_a_value_that_it_does_not_take_is_refused_with_name_value_and_rule(value: object):
     with pytest.raises(PeerError) as refused:
         parse(Toy, "queue", {"qpid.max_count": value})
@@ -65,6 +67,10 @@ def test_a_text_stays_short_whatever_is_given():
     with pytest.raises(PeerError) as refused:
         parse(Toy, "queue", {"x-overflow": "x" * 10_000})
     assert len(refused.value.text) < 200 and refused.value.text.endswith("give reject or ring")
+
+
+def test_a_number_may_be_written_as_text():
+    assert parse(Toy, "queue", {"qpid.max_count": "5"}) == read(Toy, {"qpid.max_count": "+5"}) == Toy(max_count=5)
 
 
 def test_names_of_fields_are_no_arguments():
@@ -95,7 +101,9 @@ def test_a_setting_arrives_at_the_hosted_queue():
     assert hosted("lost", **{"qpid.max_count": 7, "team": "ours"}).settings == Toy(alternate="lost", max_count=7)
 
 
-@pytest.mark.parametrize("given", [{"qpid.newer": [1, {"a": 2}]}, {"qpid.max_count": 7}, {"x-newer": None, "own": 1}])
+@pytest.mark.parametrize(
+    "given", [{"qpid.newer": [1, {"a": 2}]}, {"qpid.max_count": "10%"}, {"x-newer": None, "own": 1}]
+)
 def test_arguments_of_a_newer_broker_do_not_end_an_older_replica(given: dict[str, Any]):
     assert hosted("lost", **given).settings == QueueSettings(alternate="lost")
 
@@ -149,3 +157,61 @@ def test_from_a_declaration_to_every_replica():
     replicas = [one for one in cluster.machines.values() if isinstance(one, ReplicaMachine)]
     found = [queue.settings for replica in replicas for queue in replica.queues.values()]
     assert len(found) == 3 and set(found) == {Toy(max_count=9)}
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, {}),
+        ({"team": "ours"}, {"team": "ours"}),
+        ({"qpid.max_count": "10", "qpid.policy_type": "ring"}, {"qpid.max_count": 10, "qpid.policy_type": "ring"}),
+        ({"x-max-length": 10}, {"qpid.max_count": 10, "qpid.policy_type": "ring"}),
+        ({"x-max-length-bytes": 9, "x-overflow": "drop-head"}, {"qpid.max_size": 9, "qpid.policy_type": "ring"}),
+        ({"qpid.max_count": 5, "x-max-length": "5"}, {"qpid.max_count": 5, "qpid.policy_type": "ring"}),
+    ],
+)
+def test_definitions_that_mean_the_same_are_the_same(given: dict[str, Any], wanted: dict[str, Any]):
+    assert arguments.check("queue", given) == wanted == arguments.check("queue", wanted)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"qpid.max_count": 5, "x-max-length": 6}, "'x-max-length' is 6: 'qpid.max_count' says 5, and means the same"),
+        ({"qpid.policy_type": "ring"}, "a queue that is a ring needs a limit"),
+        ({"qpid.max_count": 5}, "this version knows ring: give qpid.policy_type=ring"),
+        (
+            {"qpid.max_count": 5, "qpid.policy_type": "reject"},
+            "'qpid.policy_type' is 'reject': give ring (x-overflow: drop-head)",
+        ),
+        ({"x-max-length": 0}, "'x-max-length' is 0: give a number of messages, at least 1"),
+        ({"x-max-length": 5, "x-overflow": "reject-publish"}, "'x-overflow' is 'reject-publish': give ring"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(given: dict[str, Any], text: str):
+    with pytest.raises(PeerError) as refused:
+        arguments.check("queue", given)
+    assert refused.value.code == INVALID and text in refused.value.text
+
+
+def test_the_same_queue_in_other_words_is_there_already_and_another_is_refused():
+    cluster = MemoryCluster()
+    client = cluster.client("b1")
+    words = {"x-max-length": "10", "x-overflow": "drop-head"}
+    assert client.command("declare_queue", name="q", arguments=words).value == {"changed": True}
+    same = client.command("declare_queue", name="q", arguments={"qpid.max_count": 10, "qpid.policy_type": "ring"})
+    assert same.value == {"changed": False}
+    refused = client.command("declare_queue", name="q", arguments={"x-max-length": 11})
+    assert refused.code == "exists" and "'qpid.max_count': 10" in refused.text
+
+
+def test_a_limit_is_refused_while_a_member_would_not_keep_to_it():
+    cluster = MemoryCluster()
+    client = cluster.client("b1")
+    cluster.machines["b1"].cluster.least_minor = 5
+    refused = client.command("declare_queue", name="q", arguments={"x-max-length": 10})
+    assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text
+    assert client.command("declare_queue", name="q", arguments={"team": "ours"}).code == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mantamq.protocol.ranges import RangeSet
-from mantamq.protocol.replica.settlements import ACQUIRE_RUNS, Settlements, claim
+from mantamq.protocol.replica.settlements import ACQUIRE_RUNS, Settlements, claim, common
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Accept, Acquire, Reject, Release
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
@@ -15,10 +15,15 @@ def holds(**runs: list[int]) -> dict[int, RangeSet]:
 
 def test_a_claim_takes_what_is_held_and_names_what_is_not():
     held = holds(a7=[1, 5], a8=[10, 10])
-    assert claim(held, [7, 2, 3, 9, 1, 1]) == ([7, 2, 3], [9, 1, 1], {7})
-    assert claim(held, [7, 1, 4]) == ([7, 1, 1, 7, 4, 4], [7, 2, 3], {7}), "2 and 3 are settled already"
-    assert claim(held, [8, 10, 10]) == ([8, 10, 10], [], {8})
+    assert claim(held, [7, 2, 3, 9, 1, 1]) == ([7, 2, 3], [9, 1, 1])
+    assert claim(held, [7, 1, 4]) == ([7, 1, 1, 7, 4, 4], [7, 2, 3]), "2 and 3 are settled already"
+    assert claim(held, [8, 10, 10]) == ([8, 10, 10], [])
     assert list(held) == [7], "an acquisition that is settled is forgotten"
+
+
+def test_what_two_lists_of_runs_have_in_common():
+    assert common([7, 1, 4, 8, 1, 2, 7, 9, 9], [7, 3, 9, 9, 1, 1]) == [7, 3, 4, 7, 9, 9]
+    assert common([7, 1, 1], [7, 2, 2]) == [] == common([], [7, 2, 2])
 
 
 def test_acquires_wait_for_a_while_or_until_there_are_many():
@@ -57,7 +62,7 @@ def test_where_all_is_lost_there_is_no_event():
     gathered = Settlements()
     gathered.settle(Settle("q#1", 1, 7, ACCEPT, [1, 1, 1]), {})
     ((event, settling),) = gathered.events("b1", 4, 9)
-    assert event is None and settling is not None and settling.tags == [(1, 7, [1, 1, 1], set())]
+    assert event is None and settling is not None and settling.tags == [(1, 7, [1, 1, 1], [])]
     gathered.settle(Settle("q#1", 1, 8, ACCEPT, [1, 1, 1]), {})
     gathered.settle(Settle("q#1", 2, 1, ACCEPT, [2, 2, 2]), holds(a2=[2, 2]))
     ((event, settling),) = gathered.events("b1", 4, 9)

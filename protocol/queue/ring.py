@@ -1,0 +1,68 @@
+"""A ring: a queue that holds so much and no more, whose oldest message goes when another comes (RabbitMQ: drop-head).
+
+What goes may be held by a consumer: its accept is then *lost*. A rejected message on its way to the alternate exchange
+has left the queue as far as its limit is concerned, and stays until its copy is there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from ..wire.events import Enqueue, Event
+from .applied import Applied
+from .settings import MESSAGE_BYTES, QueueSettings
+from .state import QueueState
+
+
+class Ring:
+    """Part of the state of a queue that is a ring.
+
+    Args:
+        settings: with `max_count`, `max_size` or both.
+    """
+
+    __slots__ = ("_max_count", "_max_size", "_state")
+
+    events: tuple[type[Event], ...] = (Enqueue,)
+
+    def __init__(self, state: QueueState, settings: QueueSettings) -> None:
+        self._state = state
+        self._max_count = settings.max_count
+        self._max_size = settings.max_size
+
+    def applied(self, event: Any, done: Applied, /) -> None:
+        """Messages have come: the oldest go until the rest is within the limit."""
+        state, rejected = self._state, self._state.dead_lettering
+        count, size = len(state.blobs) - rejected.count, 0
+        if self._max_size:
+            size = state.bytes + count * MESSAGE_BYTES
+            if rejected:
+                size -= sum(len(state.blobs[p]) for first, last in rejected for p in range(first, last + 1))
+        over_count = count - self._max_count if self._max_count else 0
+        over_size = size - self._max_size if self._max_size else 0
+        if over_count > 0 or over_size > 0:
+            oldest = self._oldest(over_count, over_size)
+            done.dropped = [(first, last, first not in state.available) for first, last in oldest]
+            state.discard(oldest)
+
+    def _oldest(self, over_count: int, over_size: int) -> list[tuple[int, int]]:
+        """The oldest messages, whoever holds them: so many, with so many bytes."""
+        state, found = self._state, list[tuple[int, int]]()
+        for first, last in heapq.merge(state.available, *state.acquired.values()):
+            position = first
+            if over_size <= 0:
+                position = min(last + 1, first + over_count)
+                over_count -= position - first
+            else:
+                while position <= last and (over_count > 0 or over_size > 0):
+                    over_count -= 1
+                    over_size -= len(state.blobs[position]) + MESSAGE_BYTES
+                    position += 1
+            found.append((first, position - 1))
+            if over_count <= 0 and over_size <= 0:
+                break
+        return found
+
+    def restored(self) -> None:
+        """It keeps nothing of its own."""
