@@ -41,7 +41,9 @@ def _declare_queue(
     return _Ask("declare_queue", what | {"arguments": given, "passive": passive}, _changed)
 
 
-TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type"}
+TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
+         "priorities": "qpid.priorities", "last_value_key": "qpid.last_value_queue_key",
+         "group_key": "qpid.group_header_key"}  # fmt: skip
 """Keyword of `declare_queue` -> the argument that it is."""
 
 
@@ -122,7 +124,8 @@ class Management:
     def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
-        overflow: str | None = None,
+        overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
+        group_key: str | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -138,6 +141,11 @@ class Management:
             max_size: of bytes in it, 64 more than its own for each message; "qpid.max_size", "x-max-length-bytes".
             overflow: what happens at such a limit; "ring": the oldest message goes, also one that somebody holds, whose
                 accept is then lost; "qpid.policy_type", "x-overflow".
+            priorities: so many levels, 1 to 10, of which the highest goes first; messages have priorities 0 to 9, and 4
+                without one; "qpid.priorities". RabbitMQ's "x-max-priority" has a level for each priority up to it.
+            last_value_key: a header, of each value of which only the newest message waits; "qpid.last_value_queue_key".
+            group_key: a header, of which messages with the same value are a group: of one consumer at a time, in order,
+                until he has settled all that he holds of it; "qpid.group_header_key".
 
         Raises:
             Exists: it is there with another definition.
@@ -146,7 +154,8 @@ class Management:
             NoStore: durable, and the cluster has no store.
             NotFound: passive and not there; or the alternate exchange is not there.
         """
-        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow}
+        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
+                 "last_value_key": last_value_key, "group_key": group_key}  # fmt: skip
         return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
@@ -244,10 +253,12 @@ class AsyncManagement:
     async def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
-        overflow: str | None = None,
+        overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
+        group_key: str | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
-        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow}
+        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
+                 "last_value_key": last_value_key, "group_key": group_key}  # fmt: skip
         return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:

@@ -56,6 +56,47 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/protocol/queue/test_settings.py::test_definitions_that_mean_the_same_are_the_same",
         "tests/unit/protocol/queue/test_settings.py::test_the_same_queue_in_other_words_is_there_already_and_another_is_refused",
     ],
+    "Priorities: in a queue with priorities=10": [
+        "tests/unit/client/test_kinds.py::test_the_highest_priority_goes_first",
+        "tests/unit/protocol/queue/test_priority.py::test_the_highest_goes_first_and_in_a_level_the_oldest",
+        "tests/unit/protocol/queue/test_priority.py::test_a_copy_goes_on_in_the_same_order",
+    ],
+    "Messages have priorities 0 to 9, and 4": [
+        "tests/unit/protocol/queue/test_priority.py::test_fewer_levels_than_priorities_keep_the_middle_apart",
+    ],
+    "RabbitMQ's x-max-priority has a level": [
+        "tests/unit/protocol/queue/test_priority.py::test_the_other_rule_has_a_level_for_each_priority_and_none_is_the_lowest",
+    ],
+    "From a full ring the lowest level goes": [
+        "tests/unit/protocol/queue/test_priority.py::test_from_a_full_ring_the_lowest_level_goes_there_the_oldest",
+    ],
+    "Browsers see a queue in the order of arrival": [
+        "tests/unit/client/test_kinds.py::test_the_highest_priority_goes_first",
+    ],
+    "Last values: in a queue with last_value_key": [
+        "tests/unit/client/test_kinds.py::test_only_the_last_value_of_each_key_waits",
+        "tests/unit/protocol/queue/test_last_value.py::test_what_is_held_stays_until_it_is_settled",
+        "tests/unit/protocol/queue/test_last_value.py::test_what_comes_back_goes_if_there_is_a_newer_one",
+    ],
+    "Messages without the header have the empty value together": [
+        "tests/unit/protocol/queue/test_last_value.py::test_no_key_is_the_empty_key_and_numbers_are_their_text",
+    ],
+    "Message groups: in a queue with group_key": [
+        "tests/unit/client/test_kinds.py::test_a_group_is_of_one_consumer_at_a_time",
+    ],
+    "A group belongs to the consumer that holds one": [
+        "tests/unit/client/test_kinds.py::test_a_group_is_of_one_consumer_at_a_time",
+        "tests/unit/protocol/queue/test_groups.py::test_a_group_is_of_one_consumer_until_it_has_settled_all_it_holds",
+        "tests/unit/protocol/queue/test_groups.py::test_what_others_hold_elsewhere_is_theirs",
+        "tests/unit/protocol/queue/test_groups.py::test_a_group_goes_in_order_whoever_passed_over_it",
+    ],
+    "What waits for that blocks its own group only": [
+        "tests/unit/protocol/queue/test_groups.py::test_what_waits_blocks_its_own_group_only",
+        "tests/unit/protocol/queue/test_groups.py::test_what_waits_in_a_blocked_group_is_looked_at_once",
+    ],
+    "Messages without the header are one group together": [
+        "tests/unit/protocol/queue/test_groups.py::test_no_group_is_a_group",
+    ],
     "It heals by itself.": ["tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die"],
     "A standby takes over from a sequencer that dies or stands still": [
         "tests/cluster/test_chaos_short.py::test_nothing_completed_is_lost",

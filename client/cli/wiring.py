@@ -60,13 +60,21 @@ def queue_add(
     max_count: Annotated[int | None, typer.Option(help="of messages in it")] = None,
     max_size: Annotated[int | None, typer.Option(help="of bytes in it, 64 more for each message")] = None,
     overflow: Annotated[str | None, typer.Option(help="at such a limit; ring: the oldest message goes")] = None,
+    priorities: Annotated[int | None, typer.Option(help="levels of priority, 1 to 10; the highest goes first")] = None,
+    last_value_key: Annotated[
+        str | None, typer.Option(help="a header; of each of its values only the newest message waits")
+    ] = None,
+    group_key: Annotated[
+        str | None, typer.Option(help="a header; messages with one value of it are of one consumer at a time")
+    ] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
     with connection(broker, token) as c:
         new = c.declare_queue(
-            name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow
-        )
+            name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
+            priorities=priorities, last_value_key=last_value_key, group_key=group_key,
+        )  # fmt: skip
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 
 

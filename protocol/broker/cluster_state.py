@@ -16,6 +16,7 @@ from ..wire.events import CLUSTER, AnyEvent, Entry, Member, decode_event
 from ..wire.log_frames import Append, Gap, Nack, UpdateStart
 from ..wiring.snapshot import ClusterOutline
 from ..wiring.wiring import Outcome, Wiring
+from .queue_traits import QueueTraits
 
 
 class ClusterState:
@@ -29,6 +30,7 @@ class ClusterState:
         queue_voters: queue id -> the voters when it was declared, of the queues that an earlier life knew.
         version: rises with each change of the wiring, for what was looked up in it.
         least_minor: the least minor version that a member speaks, as the leader says; 0: it has said nothing.
+        traits: what queues must know of messages.
         again: what was applied anew from an earlier life's log, and that observers of this life have not heard: index,
             entry, event, outcome.
     """
@@ -42,6 +44,7 @@ class ClusterState:
         self.queue_voters: dict[str, list[str]] = {}
         self.version = 0
         self.least_minor = 0
+        self.traits = QueueTraits(lambda id: self.wiring.by_id(id))
         self.again: list[tuple[int, Entry, AnyEvent, Outcome]] = []
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
 

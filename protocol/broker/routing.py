@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ranges import compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
-from ..wiring.wiring import Wiring
+from .cluster_state import ClusterState
 from .session import SenderLink
 
 Parts = list[tuple[str, bytes]]
@@ -25,27 +25,32 @@ def in_requests(parts: Parts, most_bytes: int) -> list[Parts]:
     return requests
 
 
-def route_together(wiring: Wiring, version: int, link: SenderLink, frame: Transfer, expiry: list[int]) -> Parts:
-    """One route for the whole transfer: the event is encoded once, and the route kept as long as the wiring's `version`
+def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int]) -> Parts:
+    """One route for the whole transfer: the event is encoded once, and the route kept as long as the wiring's version
     is the same."""
-    if link.route_version != version:
-        link.route = wiring.route(link.exchange, link.key or "")
-        link.route_version = version
+    if link.route_version != cluster.version:
+        link.route, link.kinds = cluster.wiring.route(link.exchange, link.key or ""), ()
+        if any(map(cluster.traits.of, link.route)):
+            link.route, link.kinds = (), link.route
+        link.route_version = cluster.version
     if not link.route:
-        return []
-    numbers = [frame.first, frame.first + len(frame.blobs) - 1]
-    event = encode_event(Enqueue(link.client, numbers, frame.blobs, expiry))
+        return cluster.traits.enqueues(link.kinds, _whole(link, frame, expiry)) if link.kinds else []
+    event = encode_event(_whole(link, frame, expiry))
     return [(queue, event) for queue in link.route]
 
 
-def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[int]) -> tuple[Parts, list[int]]:
+def _whole(link: SenderLink, frame: Transfer, expiry: list[int]) -> Enqueue:
+    return Enqueue(link.client, [frame.first, frame.first + len(frame.blobs) - 1], frame.blobs, expiry)
+
+
+def route_each(cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int]) -> tuple[Parts, list[int]]:
     """A route per message; each queue gets its messages in one event, in the order they were sent.
 
     Returns:
         The parts, and the indexes of messages that go to no queue.
     """
     groups: dict[str, list[int]] = {}
-    route = wiring.route
+    route = cluster.wiring.route
     exchange = link.exchange
     keys = frame.keys if frame.keys is not None else [link.key or ""] * len(frame.blobs)
     if frame.headers is None:
@@ -65,6 +70,6 @@ def route_each(wiring: Wiring, link: SenderLink, frame: Transfer, expiry: list[i
     for queue, indexes in groups.items():
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
-        parts.append((queue, encode_event(Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))))
+        parts += cluster.traits.enqueues((queue,), Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
     return parts, missing

@@ -23,9 +23,9 @@ class SenderLink:
     """Attributes: exchange, key (None: per message), next (the next number it must use), client (its name for duplicate
     suppression), mandatory (what goes to no queue fails), ended (the broker has told its client that it is over, and
     says nothing of it any more), route and route_version (the cached route of a fixed key and the wiring it was found
-    in)."""
+    in), kinds (that route, where one of its queues must know something of each message; `route` is empty then)."""
 
-    __slots__ = ("client", "ended", "exchange", "handle", "key", "mandatory", "next", "route", "route_version")
+    __slots__ = ("client", "ended", "exchange", "handle", "key", "kinds", "mandatory", "next", "route", "route_version")
 
     def __init__(
         self, handle: int, exchange: str, key: str | None, client: str, next: int = 1, mandatory: bool = False
@@ -38,6 +38,7 @@ class SenderLink:
         self.next = next
         self.ended = False
         self.route: tuple[str, ...] = ()
+        self.kinds: tuple[str, ...] = ()
         self.route_version = -1
 
 

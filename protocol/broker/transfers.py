@@ -15,7 +15,7 @@ from ..limits import DEFAULT
 from ..log.outbox import FollowerOutbox
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
-from ..wire.events import Enqueue, encode_event
+from ..wire.events import Enqueue
 from ..wire.queue_frames import DeadLetter, DeadLettered
 from .cluster_state import ClusterState
 from .observers import BrokerObserver
@@ -96,10 +96,10 @@ class Transfers:
             return
         expiry = session.expiry(frame, self._outbox.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
-            parts = route_together(cluster.wiring, cluster.version, link, frame, expiry)
+            parts = route_together(cluster, link, frame, expiry)
             missing = () if parts else range(len(frame.blobs))
         else:
-            parts, missing = route_each(cluster.wiring, link, frame, expiry)
+            parts, missing = route_each(cluster, link, frame, expiry)
         if missing:
             self._partly(session, link, frame, parts, compress([first + index for index in missing]))
             return
@@ -229,8 +229,7 @@ class Transfers:
         name = frame.queue.rpartition("#")[0]
         answer = DeadLettered(frame.queue, frame.id)
         event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
-        encoded = encode_event(event)
-        parts = [(queue, encoded) for queue in self._cluster.wiring.route(frame.exchange, name)]
+        parts = self._cluster.traits.enqueues(self._cluster.wiring.route(frame.exchange, name), event)
         if parts:
             self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
         else:

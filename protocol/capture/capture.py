@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec.json import encode as encode_json
+from msgspec.structs import replace
 
 from ..broker.observers import BrokerObserver
 from ..limits import DEFAULT, Limits
@@ -126,6 +127,8 @@ class QueueCapture(QueueObserver):
                 fact = EventFact(entry.seq, term, now_us, encode_event(bare), False)
         else:
             fact = EventFact(entry.seq, term, now_us, entry.event, done.effective, done.positions, done.lost)
+            if done.dropped:
+                fact = replace(fact, dropped=done.dropped)
         buffer.bytes = size
         capture.term, capture.seq = term, entry.seq
         reporter.note(stream, buffer, encode_fact(fact))

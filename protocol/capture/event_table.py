@@ -192,7 +192,8 @@ def rows(
         base = base._replace(queue=queue)
     if alternate and type(event) is Reject:
         base = base._replace(value=1, detail=alternate)
-    return [row._replace(part=part) if part else row for part, row in enumerate(rule(base, event, done))]
+    made = [row._replace(part=part) if part else row for part, row in enumerate(rule(base, event, done))]
+    return made + discarded(made, done.dropped) if done.dropped else made
 
 
 # ---- one rule per kind
@@ -214,15 +215,14 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
     first, last = done.positions[0]
     low, high = fresh_numbers(event, last - first + 1)
     blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
-    yield (row := _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high))
-    yield from discarded(row, done.dropped)
+    yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
 
 
-def discarded(enqueue: Row, dropped: Iterable[tuple[int, int, bool]]) -> Iterator[Row]:
-    """The rows of messages that went because those of `enqueue` came; they follow its row."""
-    base = Row(term=enqueue.term, seq=enqueue.seq, time_us=enqueue.time_us, kind="discard", queue=enqueue.queue)
-    for part, (first, last, held) in enumerate(dropped, 1):
-        yield _run(base, first, last, part=part, value=int(held))
+def discarded(rows: list[Row], dropped: Iterable[tuple[int, int, bool]]) -> list[Row]:
+    """The rows of messages that went because of the event of these rows, which they follow."""
+    of = rows[0]
+    base = Row(term=of.term, seq=of.seq, time_us=of.time_us, kind="discard", queue=of.queue)
+    return [_run(base, a, b, part=part, value=int(held)) for part, (a, b, held) in enumerate(dropped, len(rows))]
 
 
 def fresh_numbers(event: Enqueue, count: int) -> tuple[int, int]:

@@ -230,7 +230,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
             0, fact.term, fact.seq, 0, fact.time_us, "enqueue", stream, "", fact.client, 0, fact.first, fact.last,
             fact.last - fact.first + 1, fact.bytes, 0, 0, fact.number_first, 0, True, "", fact.number_last,
         )  # fmt: skip
-        return [row, *discarded(row, fact.dropped)] if fact.dropped else [row]
+        return [row, *discarded([row], fact.dropped)] if fact.dropped else [row]
     if type(fact) is Observation:
         return _seen(fact)
     assert type(fact) is EventFact
@@ -241,7 +241,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
     if event is None:
         return []
     entry = Entry((fact.term, ZERO[1]), fact.seq, "", 0, 0, b"")
-    done = Applied(fact.effective, fact.lost, fact.positions)
+    done = Applied(fact.effective, fact.lost, fact.positions, dropped=fact.dropped)
     return rows(stream, entry, event, done, fact.time_us, fact.queue, frame.alternate)
 
 

@@ -32,8 +32,8 @@ class DeliveryOrder(Protocol):
         """The place of a consumer that was at `place` and has passed all that came next up to position `last`."""
         ...
 
-    def back(self, place: Place, first: int, /) -> Place:
-        """Its place once messages have come back: before all of them, of which `first` is the least position."""
+    def back(self, place: Place, positions: list[tuple[int, int]], /) -> Place:
+        """Its place once messages have come back, ranges that rise: before all of them."""
         ...
 
 
@@ -51,7 +51,8 @@ class Fifo:
     def behind(self, place: int, last: int, /) -> int:
         return last + 1
 
-    def back(self, place: int, first: int, /) -> int:
+    def back(self, place: int, positions: list[tuple[int, int]], /) -> int:
+        first = positions[0][0]
         return first if first < place else place
 
 

@@ -19,7 +19,7 @@ from ..ranges import RangeSet, subtract
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
 from .acquisitions import Holder
-from .allocator import Allocator
+from .allocator import Allocator, AnyConsumer
 from .credit import UNLIMITED, CreditBalance
 from .delivery_order import DeliveryOrder, Everything
 from .resumption import Before, Resumption
@@ -95,7 +95,8 @@ class Dispatcher:
         self._turn = 0  # number of the subscription that is served first
         self._order = order
         self._allocator = allocator
-        allocator.attach(self.returned)
+        self._follows = not isinstance(allocator, AnyConsumer)
+        allocator.attach(self.subscriptions, self.returned)
 
     # ---- subscriptions
 
@@ -106,16 +107,22 @@ class Dispatcher:
         return subscription
 
     def wants(self) -> bool:
-        """Whether a consumer here has credit for the next message: its broker is then *interested*."""
+        """Whether a consumer here has credit for the next message, and may have it or there is none: its broker is then
+        *interested*. Where all that waits is others' by the allocator, the lock is of no use to it."""
         for s in self.subscriptions.values():
             if (
                 s.credit.messages > 0
                 and not s.browse
                 and not s.blocked
                 and (s.credit.bytes == UNLIMITED or self._fits(s))
+                and (not self._follows or self._may_have(s))
             ):
                 return True
         return False
+
+    def _may_have(self, subscription: Subscription) -> bool:
+        waiting = self.state.available.count - self.taken.count - self.expiring.count
+        return waiting <= 0 or self._candidate(subscription, 1) is not None
 
     def has_consumers(self) -> bool:
         return any(not s.browse for s in self.subscriptions.values())
@@ -124,10 +131,12 @@ class Dispatcher:
         """Messages came back, or may be taken from now on: places behind them move back."""
         if not positions:
             return
-        first = min(a for a, _ in positions)
+        positions = sorted(positions)
+        if self._follows:
+            self._allocator.returned(positions)
         for subscription in self.subscriptions.values():
             if not subscription.browse:
-                subscription.place = subscription.order.back(subscription.place, first)
+                subscription.place = subscription.order.back(subscription.place, positions)
 
     # ---- the run
 
@@ -166,6 +175,8 @@ class Dispatcher:
                     acquisition = next(next_acquisition)
                     for a, b in parts:
                         self.taken.add(a, b)
+                    if self._follows:
+                        self._allocator.took(subscription, parts)
                     if subscription.accept:
                         held = subscription.held[acquisition] = RangeSet()
                         for a, b in parts:
@@ -256,7 +267,7 @@ class Dispatcher:
             if subscription.credit.messages > 0 and self._fits(subscription):
                 if subscription.waits or self._candidate(subscription, 1) is not None:
                     continue
-                if not (acquire or subscription.browse) and self._waiting():
+                if not (acquire or subscription.browse or self._follows) and self._waiting():
                     continue
                 if subscription.known < subscription.wanted:
                     unsure.append(subscription)

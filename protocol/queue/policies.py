@@ -11,10 +11,14 @@ from typing import NamedTuple
 from ..wire.events import Accept
 from .allocator import Allocator, AnyConsumer
 from .delivery_order import DeliveryOrder, Fifo
-from .ring import Ring
+from .groups import MessageGroups
+from .last_value import LastValue
+from .priority import ByPriority
+from .ring import Oldest, Ring
 from .settings import RING, QueueSettings
 from .state import QueueState
 from .state_policy import StatePolicy
+from .traits import trait_of
 
 
 class Policies(NamedTuple):
@@ -33,6 +37,20 @@ class Policies(NamedTuple):
 def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
     """The policies of a queue with these settings, before anything is applied."""
     of_state: list[StatePolicy] = []
+    order: DeliveryOrder | None = None
+    oldest: Oldest | None = None
+    groups: MessageGroups | None = None
+    if (trait := trait_of(settings)) is not None:
+        if settings.group_key:
+            groups = MessageGroups(state, trait)
+        elif settings.last_value_key:
+            of_state.append(LastValue(state, trait))
+        else:
+            order = by_priority = ByPriority(state, trait)
+            of_state.append(by_priority)
+            oldest = by_priority.lowest
     if settings.overflow == RING and settings.limited:
-        of_state.append(Ring(state, settings))
-    return Policies(Fifo(state.available), AnyConsumer(), tuple(of_state))
+        of_state.append(Ring(state, settings, oldest, not of_state))
+    if groups is not None:  # behind what drops messages that consumers hold
+        return Policies(groups, groups, (*of_state, groups))
+    return Policies(order or Fifo(state.available), AnyConsumer(), tuple(of_state))

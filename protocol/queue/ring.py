@@ -7,6 +7,7 @@ has left the queue as far as its limit is concerned, and stays until its copy is
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..wire.events import Enqueue, Event
@@ -14,20 +15,28 @@ from .applied import Applied
 from .settings import MESSAGE_BYTES, QueueSettings
 from .state import QueueState
 
+Oldest = Callable[[], Iterable[tuple[int, int]]]
+
 
 class Ring:
     """Part of the state of a queue that is a ring.
 
     Args:
         settings: with `max_count`, `max_size` or both.
+        oldest: gives all messages that are available or held, as ranges, in the order in which they are to go.
+        plain: no message goes but by this, and the oldest; else it matters which message came before which.
     """
 
-    __slots__ = ("_max_count", "_max_size", "_state")
+    __slots__ = ("_in_order", "_max_count", "_max_size", "_state", "one_by_one")
 
     events: tuple[type[Event], ...] = (Enqueue,)
 
-    def __init__(self, state: QueueState, settings: QueueSettings) -> None:
+    def __init__(
+        self, state: QueueState, settings: QueueSettings, oldest: Oldest | None = None, plain: bool = True
+    ) -> None:
         self._state = state
+        self.one_by_one = not plain
+        self._in_order = oldest or self._by_position
         self._max_count = settings.max_count
         self._max_size = settings.max_size
 
@@ -43,13 +52,13 @@ class Ring:
         over_size = size - self._max_size if self._max_size else 0
         if over_count > 0 or over_size > 0:
             oldest = self._oldest(over_count, over_size)
-            done.dropped = [(first, last, first not in state.available) for first, last in oldest]
+            done.dropped += ((first, last, first not in state.available) for first, last in oldest)
             state.discard(oldest)
 
     def _oldest(self, over_count: int, over_size: int) -> list[tuple[int, int]]:
         """The oldest messages, whoever holds them: so many, with so many bytes."""
         state, found = self._state, list[tuple[int, int]]()
-        for first, last in heapq.merge(state.available, *state.acquired.values()):
+        for first, last in self._in_order():
             position = first
             if over_size <= 0:
                 position = min(last + 1, first + over_count)
@@ -63,6 +72,9 @@ class Ring:
             if over_count <= 0 and over_size <= 0:
                 break
         return found
+
+    def _by_position(self) -> Iterable[tuple[int, int]]:
+        return heapq.merge(self._state.available, *self._state.acquired.values())
 
     def restored(self) -> None:
         """It keeps nothing of its own."""

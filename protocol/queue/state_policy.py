@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..wire.events import Event
+from ..ranges import RangeSet, pairs
+from ..wire.events import Enqueue, Event
 from .applied import Applied
 
 Rule = Callable[[Any], Applied]
@@ -20,9 +21,12 @@ class StatePolicy(Protocol):
 
     Attributes:
         events: the kinds of events that it follows. A `Rejoin` or `Member` may put a broker out as an `Evict` does.
+        one_by_one: what goes depends on which message came before which: an enqueue of many is applied as so many
+            enqueues, or it would matter how messages were gathered on their way. Only of one that follows nothing else.
     """
 
     events: tuple[type[Event], ...]
+    one_by_one: bool
 
     def applied(self, event: Any, done: Applied, /) -> None:
         """The event is applied; what is done here is part of it."""
@@ -31,6 +35,26 @@ class StatePolicy(Protocol):
     def restored(self) -> None:
         """The state has been replaced by another, of which all messages are here."""
         ...
+
+
+def one_by_one(rule: Rule) -> Rule:
+    """An enqueue's rule, for each of its messages."""
+
+    def each(event: Enqueue) -> Applied:
+        expiry = dict(pairs(event.expiry))
+        numbers = [number for first, last in pairs(event.numbers) for number in range(first, last + 1)]
+        done, positions = Applied(effective=False), RangeSet()
+        for index, blob in enumerate(event.blobs):
+            number = [numbers[index]] * 2 if numbers else []
+            expires = [0, expiry[index]] if index in expiry else []
+            one = rule(Enqueue(event.client, number, [blob], expires, event.traits[index : index + 1]))
+            done.effective = done.effective or one.effective
+            positions.update(one.positions)
+            done.dropped += one.dropped
+        done.positions = list(positions)
+        return done
+
+    return each
 
 
 def followed(rule: Rule, policy: StatePolicy) -> Rule:
@@ -42,4 +66,4 @@ def followed(rule: Rule, policy: StatePolicy) -> Rule:
         applied(event, done)
         return done
 
-    return rule_and_policy
+    return one_by_one(rule_and_policy) if policy.one_by_one else rule_and_policy

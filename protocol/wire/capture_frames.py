@@ -86,6 +86,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     Attributes:
         event: encoded, without messages.
         queue: the queue's id, if the event is a declaration or deletion.
+        dropped: as in `Applied`.
     """
 
     seq: int
@@ -96,6 +97,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     positions: list[tuple[int, int]] = []
     lost: list[int] = []
     queue: str = ""
+    dropped: list[tuple[int, int, bool]] = []
 
 
 class Observation(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=3):

@@ -45,12 +45,14 @@ class Enqueue(Event, tag=2):
         numbers: ranges of the client's numbers, one number per blob.
         blobs: encoded messages, opaque to the cluster.
         expiry: flat ``[index, expires_ms, ...]`` for the messages that expire.
+        traits: what the queue must know of each message (`queue/traits.py`), one value per blob; empty: nothing.
     """
 
     client: str
     numbers: list[int]
     blobs: list[bytes]
     expiry: list[int] = []
+    traits: list[Any] = []
 
 
 class Acquire(Event, tag=3):

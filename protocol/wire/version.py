@@ -32,7 +32,7 @@ older than its process. `UpdatePiece`, and the number of an update in `UpdateSta
 4: `Blocked`, `Opened.blocked`: a client before 4 that may not send is not read.
 5: `Request.patient`: a sequencer before 5 has no patience.
 6: `Heartbeat.least`; queues with limits, which a member before 6 would apply as if they had none: while one is in the
-cluster they are refused. `EnqueueFact.dropped`."""
+cluster they are refused, as are other kinds of queues. `Enqueue.traits`; `dropped` in `EnqueueFact`, `EventFact`."""
 KNOWS_LIMITS = 6
 """The minor version from which a member applies a queue's limits."""
 KNOWS_BLOCKED = 4

@@ -43,13 +43,13 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
         "qpid.flow_stop_count", "qpid.flow_stop_size",
-        "qpid.flow_resume_count", "qpid.flow_resume_size", "qpid.last_value_queue_key", "qpid.priorities",
-        "qpid.fairshare", "qpid.group_header_key", "qpid.shared_msg_group", "qpid.auto_delete_timeout",
+        "qpid.flow_resume_count", "qpid.flow_resume_size",
+        "qpid.fairshare", "qpid.auto_delete_timeout",
         "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
         "qpid.filter", "qpid.queue_msg_sequence", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size", "x-message-ttl",
-        "x-expires", "x-max-priority", "x-single-active-consumer", "x-dead-letter-exchange",
+        "x-expires", "x-single-active-consumer", "x-dead-letter-exchange",
         "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
     }),
     "exchange": frozenset({"qpid.msg_sequence", "qpid.ive", "qpid.exclusive-binding", "qpid.replicate",

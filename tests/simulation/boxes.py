@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TTL_S = (None, None, None, None, 0, 0.02, 0.2, 3, 600, 86_400)
 PRIORITIES = (None, None, None, 0, 4, 9)
-PROPERTIES = (None, None, {}, {"c": 1}, {"c": 1, "d": "x"}, {"d": "y"})
+PROPERTIES = (None, None, {}, {"c": 1}, {"c": 1, "d": "x"}, {"d": "y"}, {"c": "two"})
 ANSWERS = ((None, None), (None, None), ("c1", None), ("c2", "answers"), (None, "answers"))
 """correlation_id, reply_to"""
 KINDS = ((None, None), (None, None), ("text/plain", None), (None, "m"), ("application/json", "m"))
@@ -267,8 +267,8 @@ class Inbox:
         lost = core.lost[self.lost :]
         self.lost = len(core.lost)
         said, self.said = self.said, Counter()
-        if strange := Counter(lost) - said:
-            raise Violation(f"{self.user.name} has settled {said} of {self.queue}, and is told more is lost: {strange}")
+        if strange := {position for position in said if lost.count(position) > said[position]}:
+            raise Violation(f"{self.user.name} has settled {said} of {self.queue}, and more of {strange} is lost")
         model = self.user.ledger.watch.model_of(self.queue)
         if core.failure is not None or model is None:
             return

@@ -16,7 +16,7 @@ from mantamq.protocol.wire import events
 from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Prepare, Request, Results
 from mantamq.protocol.wire.queue_frames import Deliver
 
-from .model import GONE, ModelQueue, ModelWiring, Violation, bounds, each
+from .model import GONE, ModelQueue, ModelWiring, Violation, declared, each
 from .world import World
 
 COMPARE_SHARE = 0.06
@@ -404,7 +404,8 @@ class Watcher:
         model = self.models.get(stream)
         if model is None:
             definition = self.wiring.defined.get(stream.rpartition("#")[0], ({}, False, ""))
-            model = self.models[stream] = ModelQueue(stream, bool(definition[2]), most=bounds(definition[0]))
+            model = self.models[stream] = ModelQueue(stream, bool(definition[2]))
+            declared(model, definition[0])
         for seen in self.before_commit:
             seen(stream, event, model)
         effective = model.apply(event)

@@ -120,6 +120,9 @@ class Drains:
             return set()
         now_ms = self.world.now_us // 1000
         place, expiry, out = model.place, model.expiry, self._deliveries.out
+        away: set[str] = set()  # groups of which somebody has a message
+        if model.group and not sub.browse:
+            away = {model.group_of(position) for of, position in out if of == queue}
         return {
             position
             for position in among
@@ -127,4 +130,5 @@ class Drains:
             and place[position] == "available"
             and (position not in expiry or expiry[position] > now_ms)
             and (position > sub.seen if sub.browse else (queue, position) not in out)
+            and (not away or model.group_of(position) not in away)
         }

@@ -1,17 +1,39 @@
-"""Which queues of a story are of another kind than plain, and in whose words they are declared."""
+"""Which queues of a story are of another kind than plain, in whose words they are declared, and in which order their
+messages go."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-RINGS = 0.4
-"""The share of stories in which queues may be rings."""
-LIMITS: tuple[dict[str, int], ...] = (
-    {"count": 1}, {"count": 3}, {"count": 20}, {"size": 300}, {"size": 2_000}, {"count": 20, "size": 1_500},
+from mantamq.protocol.wire.queue_frames import Deliver
+
+from .checkers import Watcher
+from .deliveries import Deliveries
+from .model import ModelQueue, Violation, each
+from .world import World
+
+KINDS = 0.5
+"""The share of stories in which queues may be of a kind."""
+LIMITS: tuple[dict[str, Any], ...] = (
+    {"max_count": 1}, {"max_count": 3}, {"max_count": 20}, {"max_size": 300}, {"max_size": 2_000},
+    {"max_count": 20, "max_size": 1_500},
 )  # fmt: skip
-NAMES = {"count": ("qpid.max_count", "x-max-length"), "size": ("qpid.max_size", "x-max-length-bytes")}
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"priorities": 2}, {"priorities": 3}, {"priorities": 10}, {"max_priority": 3}, {"last_value_key": "c"},
+    {"last_value_key": "nobody has it"}, {"group_key": "c"}, {"group_key": "c"}, {"group_key": "d"},
+)  # fmt: skip
+NAMES = {
+    "max_count": ("qpid.max_count", "x-max-length"),
+    "max_size": ("qpid.max_size", "x-max-length-bytes"),
+    "priorities": ("qpid.priorities",),
+    "max_priority": ("x-max-priority",),
+    "last_value_key": ("qpid.last_value_queue_key",),
+    "group_key": ("qpid.group_header_key",),
+}
 POLICIES = (("qpid.policy_type", "ring"), ("x-overflow", "drop-head"))
+Kind = dict[str, Any]
+"""What a queue is declared with, by keywords of the client or, of `max_priority`, by the name of its setting."""
 
 
 class Kinds:
@@ -19,24 +41,96 @@ class Kinds:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"kinds of {seed}")
-        self._rings = self._rng.random() < RINGS
+        self._any = self._rng.random() < KINDS
 
-    def limits(self) -> dict[str, int]:
-        """Of a new queue; empty: it has none."""
-        return self._rng.choice(LIMITS) if self._rings and self._rng.random() < 0.5 else {}
+    def kind(self) -> Kind:
+        """Of a new queue; empty: it is plain."""
+        rng, kind = self._rng, Kind()
+        if self._any and rng.random() < 0.7:
+            if rng.random() < 0.5:
+                kind |= rng.choice(LIMITS)
+            if not kind or rng.random() < 0.3:
+                kind |= rng.choice(OTHERS)
+        return kind
 
-    def spelled(self, limits: dict[str, int]) -> dict[str, Any]:
-        """Arguments for a queue with these limits, in Qpid's words, in RabbitMQ's, or in some of both."""
+    def spelled(self, kind: Kind) -> dict[str, Any]:
+        """Arguments for a queue of this kind, in Qpid's words, in RabbitMQ's, or in some of both."""
         rng, arguments = self._rng, dict[str, Any]()
-        for what, most in limits.items():
-            name = rng.choice(NAMES[what])
-            arguments[name] = rng.choice([most, str(most)])
-        if limits and (not any(name.startswith("x-") for name in arguments) or rng.random() < 0.5):
+        for what, value in kind.items():
+            number = isinstance(value, int) and rng.random() < 0.5
+            arguments[rng.choice(NAMES[what])] = str(value) if number else value
+        limited = any(what in kind for what in ("max_count", "max_size"))
+        theirs = any(name.startswith("x-max-length") for name in arguments)
+        if limited and (not theirs or rng.random() < 0.5):
             policy, value = rng.choice(POLICIES)
             arguments[policy] = value
         return arguments
 
-    def typed(self, limits: dict[str, int]) -> dict[str, Any]:
+    def typed(self, kind: Kind) -> dict[str, Any]:
         """The same as keywords of the client."""
-        typed: dict[str, Any] = {f"max_{what}": most for what, most in limits.items()}
-        return typed | ({"overflow": "ring"} if limits else {})
+        typed = {what: value for what, value in kind.items() if what != "max_priority"}
+        if "max_priority" in kind:
+            typed["arguments"] = {"x-max-priority": kind["max_priority"]}
+        return typed | ({"overflow": "ring"} if typed.keys() & {"max_count", "max_size"} else {})
+
+
+class Orders:
+    """Watches in which order an owner gives out what it has: of the highest level first, and there by position. What it
+    could give and has not is of no higher level. A group is one consumer's at a time, and goes in its order.
+
+    Attributes:
+        judged: messages; lifted: of those, such as went before an older one that waits.
+        grouped: messages of groups of which the same consumer has had one out.
+    """
+
+    def __init__(self, world: World, watch: Watcher, deliveries: Deliveries) -> None:
+        self.world = world
+        self.watch = watch
+        self.deliveries = deliveries
+        self.judged = self.lifted = self.grouped = 0
+        self._consumers: dict[tuple[str, str, int], int] = {}  # (queue, broker, acquisition) -> consumer there
+        world.watch(sent={Deliver: self._deliver})
+
+    def _deliver(self, source: str, target: str, frame: Deliver) -> None:
+        model = self.watch.models.get(frame.queue)
+        if model is None or not frame.acquisition or frame.queue in self.watch.gone:
+            return
+        given = each(frame.ranges)
+        ranks = [(-model.level(position), position) for position in given]
+        if ranks != sorted(ranks):
+            raise Violation(f"{frame.queue}: {source} gives {given} in the order of {ranks}")
+        self.judged += len(given)
+        hosted = self.world.machines[source].queues[frame.queue]
+        if (model.levels is None and not model.group) or hosted.inc <= model.out.get(target, -1):
+            return
+        away = {p for ranges in (hosted.dispatcher.taken, hosted.dispatcher.expiring) for p in each(ranges.flat())}
+        waits = [p for p in each(hosted.state.available.flat()) if p not in away]
+        if model.group:
+            self._of_groups(target, frame, model, given, waits)
+            return
+        for position in waits:
+            if model.level(position) > -ranks[-1][0]:
+                raise Violation(f"{frame.queue}: {source} gives {given[-1]} while {position} of a higher level waits")
+        self.lifted += sum(1 for position in given if any(other < position for other in waits))
+
+    def _of_groups(self, broker: str, frame: Deliver, model: ModelQueue, given: list[int], waits: list[int]) -> None:
+        self._consumers[frame.queue, broker, frame.acquisition] = frame.sub
+        groups = {model.group_of(position): position for position in given}
+        for position in waits:
+            if position < groups.get(model.group_of(position), 0):
+                raise Violation(
+                    f"{frame.queue}: {broker} gives {given} and passes over {position}, which is of one group"
+                )
+        for (queue, position), (other, acquisition, logged) in self.deliveries.out.items():
+            if queue != frame.queue or model.group_of(position) not in groups:
+                continue
+            place = model.place[position]
+            held = isinstance(place, tuple) and place[1::2] == (other, acquisition)
+            if not held and (place != "available" or logged):
+                continue  # gone, or back, and nobody has said so yet
+            holder = other, self._consumers.get((queue, other, acquisition))
+            if holder != (broker, frame.sub):
+                raise Violation(
+                    f"{frame.queue}: {given} go to consumer {frame.sub} of {broker}; {holder} holds {position}, of one group"
+                )
+            self.grouped += 1

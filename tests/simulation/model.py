@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+import msgspec
 from mantamq.protocol.wire import events
 
 GONE = ("accepted", "discarded", "dead", "expired")
@@ -26,13 +27,38 @@ def each(flat: list[int]) -> list[int]:
     return [n for i in range(0, len(flat), 2) for n in range(flat[i], flat[i + 1] + 1)]
 
 
-def bounds(arguments: dict[str, Any]) -> tuple[float, float]:
-    """How much a queue declared so may hold, in whatever spelling: messages, and bytes."""
+def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
+    """Make a queue what it is declared to be, in whatever spelling."""
     found = [
         next((float(arguments[name]) for name in names if name in arguments), inf)
         for names in (("qpid.max_count", "x-max-length"), ("qpid.max_size", "x-max-length-bytes"))
     ]
-    return found[0], found[1]
+    queue.most = found[0], found[1]
+    if "x-max-priority" in arguments:
+        queue.levels = {priority: priority for priority in range(int(arguments["x-max-priority"]) + 1)}
+        queue.without = 0
+    elif "qpid.priorities" in arguments:
+        queue.levels = QPID_LEVELS[int(arguments["qpid.priorities"])]
+        queue.without = 4
+    queue.key = arguments.get("qpid.last_value_queue_key", "")
+    queue.group = arguments.get("qpid.group_header_key", "")
+
+
+QPID_LEVELS: dict[int, dict[int, int]] = {
+    2: dict(enumerate([0, 0, 0, 0, 0, 1, 1, 1, 1, 1])),
+    3: dict(enumerate([0, 0, 0, 0, 1, 2, 2, 2, 2, 2])),
+    10: dict(enumerate(range(10))),
+}
+"""Levels of a queue -> priority -> level, as AMQP 0-10 has them."""
+
+
+def opened(blob: bytes) -> list[Any]:
+    """The fields of a message; of what is none, nothing."""
+    try:
+        fields = msgspec.msgpack.decode(blob)
+    except ValueError:
+        return []
+    return fields if isinstance(fields, list) else []
 
 
 def each_run(flat: list[int]) -> list[tuple[int, int]]:
@@ -76,9 +102,19 @@ class ModelQueue:
     out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
     most: tuple[float, float] = (inf, inf)  # messages, and bytes with 64 for each, of a ring
     pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
+    levels: dict[int, int] | None = None  # priority -> level, of a queue that has them
+    without: int = 0  # the priority of a message that has none
+    group: str = ""  # the header by which messages are of groups
+    key: str = ""  # the header of which each value has one message, the last
 
     def apply(self, event: events.AnyEvent) -> bool:
         """Apply a committed event; False when it was void."""
+        done = self._apply(event)
+        if type(event) is not events.Enqueue:
+            self._outdated()
+        return done
+
+    def _apply(self, event: events.AnyEvent) -> bool:
         self.index += 1
         match event:
             case events.Enqueue():
@@ -166,6 +202,7 @@ class ModelQueue:
             self.arrived[blob] = self.arrived.get(blob, 0) + 1
             if index in expiry:
                 self.expiry[position] = expiry[index]
+            self._replace(position)
             self._push_out()
         return len(self.place) > before
 
@@ -175,8 +212,43 @@ class ModelQueue:
             inside = [p for p in self.live if self.place[p] != "dead_lettering"]
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
-            self.pushed_out.add(min(inside))
-            self._go(min(inside), "discarded")
+            oldest = min(inside, key=lambda p: (self.level(p), p))
+            self.pushed_out.add(oldest)
+            self._go(oldest, "discarded")
+
+    def level(self, position: int) -> int:
+        """Of a message; 0 in a queue that has no levels."""
+        if self.levels is None:
+            return 0
+        fields = opened(self.blobs[position])
+        priority = fields[4] if len(fields) > 4 and isinstance(fields[4], int) else self.without
+        return self.levels[min(max(priority, 0), max(self.levels))]
+
+    def group_of(self, position: int) -> str:
+        return self._header(position, self.group)
+
+    def key_of(self, position: int) -> str:
+        return self._header(position, self.key)
+
+    def _header(self, position: int, name: str) -> str:
+        fields = opened(self.blobs[position])
+        headers = fields[2] if len(fields) > 2 and isinstance(fields[2], dict) else {}
+        value = headers.get(name, "")
+        return str(value) if isinstance(value, str | int | float) else ""
+
+    def _replace(self, new: int) -> None:
+        """The last value of a key takes the place of one that waits."""
+        if self.key:
+            for position in sorted(self.live):
+                if position < new and self.place[position] == "available" and self.key_of(position) == self.key_of(new):
+                    self._go(position, "discarded")
+
+    def _outdated(self) -> None:
+        """What has come back goes, if there is a newer value by now."""
+        if self.key:
+            for position in [p for p in self.live if self.place[p] == "available"]:
+                if any(newer > position and self.key_of(newer) == self.key_of(position) for newer in self.live):
+                    self._go(position, "discarded")
 
     def _acquire(self, event: events.Acquire) -> bool:
         if event.broker != self.owner or event.grant != self.grant or event.inc <= self.out.get(event.broker, -1):

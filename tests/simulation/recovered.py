@@ -84,7 +84,12 @@ class Recovered:
             newest = self.watch.models.get(stream)
             model = self._models[stream] = ModelQueue(stream, newest is not None and newest.alternate)
             if newest is not None:
-                model.most = newest.most
+                model.most, model.levels, model.without, model.key = (
+                    newest.most,
+                    newest.levels,
+                    newest.without,
+                    newest.key,
+                )
         while model.index < index:
             event = self._event(stream, model.index + 1)
             if event is None:

@@ -28,7 +28,7 @@ from .disk_stories import has_stores
 from .drains import Drains
 from .faults import Faults
 from .flows import Flows
-from .kinds import Kinds
+from .kinds import Kinds, Orders
 from .leases import Leases
 from .ledger import Ledger
 from .model import Violation
@@ -135,6 +135,7 @@ class Story:
         self.drains = Drains(self.world, self.watch, self.deliveries)
         self.routes = Routes(self.world)
         self.conditions = Conditions(self.world, self.watch)
+        self.orders = Orders(self.world, self.watch, self.deliveries)
         self.resumes = Resumes(self.world, self.watch)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
@@ -248,12 +249,12 @@ class Story:
         """The same name on several brokers at once, now and then with another definition: one of them wins."""
         rng = self.rng
         alternate = rng.choice(["", "amq.fanout", alternates.GRAVE])
-        limits = self.kinds.limits()
+        kind_of = self.kinds.kind()
         asked: list[tuple[Client, int, int]] = []
         for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())])):
             client = self.client(broker)
             kind = int(rng.random() < 0.3)
-            arguments = self.kinds.spelled(limits) | ({"other": 1} if kind else {})
+            arguments = self.kinds.spelled(kind_of) | ({"other": 1} if kind else {})
             asked.append(
                 (
                     client,
@@ -413,10 +414,11 @@ class Story:
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
             durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
-                mine, typed = rng.choice([None, {"mine": 1}]), self.kinds.typed(self.kinds.limits())
+                typed = self.kinds.typed(self.kinds.kind())
+                mine = (rng.choice([None, {"mine": 1}]) or {}) | typed.pop("arguments", {})
                 client.ask(_declare_queue(name, durable, alternate, mine, False, **typed))
             else:
-                spelled = self.kinds.spelled(self.kinds.limits())
+                spelled = self.kinds.spelled(self.kinds.kind())
                 client.command(
                     "declare_queue", name=name, alternate=alternate, arguments=spelled, **self._declared(name)
                 )

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from mantamq.protocol.queue.allocator import AnyConsumer
+from mantamq.protocol.queue.allocator import Again, AnyConsumer
 from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.delivery_order import Fifo
 from mantamq.protocol.queue.policies import Policies
@@ -45,6 +45,7 @@ class ByPriority:
     level, or one position."""
 
     events: tuple[type[Event], ...] = ()
+    one_by_one = False
 
     def __init__(self, state: QueueState) -> None:
         self._available = state.available = Levels(state.blobs)
@@ -63,7 +64,8 @@ class ByPriority:
     def behind(self, place: Any, last: int, /) -> Any:
         return last + 1 if isinstance(place, int) else place | {self._available.level_of[last]: last + 1}
 
-    def back(self, place: Any, first: int, /) -> Any:
+    def back(self, place: Any, positions: list[tuple[int, int]], /) -> Any:
+        first = positions[0][0]
         if isinstance(place, int):
             return min(place, first)
         return {level: min(position, first) for level, position in place.items()}
@@ -78,6 +80,7 @@ class Ring:
     """At most two messages are available: the oldest go."""
 
     events: tuple[type[Event], ...] = (Enqueue,)
+    one_by_one = False
 
     def __init__(self, state: QueueState) -> None:
         self._state = state
@@ -95,6 +98,7 @@ class LastValue:
     """Of each key, a message's first byte, only the last is kept available."""
 
     events: tuple[type[Event], ...] = (Enqueue,)
+    one_by_one = False
 
     def __init__(self, state: QueueState) -> None:
         self._state = state
@@ -116,14 +120,19 @@ class Groups:
     """Messages of a group, which is their first byte, go to one consumer until it has settled all it holds of it."""
 
     events: tuple[type[Event], ...] = (Accept, Release, Evict)
+    one_by_one = False
 
     def __init__(self, state: QueueState) -> None:
         self._state = state
         self._consumers: list[Subscription] = []
         self._refused = RangeSet()
 
-    def attach(self, again: Callable[[list[tuple[int, int]]], None], /) -> None:
+    def attach(self, subscriptions: Mapping[int, Subscription], again: Again, /) -> None:
         self._again = again
+
+    def took(self, subscription: Subscription, parts: list[tuple[int, int]], /) -> None: ...
+
+    def returned(self, positions: list[tuple[int, int]], /) -> None: ...
 
     def allowed(self, subscription: Subscription, first: int, last: int, /) -> tuple[int, int] | None:
         if subscription.browse:

@@ -95,7 +95,7 @@ def test_first_in_first_out():
     assert order.next(place) == (5, 5)
     place = order.behind(place, 8)
     assert order.next(place) is None
-    assert order.next(order.back(place, 5)) == (5, 5) and order.back(2, 5) == 2
+    assert order.next(order.back(place, [(5, 5), (7, 7)])) == (5, 5) and order.back(2, [(5, 5)]) == 2
 
 
 def test_a_rescue_sees_what_others_hold():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 import pytest
 from mantamq.protocol.errors import INVALID, PeerError
 from mantamq.protocol.machine import PeerUp, Received
@@ -24,12 +23,11 @@ from tests.unit.cluster_in_memory import MemoryCluster
 RULE = "give a number of messages, at least 1, or leave it out for no limit"
 
 
-class Toy(msgspec.Struct, frozen=True):
-    """Settings, of which there are others."""
+class Toy(QueueSettings, frozen=True):
+    """The settings, and two that there are not."""
 
-    alternate: str = ""
-    max_count: Annotated[int, Meta(ge=1), Argument("qpid.max_count", RULE)] = 0
-    overflow: Annotated[Literal["reject", "ring"], Argument("x-overflow", "give reject or ring")] = "reject"
+    colours: Annotated[int, Meta(ge=1), Argument("qpid.colours", RULE)] = 0
+    shape: Annotated[Literal["reject", "ring"], Argument("x-shape", "give reject or ring")] = "reject"
 
 
 @pytest.fixture
@@ -52,35 +50,35 @@ def hosted(alternate: str = "", **given: Any) -> HostedQueue:
 
 def test_a_setting_is_parsed_and_what_is_left_out_has_its_default():
     assert parse(Toy, "queue", {}) == Toy()
-    assert parse(Toy, "queue", {"qpid.max_count": 5, "x-overflow": "ring"}) == Toy(max_count=5, overflow="ring")
+    assert parse(Toy, "queue", {"qpid.colours": 5, "x-shape": "ring"}) == Toy(colours=5, shape="ring")
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "1.0", "-1", "five", "", "9" * 30, True, None, b"5", [5], {"n": 5}])
 def test_a_value_that_it_does_not_take_is_refused_with_name_value_and_rule(value: object):
     with pytest.raises(PeerError) as refused:
-        parse(Toy, "queue", {"qpid.max_count": value})
+        parse(Toy, "queue", {"qpid.colours": value})
     assert refused.value.code == INVALID
-    assert refused.value.text == f"queue argument 'qpid.max_count' is {value!r}: {RULE}"
+    assert refused.value.text == f"queue argument 'qpid.colours' is {value!r}: {RULE}"
 
 
 def test_a_text_stays_short_whatever_is_given():
     with pytest.raises(PeerError) as refused:
-        parse(Toy, "queue", {"x-overflow": "x" * 10_000})
+        parse(Toy, "queue", {"x-shape": "x" * 10_000})
     assert len(refused.value.text) < 200 and refused.value.text.endswith("give reject or ring")
 
 
 def test_a_number_may_be_written_as_text():
-    assert parse(Toy, "queue", {"qpid.max_count": "5"}) == read(Toy, {"qpid.max_count": "+5"}) == Toy(max_count=5)
+    assert parse(Toy, "queue", {"qpid.colours": "5"}) == read(Toy, {"qpid.colours": "+5"}) == Toy(colours=5)
 
 
 def test_names_of_fields_are_no_arguments():
-    given = {"alternate": "mine", "max_count": "mine", "team": 3}
+    given = {"alternate": "mine", "colours": "mine", "team": 3}
     assert parse(Toy, "queue", given) == Toy()
     assert read(Toy, given, alternate="lost") == Toy(alternate="lost")
 
 
 def test_a_reader_passes_over_values_that_are_not_of_its_version():
-    assert read(Toy, {"qpid.max_count": "10%", "x-overflow": "ring", "qpid.newer": 1}) == Toy(overflow="ring")
+    assert read(Toy, {"qpid.colours": "10%", "x-shape": "ring", "qpid.newer": 1}) == Toy(shape="ring")
 
 
 def test_settings_cannot_be_changed():
@@ -98,19 +96,17 @@ def test_the_alternate_exchange_is_a_setting_of_each_queue():
 
 @pytest.mark.usefixtures("toy")
 def test_a_setting_arrives_at_the_hosted_queue():
-    assert hosted("lost", **{"qpid.max_count": 7, "team": "ours"}).settings == Toy(alternate="lost", max_count=7)
+    assert hosted("lost", **{"qpid.colours": 7, "team": "ours"}).settings == Toy(alternate="lost", colours=7)
 
 
-@pytest.mark.parametrize(
-    "given", [{"qpid.newer": [1, {"a": 2}]}, {"qpid.max_count": "10%"}, {"x-newer": None, "own": 1}]
-)
+@pytest.mark.parametrize("given", [{"qpid.newer": [1, {"a": 2}]}, {"qpid.colours": "10%"}, {"x-newer": None, "own": 1}])
 def test_arguments_of_a_newer_broker_do_not_end_an_older_replica(given: dict[str, Any]):
     assert hosted("lost", **given).settings == QueueSettings(alternate="lost")
 
 
 @pytest.mark.usefixtures("toy")
 def test_values_of_a_newer_broker_do_not_end_an_older_replica():
-    assert hosted(**{"qpid.max_count": "10%"}).settings == Toy()
+    assert hosted(**{"qpid.colours": "10%"}).settings == Toy()
 
 
 def test_host_is_on_the_wire_what_it_was():
@@ -149,14 +145,14 @@ def test_the_wiring_itself_knows_which_exchange_goes_by_x_match(exchange: str, c
 def test_from_a_declaration_to_every_replica():
     cluster = MemoryCluster()
     client = cluster.client("b1")
-    refused = client.command("declare_queue", name="q", arguments={"qpid.max_count": 0})
-    assert (refused.code, refused.text) == ("invalid", f"queue argument 'qpid.max_count' is 0: {RULE}")
+    refused = client.command("declare_queue", name="q", arguments={"qpid.colours": 0})
+    assert (refused.code, refused.text) == ("invalid", f"queue argument 'qpid.colours' is 0: {RULE}")
     assert client.command("queues").value == [], "nothing was ordered"
-    assert client.command("declare_queue", name="q", arguments={"qpid.max_count": 9, "team": "ours"}).code == ""
-    assert [one["arguments"] for one in client.command("queues").value] == [{"qpid.max_count": 9, "team": "ours"}]
+    assert client.command("declare_queue", name="q", arguments={"qpid.colours": 9, "team": "ours"}).code == ""
+    assert [one["arguments"] for one in client.command("queues").value] == [{"qpid.colours": 9, "team": "ours"}]
     replicas = [one for one in cluster.machines.values() if isinstance(one, ReplicaMachine)]
     found = [queue.settings for replica in replicas for queue in replica.queues.values()]
-    assert len(found) == 3 and set(found) == {Toy(max_count=9)}
+    assert len(found) == 3 and set(found) == {Toy(colours=9)}
 
 
 # ---- limits

@@ -34,7 +34,7 @@ WORDS, MISSING = st.lists(text, max_size=2), st.dictionaries(text, numbers, max_
 WAITING = st.builds(Waiting, text, WORDS, numbers, WORDS, WORDS, MISSING, numbers, text)
 BY_TYPE = {
     "int": numbers, "str": text, "bytes": blob, "bool": st.booleans(), "Any": free, "str | None": st.none() | text,
-    "list[int]": st.lists(numbers, max_size=6), "list[bytes]": st.lists(blob, max_size=6), "Ballot": st.tuples(numbers, numbers),
+    "list[Any]": st.lists(free, max_size=3), "list[int]": st.lists(numbers, max_size=6), "list[bytes]": st.lists(blob, max_size=6), "Ballot": st.tuples(numbers, numbers),
     "dict[str, Any]": st.dictionaries(text, free, max_size=3), "dict[str, str]": st.dictionaries(text, text, max_size=3),
     "list[str] | None": st.none() | st.lists(text, max_size=3), "list[tuple[str, bytes]]": st.lists(st.tuples(text, blob), max_size=3),
     "list[tuple[int, str, bytes]]": st.lists(st.tuples(numbers, text, blob), max_size=3),

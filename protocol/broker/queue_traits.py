@@ -1,0 +1,49 @@
+"""What a broker must take out of messages for the queues that it routes them to (`queue/traits.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from ..queue.settings import QueueSettings
+from ..queue.traits import Trait, trait_of
+from ..wire.events import Enqueue, encode_event
+from ..wire.settings import read
+from ..wiring.definitions import QueueDefinition
+
+KNOWN = 10_000
+"""So many queues are remembered; then all are looked up anew."""
+
+
+class QueueTraits:
+    """Args: definition_of: a queue by its id, which stays what it is."""
+
+    __slots__ = ("_definition_of", "_known")
+
+    def __init__(self, definition_of: Callable[[str], QueueDefinition | None]) -> None:
+        self._definition_of = definition_of
+        self._known: dict[str, Trait | None] = {}
+
+    def of(self, queue: str) -> Trait | None:
+        """What that queue must know of each message; None: nothing, as a plain one."""
+        if queue in self._known:
+            return self._known[queue]
+        definition = self._definition_of(queue)
+        trait = trait_of(read(QueueSettings, definition.arguments)) if definition is not None else None
+        if len(self._known) >= KNOWN:
+            self._known.clear()
+        self._known[queue] = trait
+        return trait
+
+    def enqueues(self, queues: Iterable[str], event: Enqueue) -> list[tuple[str, bytes]]:
+        """An encoded enqueue for each of these queues, with what it must know of the messages."""
+        plain = b""
+        parts: list[tuple[str, bytes]] = []
+        for queue in queues:
+            if (trait := self.of(queue)) is not None:
+                parts.append((queue, encode_event(replace(event, traits=list(map(trait, event.blobs))))))
+            else:
+                plain = plain or encode_event(event)
+                parts.append((queue, plain))
+        return parts
