@@ -17,12 +17,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import capture, disk, durable, links_limit, manta, pipeline_limit, report
+from . import capture, disk, durable, kinds, links_limit, manta, pipeline_limit, report
 from .peers import nats, rabbitmq, ray_queue
 from .processes import Job, run, summary
 from .results import Collection, write
 
-WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable")
+WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable", "kinds")
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
@@ -49,7 +49,7 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
-        if self.workloads <= {"capture", "durable"}:
+        if self.workloads <= {"capture", "durable", "kinds"}:
             return
         from ..actors.cluster import start_cluster
 
@@ -109,6 +109,14 @@ class Bench:
     def durable(self) -> None:
         if "durable" in self.workloads:
             durable.measure(self.count, self.data, self.into, self.say)
+
+    def kinds(self) -> None:
+        if "kinds" in self.workloads:
+            from ..actors.cluster import start_cluster
+
+            self.say("kinds: starting")
+            with start_cluster(brokers=3, address="local") as cluster:
+                kinds.measure(list(cluster.addresses.values()), self.count(100_000), self.into, self.say)
 
     def pipeline(self) -> None:
         if "eight-queues" in self.workloads:
@@ -211,6 +219,7 @@ def main() -> int:
         systems: dict[str, tuple[Callable[[], None], str]] = {
             "manta": (bench.manta, ""),
             "manta-capture": (bench.capture, ""),
+            "manta-kinds": (bench.kinds, ""),
             "manta-durable": (bench.durable, durable.missing() if "durable" in workloads else ""),
             "nats-r3-memory": (bench.nats, nats.missing()),
             "bare-pipeline": (bench.pipeline, ""),

@@ -108,6 +108,10 @@ BARS = [
         None,
         True,
     ),
+    *(
+        Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), 0.5, None, True)
+        for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring")
+    ),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
     Bar("idle CPU of our actors, % of a core", ("idle", "actors_cpu_percent"), None, 10, None, False),

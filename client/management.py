@@ -43,7 +43,7 @@ def _declare_queue(
 
 TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
          "priorities": "qpid.priorities", "last_value_key": "qpid.last_value_queue_key",
-         "group_key": "qpid.group_header_key"}  # fmt: skip
+         "group_key": "qpid.group_header_key", "fair_key": "manta.fair_key"}  # fmt: skip
 """Keyword of `declare_queue` -> the argument that it is."""
 
 
@@ -125,7 +125,7 @@ class Management:
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
-        group_key: str | None = None,
+        group_key: str | None = None, fair_key: str | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -146,6 +146,7 @@ class Management:
             last_value_key: a header, of each value of which only the newest message waits; "qpid.last_value_queue_key".
             group_key: a header, of which messages with the same value are a group: of one consumer at a time, in order,
                 until he has settled all that he holds of it; "qpid.group_header_key".
+            fair_key: a header whose values take turns, so that a burst of one keeps no other waiting; "manta.fair_key".
 
         Raises:
             Exists: it is there with another definition.
@@ -155,7 +156,7 @@ class Management:
             NotFound: passive and not there; or the alternate exchange is not there.
         """
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
-                 "last_value_key": last_value_key, "group_key": group_key}  # fmt: skip
+                 "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key}  # fmt: skip
         return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
@@ -254,11 +255,11 @@ class AsyncManagement:
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
-        group_key: str | None = None,
+        group_key: str | None = None, fair_key: str | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
-                 "last_value_key": last_value_key, "group_key": group_key}  # fmt: skip
+                 "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key}  # fmt: skip
         return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:

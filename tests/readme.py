@@ -97,6 +97,10 @@ PROMISES: dict[str, list[str]] = {
     "Messages without the header are one group together": [
         "tests/unit/protocol/queue/test_groups.py::test_no_group_is_a_group",
     ],
+    "Fairness: in a queue with fair_key": [
+        "tests/unit/client/test_kinds.py::test_a_burst_of_one_keeps_no_other_waiting",
+        "tests/unit/protocol/queue/test_turns.py::test_values_take_turns_and_each_goes_in_its_order",
+    ],
     "It heals by itself.": ["tests/cluster/test_embedded.py::test_any_actor_of_an_embedded_cluster_may_die"],
     "A standby takes over from a sequencer that dies or stands still": [
         "tests/cluster/test_chaos_short.py::test_nothing_completed_is_lost",

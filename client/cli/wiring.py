@@ -67,13 +67,14 @@ def queue_add(
     group_key: Annotated[
         str | None, typer.Option(help="a header; messages with one value of it are of one consumer at a time")
     ] = None,
+    fair_key: Annotated[str | None, typer.Option(help="a header whose values take turns")] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
     with connection(broker, token) as c:
         new = c.declare_queue(
             name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
-            priorities=priorities, last_value_key=last_value_key, group_key=group_key,
+            priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
         )  # fmt: skip
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 

@@ -28,8 +28,9 @@ class DeliveryOrder(Protocol):
         other. None: there are none."""
         ...
 
-    def behind(self, place: Place, last: int, /) -> Place:
-        """The place of a consumer that was at `place` and has passed all that came next up to position `last`."""
+    def behind(self, place: Place, last: int, given: bool = False, /) -> Place:
+        """The place of a consumer that was at `place` and has passed all that came next up to position `last`; or was
+        `given` them."""
         ...
 
     def back(self, place: Place, positions: list[tuple[int, int]], /) -> Place:
@@ -48,7 +49,7 @@ class Fifo:
     def start(self, browse: bool, /) -> int:
         return 1
 
-    def behind(self, place: int, last: int, /) -> int:
+    def behind(self, place: int, last: int, given: bool = False, /) -> int:
         return last + 1
 
     def back(self, place: int, positions: list[tuple[int, int]], /) -> int:

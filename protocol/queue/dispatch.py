@@ -210,7 +210,7 @@ class Dispatcher:
                     break
             parts.append((first, last))
             count += last - first + 1
-            subscription.place = order.behind(subscription.place, last)
+            subscription.place = order.behind(subscription.place, last, True)
             if full or count >= most:
                 break
             part = self._candidate(subscription, most - count)

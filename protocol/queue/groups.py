@@ -200,7 +200,7 @@ class MessageGroups:
             self._further(place, *first)
         return available.at_or_after(place.position)
 
-    def behind(self, place: Any, last: int, /) -> Any:
+    def behind(self, place: Any, last: int, given: bool = False, /) -> Any:
         if isinstance(place, int):
             return last + 1
         first = place.first()

@@ -19,6 +19,7 @@ from .settings import RING, QueueSettings
 from .state import QueueState
 from .state_policy import StatePolicy
 from .traits import trait_of
+from .turns import ByTurns
 
 
 class Policies(NamedTuple):
@@ -45,12 +46,15 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
             groups = MessageGroups(state, trait)
         elif settings.last_value_key:
             of_state.append(LastValue(state, trait))
+        elif settings.fair_key:
+            order = turns = ByTurns(state, trait)
+            of_state.append(turns)
         else:
             order = by_priority = ByPriority(state, trait)
             of_state.append(by_priority)
             oldest = by_priority.lowest
     if settings.overflow == RING and settings.limited:
-        of_state.append(Ring(state, settings, oldest, not of_state))
+        of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or not of_state))
     if groups is not None:  # behind what drops messages that consumers hold
         return Policies(groups, groups, (*of_state, groups))
     return Policies(order or Fifo(state.available), AnyConsumer(), tuple(of_state))

@@ -37,6 +37,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     max_priority: a level for each priority up to this one, and one below them, as RabbitMQ has them; 0: it has none.
     last_value_key: header by which only the newest message of each value waits; "" for none.
     group_key: header by which messages are of groups, each of one consumer at a time; "" for none.
+    fair_key: header whose values take turns; "" for none.
     shared_groups: a group is a consumer's while it holds messages of it; there are no others.
     """
 
@@ -73,6 +74,10 @@ class QueueSettings(msgspec.Struct, frozen=True):
         str, Meta(min_length=1, max_length=255),
         Argument("qpid.group_header_key", "give the name of a header, or leave it out"),
     ] = ""  # fmt: skip
+    fair_key: Annotated[
+        str, Meta(min_length=1, max_length=255),
+        Argument("manta.fair_key", "give the name of a header, or leave it out"),
+    ] = ""  # fmt: skip
     shared_groups: Annotated[
         Literal[1],
         Argument("qpid.shared_msg_group", "give 1, or leave it out: a group is a consumer's while it holds some of it"),
@@ -96,6 +101,7 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         "priorities": settings.priorities or settings.max_priority,
         "last_value_key": settings.last_value_key,
         "group_key": settings.group_key,
+        "fair_key": settings.fair_key,
     }
     if len(given := [name for name, value in kinds.items() if value]) > 1:
         raise PeerError(INVALID, f"a queue has one of {', '.join(given)}, not two of them: leave out all but one")

@@ -61,7 +61,7 @@ class QueueState:
         expiry: position -> expiry in ms (only where there is one).
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
-        bytes: sum of the sizes of `blobs`.
+        bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
     """
 
     def __init__(self, id: str, alternate: str = "") -> None:
@@ -95,7 +95,7 @@ class QueueState:
             Return: self._rejoin,
             Member: self._member,
         }
-        self._policies: list[StatePolicy] = []
+        self.policies: list[StatePolicy] = []
 
     def apply(self, event: AnyEvent | None) -> Applied:
         """Apply the next committed event; one of another kind, or None (of a newer kind than these), does nothing."""
@@ -105,7 +105,7 @@ class QueueState:
 
     def include(self, policy: StatePolicy) -> None:
         """A policy is part of this state from the next event on."""
-        self._policies.append(policy)
+        self.policies.append(policy)
         for kind in policy.events:
             self._apply[kind] = followed(self._apply[kind], policy)
 
@@ -334,7 +334,7 @@ class QueueState:
         """Take these as all live messages, as the caller has verified: millions at once. `size`: their bytes."""
         self.blobs |= blobs  # policies have been shown it
         self.bytes = size
-        for policy in self._policies:
+        for policy in self.policies:
             policy.restored()
 
     def digest(self) -> int:

@@ -31,6 +31,8 @@ def trait_of(settings: QueueSettings) -> Trait | None:
         return lambda blob: _key(blob, name)
     if name := settings.group_key:
         return lambda blob: _key(blob, name) or NO_GROUP
+    if name := settings.fair_key:
+        return lambda blob: _key(blob, name)
     return None
 
 

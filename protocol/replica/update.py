@@ -2,9 +2,10 @@
 
 At a sync point the updater sends all but the messages, in pieces where that is large; then the messages, from the back
 to the front, in chunks. Few of either are under way at a time, between its other work. Messages that are dequeued by
-the time their chunk is due are left out: consumers shrink the update. Meanwhile the updatee gets the entries committed
-behind the sync point from the sequencer, keeps them, and applies them when all messages are there; until then it
-acknowledges and owns nothing.
+the time their chunk is due are left out: consumers shrink the update. Not of a queue with policies, where it depends on
+what the messages are which of them go: what follows the sync point is applied to all that were there.
+Meanwhile the updatee gets the entries committed behind the sync point from the sequencer, keeps them, and applies them
+when all messages are there; until then it acknowledges and owns nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Updater:
         self.messages = 0
         self.done = False
         self._state = state
+        self._blobs = dict(state.blobs) if state.policies else state.blobs
         self._left = list(state.live())
 
     def leave_out(self, frame: UpdateHave) -> None:
@@ -59,7 +61,7 @@ class Updater:
         return next(self._pieces, None) or self._front()
 
     def _front(self) -> UpdateFront:
-        blobs_of = self._state.blobs
+        blobs_of = self._blobs
         most_bytes, most_messages = self._limits.update_chunk_bytes, self._limits.update_chunk_messages
         left = self._left
         positions: list[int] = []

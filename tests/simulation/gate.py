@@ -17,6 +17,7 @@ from . import (
     disk_stories,
     faults,
     found_at,
+    kinds,
     losses,
     mutants,
     mutants_clients,
@@ -78,6 +79,7 @@ _SHORT = (workload, "OPERATIONS", 200)
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
+        (kinds, "KINDS", 0.0),
         (workload, "BROKERS", ("b1",)),
         (workload, "ALONE", 1.0),
         (workload, "CUT", 0.3),

@@ -21,7 +21,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 OTHERS: tuple[dict[str, Any], ...] = (
     {"priorities": 2}, {"priorities": 3}, {"priorities": 10}, {"max_priority": 3}, {"last_value_key": "c"},
-    {"last_value_key": "nobody has it"}, {"group_key": "c"}, {"group_key": "c"}, {"group_key": "d"},
+    {"last_value_key": "nobody has it"}, {"group_key": "c"}, {"group_key": "c"}, {"group_key": "d"}, {"fair_key": "c"}, {"fair_key": "d"},
 )  # fmt: skip
 NAMES = {
     "max_count": ("qpid.max_count", "x-max-length"),
@@ -30,6 +30,7 @@ NAMES = {
     "max_priority": ("x-max-priority",),
     "last_value_key": ("qpid.last_value_queue_key",),
     "group_key": ("qpid.group_header_key",),
+    "fair_key": ("manta.fair_key",),
 }
 POLICIES = (("qpid.policy_type", "ring"), ("x-overflow", "drop-head"))
 Kind = dict[str, Any]
@@ -80,6 +81,7 @@ class Orders:
 
     Attributes:
         judged: messages; lifted: of those, such as went before an older one that waits.
+        turned: deliveries in which several values have had their turns.
         grouped: messages of groups of which the same consumer has had one out.
     """
 
@@ -87,7 +89,7 @@ class Orders:
         self.world = world
         self.watch = watch
         self.deliveries = deliveries
-        self.judged = self.lifted = self.grouped = 0
+        self.judged = self.lifted = self.grouped = self.turned = 0
         self._consumers: dict[tuple[str, str, int], int] = {}  # (queue, broker, acquisition) -> consumer there
         world.watch(sent={Deliver: self._deliver})
 
@@ -97,21 +99,39 @@ class Orders:
             return
         given = each(frame.ranges)
         ranks = [(-model.level(position), position) for position in given]
-        if ranks != sorted(ranks):
+        if ranks != sorted(ranks) and not model.fair:
             raise Violation(f"{frame.queue}: {source} gives {given} in the order of {ranks}")
         self.judged += len(given)
         hosted = self.world.machines[source].queues[frame.queue]
-        if (model.levels is None and not model.group) or hosted.inc <= model.out.get(target, -1):
+        if not (model.levels or model.group or model.fair) or hosted.inc <= model.out.get(target, -1):
             return
         away = {p for ranges in (hosted.dispatcher.taken, hosted.dispatcher.expiring) for p in each(ranges.flat())}
         waits = [p for p in each(hosted.state.available.flat()) if p not in away]
         if model.group:
             self._of_groups(target, frame, model, given, waits)
             return
+        if model.fair:
+            self._of_turns(frame, model, given, waits)
+            return
         for position in waits:
             if model.level(position) > -ranks[-1][0]:
                 raise Violation(f"{frame.queue}: {source} gives {given[-1]} while {position} of a higher level waits")
         self.lifted += sum(1 for position in given if any(other < position for other in waits))
+
+    def _of_turns(self, frame: Deliver, model: ModelQueue, given: list[int], waits: list[int]) -> None:
+        """Who waits still has had as many turns as any other, or one less; and each goes in its order."""
+        turns: dict[str, list[int]] = {}
+        for position in given:
+            turns.setdefault(model.fair_of(position), []).append(position)
+        for value, positions in turns.items():
+            older = [p for p in waits if model.fair_of(p) == value and p < positions[-1]]
+            if positions != sorted(positions) or older:
+                raise Violation(f"{frame.queue}: {positions} of {value!r} go in this order, while {older} wait")
+        most = max(map(len, turns.values()))
+        for position in waits:
+            if len(turns.get(model.fair_of(position), ())) < most - 1:
+                raise Violation(f"{frame.queue}: {given} go, and {position} has had fewer turns")
+        self.turned += len(turns) > 1
 
     def _of_groups(self, broker: str, frame: Deliver, model: ModelQueue, given: list[int], waits: list[int]) -> None:
         self._consumers[frame.queue, broker, frame.acquisition] = frame.sub

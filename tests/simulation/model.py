@@ -42,6 +42,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
         queue.without = 4
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.group = arguments.get("qpid.group_header_key", "")
+    queue.fair = arguments.get("manta.fair_key", "")
 
 
 QPID_LEVELS: dict[int, dict[int, int]] = {
@@ -104,6 +105,7 @@ class ModelQueue:
     pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
     levels: dict[int, int] | None = None  # priority -> level, of a queue that has them
     without: int = 0  # the priority of a message that has none
+    fair: str = ""  # the header whose values take turns
     group: str = ""  # the header by which messages are of groups
     key: str = ""  # the header of which each value has one message, the last
 
@@ -223,6 +225,9 @@ class ModelQueue:
         fields = opened(self.blobs[position])
         priority = fields[4] if len(fields) > 4 and isinstance(fields[4], int) else self.without
         return self.levels[min(max(priority, 0), max(self.levels))]
+
+    def fair_of(self, position: int) -> str:
+        return self._header(position, self.fair)
 
     def group_of(self, position: int) -> str:
         return self._header(position, self.group)

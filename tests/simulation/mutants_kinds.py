@@ -10,9 +10,11 @@ from mantamq.protocol.queue import priority_levels, ring, state_policy, traits
 from mantamq.protocol.queue.acquisitions import Acquisitions
 from mantamq.protocol.queue.groups import MessageGroups
 from mantamq.protocol.queue.last_value import LastValue
-from mantamq.protocol.queue.priority import ByPriority, Levels
+from mantamq.protocol.queue.parted import Parted
+from mantamq.protocol.queue.priority import ByPriority
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.queue.turns import ByTurns
 from mantamq.protocol.ranges import runs
 from mantamq.protocol.replica import consumers
 from mantamq.protocol.wire.events import Enqueue
@@ -82,15 +84,15 @@ def levels_are_forgotten_by_an_update(patch: Patch) -> None:
 
 
 def what_came_back_is_of_the_lowest_level(patch: Patch) -> None:
-    add = Levels.add
+    add = Parted.add
 
     def back(self: Any, first: int, last: int) -> None:
         for position in range(first, last + 1):
-            if position in self._level_of:
-                self._level_of[position] = 0
+            if position in self._part_of:
+                self._part_of[position] = 0
         add(self, first, last)
 
-    patch.setattr(Levels, "add", back)
+    patch.setattr(Parted, "add", back)
 
 
 def a_message_without_a_priority_is_of_the_lowest(patch: Patch) -> None:
@@ -109,7 +111,7 @@ def the_lowest_level_goes_first(patch: Patch) -> None:
     def lowest(self: Any, place: Any) -> tuple[int, int] | None:
         if isinstance(place, int):
             return following(self, place)
-        found = (level.at_or_after(place.get(n, 1)) for n, level in enumerate(self._available.levels))
+        found = (level.at_or_after(place.get(n, 1)) for n, level in sorted(self._available.parts.items()))
         return next((one for one in found if one is not None), None)
 
     patch.setattr(ByPriority, "next", lowest)
@@ -143,7 +145,7 @@ def the_last_value_takes_the_place_of_the_one_before(patch: Patch) -> None:
         if (
             len(ranges) == 1
             and ranges[0] != (newest, newest)
-            and any(isinstance(policy, LastValue) for policy in self._policies)
+            and any(isinstance(policy, LastValue) for policy in self.policies)
         ):
             ranges = [(newest, newest)]
         discard(self, ranges)
@@ -171,6 +173,14 @@ def who_settles_one_gives_up_the_group(patch: Patch) -> None:
         let_go(self, ranges)
 
     patch.setattr(MessageGroups, "_let_go", all_of_it)
+
+
+def one_value_has_all_turns(patch: Patch) -> None:
+    patch.setattr(ByTurns, "behind", ByPriority.behind)
+
+
+def what_came_back_has_no_turn(patch: Patch) -> None:
+    patch.setattr(ByTurns, "back", lambda self, place, positions: place)
 
 
 def what_is_held_elsewhere_is_of_no_group(patch: Patch) -> None:

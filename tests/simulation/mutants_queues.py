@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mantamq.protocol.replica.update import Updater
 from mantamq.protocol.stored.replica import StoredReplicaMachine
 from msgspec.structs import replace
 
@@ -21,6 +22,17 @@ def log_of_an_earlier_life_is_not_read(patch: Patch) -> None:
         found(self, replace(taken, last=0, opened=0), None, loaded)
 
     patch.setattr(StoredReplicaMachine, "_found", forgets)
+
+
+def an_update_lacks_what_is_consumed_meanwhile(patch: Patch) -> None:
+    """Also of a queue that must know its messages to say which go."""
+    begins = Updater.__init__
+
+    def bare(self: Any, state: Any, *rest: Any) -> None:
+        begins(self, state, *rest)
+        self._blobs = state.blobs
+
+    patch.setattr(Updater, "__init__", bare)
 
 
 ALL = planted(globals())

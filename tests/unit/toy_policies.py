@@ -61,7 +61,7 @@ class ByPriority:
                 return found
         return None
 
-    def behind(self, place: Any, last: int, /) -> Any:
+    def behind(self, place: Any, last: int, given: bool = False, /) -> Any:
         return last + 1 if isinstance(place, int) else place | {self._available.level_of[last]: last + 1}
 
     def back(self, place: Any, positions: list[tuple[int, int]], /) -> Any:

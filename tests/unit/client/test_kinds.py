@@ -90,6 +90,18 @@ def test_a_group_is_of_one_consumer_at_a_time(cluster, connection):
         assert [second.fetch(5).body, second.fetch(5).body] == [b"3", b"4"]
 
 
+def test_a_burst_of_one_keeps_no_other_waiting(connection):
+    connection.declare_queue("jobs", fair_key="tenant")
+    session = connection.session()
+    sender = session.sender("jobs")
+    for number in range(20):
+        sender.send(Message(f"a{number}", properties={"tenant": "a"}))
+    for body, tenant in (("b0", "b"), ("c0", "c"), ("b1", "b")):
+        sender.send(Message(body, properties={"tenant": tenant}))
+    sender.sync(5)
+    assert fetched(session, "jobs", 7) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
 def test_rejected_messages_are_of_their_kind_where_they_come_to(connection):
     connection.declare_exchange("dead", "fanout")
     connection.declare_queue("last", last_value_key="k")

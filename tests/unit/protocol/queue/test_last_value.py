@@ -112,7 +112,7 @@ def test_a_copy_goes_on_alike(consumed: bool):
 
 def test_keys_of_which_nothing_is_left_are_forgotten():
     state = last_value()
-    (policy,) = state._policies  # pyright: ignore
+    (policy,) = state.policies
     for round in range(30):
         send(state, *(f"{round}/{n}" for n in range(100)))
         state.apply(Acquire("b1", 1, 1, [round + 1, 1, 100 * (round + 1)], True))

@@ -108,7 +108,7 @@ def test_levels_of_messages_that_are_gone_are_forgotten():
     for round in range(40):
         queue.send(*range(10), *range(10), *range(10), *range(10), *range(10))
         queue.state.apply(Acquire("b1", 1, 1, [round + 1, 1, 50 * (round + 1)], True))
-    assert not queue.state.blobs and len(queue.state.available._level_of) <= 1_100  # pyright: ignore
+    assert not queue.state.blobs and len(queue.state.available._part_of) <= 1_100  # pyright: ignore
 
 
 @pytest.mark.parametrize("priority", ["high", [1], b"9", 4.5])

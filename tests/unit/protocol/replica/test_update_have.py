@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis.strategies import binary, dictionaries, integers, lists, sets
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.queue.ring import Ring
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.ranges import RangeSet, pairs
 from mantamq.protocol.replica import catch_up as module
 from mantamq.protocol.replica.body_cache import BodyCache, ranges_of
 from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.update import Pace, Updater
-from mantamq.protocol.wire.events import Enqueue, Entry, encode_event
+from mantamq.protocol.wire.events import Enqueue, Entry, Purge, encode_event
 from mantamq.protocol.wire.log_frames import Append, UpdateFront, UpdateHave, UpdateStart
 from mantamq.protocol.wire.version import MINOR
 
@@ -220,3 +222,17 @@ def test_an_updatee_that_says_nothing_is_found(monkeypatch):
     monkeypatch.setattr(module, "UpdateHave", lambda *args: UpdateHave("q#1", -1, []))
     with pytest.raises(AssertionError, match="travelled again"):
         only_what_is_new_travels()
+
+
+@pytest.mark.parametrize("kind", [False, True])
+def test_of_a_queue_of_a_kind_nothing_is_left_out_that_is_consumed_meanwhile(kind: bool):
+    """What follows the sync point is applied to all that was there then, and needs to know what that was."""
+    state = QueueState("q#1")
+    if kind:
+        state.include(Ring(state, QueueSettings(max_count=9, overflow="ring")))
+    state.apply(Enqueue("", [], [b"a", b"b", b"c"]))
+    update = Updater(state, UpdateStart("q#1", "b1.r0", "b2.r0", 1, ONE, 1, {}, {}, None), None)
+    state.apply(Purge(2))
+    front = update.chunk()
+    assert isinstance(front, UpdateFront) and front.last
+    assert (front.ranges, front.blobs) == (([1, 3], [b"a", b"b", b"c"]) if kind else ([3, 3], [b"c"]))

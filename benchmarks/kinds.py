@@ -1,0 +1,84 @@
+"""What a kind of queue costs: the same messages through a plain queue and one of each kind, turn by turn.
+
+Every message has a priority and a header with one of a thousand values, also for the plain queue: what a queue looks
+at is what differs. The clock runs until everything has left the queue, by whatever way: of a last-value queue most
+messages are replaced before anybody has them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..client import Empty, Message, connect, connect_async
+from . import manta
+from .processes import Consumed, Job, Produced, padding, run
+from .results import Collection
+
+KEYS = 1_000
+PLAIN = "plain"
+KINDS: dict[str, dict[str, Any]] = {
+    PLAIN: {},
+    "priority": {"priorities": 10},
+    "groups": {"group_key": "key"},
+    "fair": {"fair_key": "key"},
+    "last-value": {"last_value_key": "key"},
+    "ring": {"max_count": 10_000_000, "overflow": "ring"},
+    "full-ring": {"max_count": 500, "overflow": "ring"},
+}
+"""Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time."""
+
+
+async def produce(address: str, queue: str, count: int, ready: Any) -> Produced:
+    async with connect_async(address) as connection:
+        session = connection.session()
+        sender = await session.sender(queue, capacity=manta.WINDOW)
+        pad = padding()
+        properties = [{"key": f"key {number}"} for number in range(KEYS)]
+        await ready()
+        start = time.time()
+        for number in range(count):
+            body = manta.STAMP.pack(time.time()) + pad
+            await sender.send(Message(body, properties=properties[number % KEYS], priority=number % 10))
+        await session.sync()
+        return Produced(start, time.time(), count)
+
+
+async def consume(address: str, queue: str, count: int, ready: Any) -> Consumed:
+    """Take and accept until `count` messages have left the queue."""
+    async with connect_async(address) as connection:
+        session = connection.session()
+        receiver = await session.receiver(queue, capacity=manta.WINDOW)
+        taken = 0
+        await ready()
+        last = time.time()
+        while True:
+            try:
+                message = await receiver.fetch(timeout=0.1)
+            except Empty:
+                await session.sync()
+                if (await connection.queue(queue))["dequeued"] >= count:
+                    return Consumed(last, taken, [0.0])
+                continue
+            taken += 1
+            last = time.time()
+            await session.acknowledge(message)
+
+
+def measure(addresses: list[str], count: int, into: Collection, say: Callable[[str], None]) -> None:
+    """Add the throughput of each kind, in a cluster whose brokers are at these addresses."""
+    for number, kind in enumerate((PLAIN, *KINDS)):
+        say(f"kinds: {kind}")
+        with connect(addresses[0]) as connection:
+            connection.declare_queue("of-a-kind", **KINDS[kind])
+        jobs = [
+            Job(__name__, "produce", (addresses[0], "of-a-kind", count)),
+            Job(__name__, "consume", (addresses[1], "of-a-kind", count)),
+        ]
+        produced, consumed = run(jobs)
+        with connect(addresses[0]) as connection:
+            connection.delete_queue("of-a-kind")
+        if number:  # the first was for what is loaded once
+            rate = count / (max(produced.end, consumed.end) - produced.start)
+            into.add("manta", f"kind-{kind}", "messages_per_s", "messages/s", rate)

@@ -1,0 +1,57 @@
+"""Fairness by a header: its values take turns, message by message, and of each value the oldest message goes first. So
+a burst of one tenant does not keep the others waiting.
+
+Whose turn it is each owner of the consume lock knows for itself, and begins with the one that waits longest. A browser
+goes by position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..wire.events import Enqueue, Event
+from .parted import FORGET, PartedState
+
+
+class ByTurns(PartedState):
+    """The order of a queue that is fair, and part of its state. A consumer's place is a position for each value that it
+    has taken from, a dictionary of its own; a browser's is one position."""
+
+    __slots__ = ()
+
+    events: tuple[type[Event], ...] = (Enqueue,)
+    one_by_one = False
+
+    def start(self, browse: bool, /) -> Any:
+        return 1 if browse else {}
+
+    def next(self, place: Any, /) -> tuple[int, int] | None:
+        """Of the value whose turn it is one message. Values are in the order of their turns."""
+        if isinstance(place, int):
+            return self._available.at_or_after(place)
+        for value, waiting in self._available.parts.items():
+            if waiting.count and (found := waiting.at_or_after(place.get(value, 1))) is not None:
+                return found[0], found[0]
+        return None
+
+    def behind(self, place: Any, last: int, given: bool = False, /) -> Any:
+        if isinstance(place, int):
+            return last + 1
+        parts, value = self._available.parts, self._available.part_of(last)
+        if given and value in parts:
+            parts[value] = parts.pop(value)  # its turn is over
+        if len(place) > 2 * len(parts) + FORGET:
+            for gone in [other for other in place if other not in parts]:
+                del place[gone]
+        place[value] = last + 1
+        return place
+
+    def back(self, place: Any, positions: list[tuple[int, int]], /) -> Any:
+        if isinstance(place, int):
+            return min(place, positions[0][0])
+        for first, last in positions:
+            for position in range(first, last + 1):
+                value = self._available.part_of(position)
+                if place.get(value, 0) > position:
+                    place[value] = position
+        return place
