@@ -86,6 +86,11 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "KINDS", ["sequencer", "pause"]),
         (faults, "RATE", 0.2),
     ],
+    "groups_are_forgotten_by_an_update": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "OTHERS", ({"group_key": "c"},)),
+        (faults, "KINDS", faults.KINDS + ["broker"] * 6),
+    ],
     "lost_drop_report_stays_lost": [
         (workload, "MANAGED", 0.25),
         (faults, "KINDS", faults.KINDS + ["link"] * 10 + ["isolate"] * 6),
