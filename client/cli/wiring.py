@@ -57,8 +57,8 @@ def queue_add(
     name: str,
     durable: Annotated[bool, typer.Option("--durable/--transient", help="survives stops and power cuts")] = False,
     alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
-    max_count: Annotated[int | None, typer.Option(help="of messages in it")] = None,
-    max_size: Annotated[int | None, typer.Option(help="of bytes in it, 64 more for each message")] = None,
+    max_count: Annotated[int | None, typer.Option(help="so many messages at most")] = None,
+    max_size: Annotated[int | None, typer.Option(help="so many bytes at most, 64 more for each message")] = None,
     overflow: Annotated[str | None, typer.Option(help="at such a limit; ring: the oldest message goes")] = None,
     priorities: Annotated[int | None, typer.Option(help="levels of priority, 1 to 10; the highest goes first")] = None,
     last_value_key: Annotated[

@@ -131,7 +131,11 @@ class Dispatcher:
         """Messages came back, or may be taken from now on: places behind them move back."""
         if not positions:
             return
-        positions = sorted(positions)
+        # Of a void acquire others may have taken some meanwhile: those are gone, and nobody knows what they were.
+        available = self.state.available
+        positions = [part for first, last in sorted(positions) for part in available.within(first, last)]
+        if not positions:
+            return
         if self._follows:
             self._allocator.returned(positions)
         for subscription in self.subscriptions.values():

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fake_broker import FakeBroker
 from mantamq.client import Empty, Exists, Invalid, Message, connect
 
 pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster):
-    with connect(cluster.address, reconnect_s=10, heartbeat_ms=200) as connection:
-        yield connection
 
 
 def fetched(session, queue, count):

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fake_broker import FakeBroker
-from mantamq.client import Exists, Invalid, Message, connect, connect_async
+from mantamq.client import Exists, Invalid, Message, connect_async
 from mantamq.protocol.wire.message import decode
 
 pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster):
-    with connect(cluster.address, reconnect_s=10, heartbeat_ms=200) as connection:
-        yield connection
 
 
 def bodies(cluster, queue):

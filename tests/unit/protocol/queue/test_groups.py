@@ -170,6 +170,21 @@ def test_an_acquire_that_is_void_frees_the_group():
     assert queue.run() == {2: [1]}
 
 
+def test_a_void_acquire_of_what_is_gone_and_forgotten_harms_nobody():
+    queue = Queue()
+    queue.consumer(1)
+    queue.send("a")
+    assert queue.run(ordered=False) == {1: [1]}
+    queue.event(Purge(0))
+    for _ in range(30):
+        queue.send("b" * 50)
+        queue.event(Purge(0))
+    assert 1 not in queue.groups._group_of  # pyright: ignore
+    queue.dispatcher.taken.remove(1, 1)
+    queue.dispatcher.returned([(1, 1)])
+    assert not queue.groups._owners  # pyright: ignore
+
+
 def test_what_others_hold_elsewhere_is_theirs():
     queue = Queue()
     queue.send("aab")
