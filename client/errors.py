@@ -53,6 +53,12 @@ class TooLarge(MantaError):
     code = codes.TOO_LARGE
 
 
+class ResourceLimitExceeded(MantaError):
+    """A queue is at its limit, or the message is larger than that: the queue has refused it."""
+
+    code = codes.LIMIT
+
+
 class ProtocolError(MantaError):
     """The two sides do not speak the same protocol."""
 
@@ -154,7 +160,7 @@ class Full(MantaError, queue.Full):
 
 _CLASSES: tuple[type[MantaError], ...] = (
     NotFound, Exists, Invalid, Unauthorized, TooLarge, ProtocolError, NotAllowed, InUse, NotEmpty, Busy,
-    Unroutable, NoStore,
+    Unroutable, NoStore, ResourceLimitExceeded,
 )  # fmt: skip
 BY_CODE: dict[str, type[MantaError]] = {
     **{cls.code: cls for cls in _CLASSES},

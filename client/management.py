@@ -43,7 +43,9 @@ def _declare_queue(
 
 TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
          "priorities": "qpid.priorities", "last_value_key": "qpid.last_value_queue_key",
-         "group_key": "qpid.group_header_key", "fair_key": "manta.fair_key"}  # fmt: skip
+         "group_key": "qpid.group_header_key", "fair_key": "manta.fair_key",
+         "flow_stop_count": "qpid.flow_stop_count", "flow_resume_count": "qpid.flow_resume_count",
+         "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size"}  # fmt: skip
 """Keyword of `declare_queue` -> the argument that it is."""
 
 
@@ -125,7 +127,8 @@ class Management:
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
-        group_key: str | None = None, fair_key: str | None = None,
+        group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
+        flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -139,14 +142,20 @@ class Management:
             passive: only check that it is there.
             max_count: of messages in it; "qpid.max_count", "x-max-length".
             max_size: of bytes in it, 64 more than its own for each message; "qpid.max_size", "x-max-length-bytes".
-            overflow: what happens at such a limit; "ring": the oldest message goes, also one that somebody holds, whose
-                accept is then lost; "qpid.policy_type", "x-overflow".
+            overflow: what happens at such a limit; "reject", also where none is named: a message that comes is refused,
+                and its sender gets ResourceLimitExceeded; "ring": the oldest message goes, also one that somebody
+                holds, whose accept is then lost; "ring-strict": the oldest goes, and while somebody holds it the one
+                that comes is refused; "qpid.policy_type", "x-overflow".
             priorities: so many levels, 1 to 10, of which the highest goes first; messages have priorities 0 to 9, and 4
                 without one; "qpid.priorities". RabbitMQ's "x-max-priority" has a level for each priority up to it.
             last_value_key: a header, of each value of which only the newest message waits; "qpid.last_value_queue_key".
             group_key: a header, of which messages with the same value are a group: of one consumer at a time, in order,
                 until he has settled all that he holds of it; "qpid.group_header_key".
             fair_key: a header whose values take turns, so that a burst of one keeps no other waiting; "manta.fair_key".
+            flow_stop_count, flow_stop_size: with more messages or bytes than that in it the queue holds its producers
+                back: what they send comes in and does not complete, so a sender stops at its capacity; 0: it never
+                does. Where messages are refused at a limit it is 80 % of that, unless given; "qpid.flow_stop_count".
+            flow_resume_count, flow_resume_size: with less than both they go on; 70 % of the limit, unless given.
 
         Raises:
             Exists: it is there with another definition.
@@ -156,7 +165,9 @@ class Management:
             NotFound: passive and not there; or the alternate exchange is not there.
         """
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
-                 "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key}  # fmt: skip
+                 "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
+                 "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
+                 "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size}  # fmt: skip
         return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
@@ -255,11 +266,14 @@ class AsyncManagement:
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
-        group_key: str | None = None, fair_key: str | None = None,
+        group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
+        flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
-                 "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key}  # fmt: skip
+                 "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
+                 "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
+                 "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size}  # fmt: skip
         return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:

@@ -56,6 +56,7 @@ LOST = "lost"
 BUSY = "busy"
 UNAVAILABLE = "unavailable"
 UNROUTABLE = "unroutable"
+LIMIT = "resource-limit-exceeded"
 NO_STORE = "no-store"
 INTERNAL = "internal"
 

@@ -45,6 +45,33 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_conditional_delete.py::test_who_comes_while_it_is_decided_waits",
         "tests/unit/conversations/test_conditional_delete.py::test_what_is_sent_meanwhile_completes_when_the_queue_stays",
     ],
+    "A limit refuses what comes": [
+        "tests/unit/client/test_limits.py::test_at_its_limit_a_queue_refuses_and_all_else_goes_on",
+        "tests/unit/client/test_limits.py::test_of_a_fanout_the_other_queues_get_it",
+    ],
+    "A send that is repeated after a lost": [
+        "tests/unit/client/test_limits.py::test_a_send_that_is_repeated_at_another_broker_hears_the_same",
+        "tests/unit/protocol/queue/test_refusing.py::test_a_strict_ring_refuses_while_the_oldest_is_held",
+    ],
+    "RabbitMQ's x-overflow=reject-publish is reject.": [
+        "tests/unit/protocol/queue/test_settings.py::test_definitions_that_mean_the_same_are_the_same",
+    ],
+    "A message that is larger than max_size is refused": [
+        "tests/unit/client/test_limits.py::test_a_message_larger_than_the_limit_is_refused_by_a_ring_too",
+        "tests/unit/protocol/queue/test_refusing.py::test_one_that_is_larger_than_the_limit_is_refused",
+    ],
+    "Producers are held back before that": [
+        "tests/unit/client/test_limits.py::test_a_producer_is_held_back_sees_it_and_goes_on",
+        "tests/unit/protocol/queue/test_producer_flow.py::test_it_stops_above_one_threshold_and_goes_on_below_the_other",
+    ],
+    "So a sender stops at its capacity": [
+        "tests/unit/client/test_limits.py::test_a_producer_is_held_back_sees_it_and_goes_on",
+        "tests/unit/client/test_limits.py::test_a_producer_is_held_back_sees_it_and_goes_on",
+        "tests/unit/client/test_limits.py::test_who_waits_too_long_is_told_why",
+    ],
+    "Deleting the queue lets its senders go on": [
+        "tests/unit/client/test_limits.py::test_a_queue_that_is_deleted_lets_its_producers_go",
+    ],
     "A ring holds so much and no more": [
         "tests/unit/client/test_rings.py::test_the_oldest_goes_on_every_replica_and_a_late_accept_is_lost",
     ],

@@ -39,6 +39,7 @@ from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
+from ...protocol.wire.verdict_frames import HeldBack
 from ...protocol.wire.version import MINOR, spoken
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
@@ -249,6 +250,7 @@ class Conversation:
         for handle, frame in self._frames.items():
             sender = self._senders.get(handle)
             if sender is not None:
+                sender.held_back = []
                 frame = msgspec.structs.replace(frame, next=sender.next)
             receiver = self._receivers.get(handle)
             if receiver is not None:
@@ -434,6 +436,11 @@ class Conversation:
     def _on_blocked(self, frame: Blocked) -> None:
         self.gate.tell(frame.on, self._senders)
 
+    def _on_held_back(self, frame: HeldBack) -> None:
+        sender = self._senders.get(frame.handle)
+        if sender is not None:
+            sender.held_back = frame.queues
+
     def _on_refused(self, frame: Refused) -> None:
         refusal = error(frame.code, frame.text)
         if self.opened is None:
@@ -497,6 +504,7 @@ _RULES: dict[type[Frame], Callable[[Conversation, Any], None]] = {
     Opened: Conversation._on_opened,
     MembersChanged: Conversation._on_members,
     Blocked: Conversation._on_blocked,
+    HeldBack: Conversation._on_held_back,
     Refused: Conversation._on_refused,
     Ping: Conversation._on_ping,
     Reply: Conversation._on_reply,

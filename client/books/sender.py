@@ -77,6 +77,7 @@ class SenderCore:
         unroutable: messages complete that went to no queue.
         unsettled: messages put and not complete.
         failure: set when the link has ended.
+        held_back: names of queues that have what is under way wait until they have room.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
         pending: number of its first message -> frame that is not complete, in order: what another broker must get.
     """
@@ -94,6 +95,7 @@ class SenderCore:
         self.unroutable = 0
         self.sent = next - 1  # number of the last message in a frame
         self.failure: MantaError | None = None
+        self.held_back: list[str] = []
         self.failures: list[tuple[list[int], MantaError]] = []
         self.pending: dict[int, Transfer] = {}
         self._keyed = keyed
@@ -230,6 +232,13 @@ class SenderCore:
                 self.failures = [one for one in self.failures if type(one[1]) is not Unavailable]
                 self.failures.append((self.open_numbers(), self.stalled()))
 
+    @property
+    def blocked(self) -> str:
+        """Why what is under way waits: a queue holds its producers back; "" if none does."""
+        if not self.held_back:
+            return ""
+        return f"producer flow control: {', '.join(map(repr, self.held_back))} waits for its consumers"
+
     def open_numbers(self) -> list[int]:
         """The numbers that were sent and are not complete, as ranges."""
         flat: list[int] = []
@@ -240,9 +249,10 @@ class SenderCore:
 
     def stalled(self) -> Unavailable:
         """Why whoever waits must wait no longer."""
+        why = f"{self.blocked}; or see" if self.held_back else "see"
         return Unavailable(
             f"{self.unsettled} messages to {self.address!r} are not complete, and none has completed for "
-            f"{self.patience.still_s:.3g} s: see `mantamq doctor` for what stands still. They may still complete: "
+            f"{self.patience.still_s:.3g} s: {why} `mantamq doctor` for what stands still. They may still complete: "
             '`sync` waits again, `unsettled` counts them. If a majority is lost, browsing (mode="browse") still reads '
             "what is in a queue"
         )
@@ -266,6 +276,8 @@ class SenderCore:
         return self.unsettled >= self.capacity
 
     def why_full(self) -> str:
+        if self.held_back:
+            return f"{self.blocked}: {self.unsettled} messages are sent and not complete"
         if self.unsettled >= self.capacity:
             return f"{self.unsettled} messages are sent and not complete: wait, or ask for more capacity"
         return "the broker reads too slowly or has no room now, or another one is looked for: wait"

@@ -59,7 +59,9 @@ def queue_add(
     alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
     max_count: Annotated[int | None, typer.Option(help="so many messages at most")] = None,
     max_size: Annotated[int | None, typer.Option(help="so many bytes at most, 64 more for each message")] = None,
-    overflow: Annotated[str | None, typer.Option(help="at such a limit; ring: the oldest message goes")] = None,
+    overflow: Annotated[
+        str | None, typer.Option(help="then: reject (what comes), ring (the oldest goes), ring-strict")
+    ] = None,
     priorities: Annotated[int | None, typer.Option(help="levels of priority, 1 to 10; the highest goes first")] = None,
     last_value_key: Annotated[
         str | None, typer.Option(help="a header; of each of its values only the newest message waits")
@@ -68,6 +70,12 @@ def queue_add(
         str | None, typer.Option(help="a header; messages with one value of it are of one consumer at a time")
     ] = None,
     fair_key: Annotated[str | None, typer.Option(help="a header whose values take turns")] = None,
+    flow_stop_count: Annotated[
+        int | None, typer.Option(help="with more messages producers are held back; 0: never; 80 % of a limit")
+    ] = None,
+    flow_resume_count: Annotated[int | None, typer.Option(help="with less they go on; 70 % of a limit")] = None,
+    flow_stop_size: Annotated[int | None, typer.Option(help="the same by bytes")] = None,
+    flow_resume_size: Annotated[int | None, typer.Option(help="the same by bytes")] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -75,6 +83,8 @@ def queue_add(
         new = c.declare_queue(
             name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
             priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
+            flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
+            flow_resume_size=flow_resume_size,
         )  # fmt: skip
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 

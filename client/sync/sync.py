@@ -259,13 +259,20 @@ class Sender:
         """Messages complete that went to no queue, since none was bound where they were sent."""
         return self._core.unroutable
 
+    @property
+    def blocked(self) -> str:
+        """Why what it has sent waits: a queue that is nearly full holds its producers back until its consumers have
+        taken some; "" if none does. It goes on by itself."""
+        return self._core.blocked
+
     def send(self, message: Message | bytes | str, timeout: float | None = None) -> None:
         """Send one message; waits only while capacity is used up.
 
         Raises:
             TooLarge, Invalid: this message cannot be sent.
             Full: capacity was used up for `timeout` seconds.
-            NotFound, Unroutable, ...: earlier messages were refused (`error.numbers` are their ranges); it goes on.
+            NotFound, Unroutable, ResourceLimitExceeded, ...: earlier messages were refused (`error.numbers` are their
+                ranges); it goes on.
             Unavailable: nothing has completed for the sender's time-out; this message was not taken.
             LinkClosed, Deleted, ConnectionLost: the sender has ended (a NotFound as well: its exchange is gone).
         """

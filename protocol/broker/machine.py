@@ -52,11 +52,13 @@ from ..wire.log_frames import (
 )
 from ..wire.majority_frames import ResetDone, Waits
 from ..wire.queue_frames import Cancelled, DeadLetter, Deliver, Drained, GivenUp, Hosted, QueueReply, Settled
+from ..wire.verdict_frames import Judged
 from ..wire.version import MINOR
 from ..wiring.wiring import Outcome, Wiring
 from .cluster_state import ClusterState
 from .connections import Connections
 from .consumers import Consumers
+from .dead_letters import DeadLetterRoutes
 from .deletion import Deletions
 from .investiture import Investiture
 from .lease import Lease
@@ -103,8 +105,7 @@ class BrokerMachine(Acceptor):
         self._observers = observers
         self.broker = broker
         self.inc = inc
-        self.needs_ack = False
-        self._timer = 0
+        self.needs_ack, self._timer = False, 0
         self.waits_heard = WaitsHeard(timing)
         self.lease = Lease(timing)
         self.cluster = cluster = ClusterState(broker, inc, blank, members)
@@ -118,7 +119,7 @@ class BrokerMachine(Acceptor):
         self.sessions = sessions = self.connections.sessions
         self.transfers = Transfers(
             self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes, observers,
-            (limits.blocked_bytes, limits.blocked_total_bytes),
+            (limits.blocked_bytes, limits.blocked_total_bytes), placement.of,
         )  # fmt: skip
         self.connections.blocks = self.transfers.greeted
         self.senders = Senders(self, cluster, self.transfers, sessions)
@@ -227,14 +228,11 @@ class BrokerMachine(Acceptor):
             self.queue_changes.replica_lost(peer)
 
     def _hosted(self, peer: str, frame: Hosted) -> None:
+        self.transfers.verdicts.ask(frame.queue)
         if self.placement.started(frame.queue):
             self.needs_ack = True  # the wiring is shown further than before
 
     # ---- clients
-
-    def _detach(self, session: Session, frame: Detach) -> None:
-        if not self.senders.detach(session, frame.handle):
-            self.receivers.detach(session, frame.handle)
 
     def _end(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over: what its consumers held goes back to its place."""
@@ -374,7 +372,8 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Settled: machine.receivers.settled,
         Drained: machine.receivers.drained,
         QueueReply: lambda peer, frame: machine.questions.replied(frame),
-        DeadLetter: machine.transfers.dead_letter,
+        DeadLetter: DeadLetterRoutes(machine, machine.cluster, machine.requests, machine.transfers).dead_letter,
+        Judged: lambda peer, frame: machine.transfers.verdicts.heard(frame),
         **machine.rules(),
         Evicted: machine.lifecycle.evicted,
         Update: machine.lifecycle.update,
@@ -387,12 +386,13 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
     }
 
 
-def _client_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[Session, Any], None]]:
+def _client_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[Session, Any], object]]:
+    detach = machine.senders.detach
     return {
         Open: machine.connections.open,
         AttachSender: machine.senders.attach,
         AttachReceiver: machine.receivers.attach,
-        Detach: machine._detach,
+        Detach: lambda session, frame: detach(session, frame.handle) or machine.receivers.detach(session, frame.handle),
         Transfer: machine.transfers.transfer,
         Flow: machine.receivers.flow,
         Dispose: machine.receivers.dispose,

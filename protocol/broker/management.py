@@ -18,8 +18,8 @@ from ..queue.settings import QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
-from ..wire.settings import names_of
-from ..wire.version import KNOWS_LIMITS
+from ..wire.settings import names_of, read
+from ..wire.version import KNOWS_LIMITS, KNOWS_VERDICTS
 from ..wiring.arguments import check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
@@ -169,7 +169,7 @@ class Management:
             answer({"changed": False})
             return
         arguments = check("queue", a.arguments)
-        if arguments.keys() & OURS_ORDERED and self._cluster.least_minor < KNOWS_LIMITS:
+        if arguments.keys() & OURS_ORDERED and self._cluster.least_minor < _known_from(arguments):
             raise PeerError(UNAVAILABLE, OLDER_TEXT.format(a.name))
         if a.durable and not self._stored:  # a completion that is not true must not be given
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
@@ -315,3 +315,8 @@ _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queues": Management._all_defined,
 }
 """How a connection for rescue is answered: without a majority."""
+
+
+def _known_from(arguments: dict[str, Any]) -> int:
+    """The minor version from which a member keeps to these arguments."""
+    return KNOWS_VERDICTS if read(QueueSettings, arguments).judges else KNOWS_LIMITS

@@ -60,6 +60,7 @@ class QueueChanges:
             self._undeclared(definition, DELETED, f"queue {definition.name!r} was deleted")
         elif type(event) is Lost:
             self._transfers.lost.add(definition.id)
+            self._transfers.verdicts.gone(definition.id)
             self._questions.undeclared(definition.id, LOST, lost_text(definition.name))
             self._undeclared(definition, LOST, lost_text(definition.name))
         else:

@@ -1,8 +1,10 @@
-"""What a broker must take out of messages for the queues that it routes them to (`queue/traits.py`)."""
+"""What a broker must take out of messages for the queues that it routes them to (`queue/traits.py`), and which of these
+have a say in what becomes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,6 +18,14 @@ KNOWN = 10_000
 """So many queues are remembered; then all are looked up anew."""
 
 
+class Needs(NamedTuple):
+    trait: Trait | None
+    judges: bool
+
+
+NOTHING = Needs(None, False)
+
+
 class QueueTraits:
     """Args: definition_of: a queue by its id, which stays what it is."""
 
@@ -23,18 +33,29 @@ class QueueTraits:
 
     def __init__(self, definition_of: Callable[[str], QueueDefinition | None]) -> None:
         self._definition_of = definition_of
-        self._known: dict[str, Trait | None] = {}
+        self._known: dict[str, Needs] = {}
 
     def of(self, queue: str) -> Trait | None:
         """What that queue must know of each message; None: nothing, as a plain one."""
+        return self.needs(queue).trait
+
+    def judges(self, queue: str) -> bool:
+        """Whether that queue says for itself what becomes of a transfer that is committed."""
+        return self.needs(queue).judges
+
+    def needs(self, queue: str) -> Needs:
+        """What is special about sending to that queue."""
         if queue in self._known:
             return self._known[queue]
         definition = self._definition_of(queue)
-        trait = trait_of(read(QueueSettings, definition.arguments)) if definition is not None else None
+        needs = NOTHING
+        if definition is not None:
+            settings = read(QueueSettings, definition.arguments)
+            needs = Needs(trait_of(settings), settings.judges)
         if len(self._known) >= KNOWN:
             self._known.clear()
-        self._known[queue] = trait
-        return trait
+        self._known[queue] = needs
+        return needs
 
     def enqueues(self, queues: Iterable[str], event: Enqueue) -> list[tuple[str, bytes]]:
         """An encoded enqueue for each of these queues, with what it must know of the messages."""

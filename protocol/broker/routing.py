@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ranges import compress, pairs
+from ..errors import NOT_FOUND, UNROUTABLE
+from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
 from .cluster_state import ClusterState
@@ -10,6 +11,8 @@ from .session import SenderLink
 
 Parts = list[tuple[str, bytes]]
 """(queue id, encoded enqueue)"""
+Numbers = dict[str, list[int]]
+"""Queue id -> a client's numbers, as ranges."""
 
 
 def in_requests(parts: Parts, most_bytes: int) -> list[Parts]:
@@ -30,7 +33,7 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
     is the same."""
     if link.route_version != cluster.version:
         link.route, link.kinds = cluster.wiring.route(link.exchange, link.key or ""), ()
-        if any(map(cluster.traits.of, link.route)):
+        if any(map(any, map(cluster.traits.needs, link.route))):
             link.route, link.kinds = (), link.route
         link.route_version = cluster.version
     if not link.route:
@@ -39,15 +42,22 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
     return [(queue, event) for queue in link.route]
 
 
+def judged_together(cluster: ClusterState, link: SenderLink, numbers: list[int]) -> Numbers:
+    """Which numbers of a transfer that goes one way go to each queue that has a say in it."""
+    return {queue: numbers for queue in link.kinds if cluster.traits.judges(queue)}
+
+
 def _whole(link: SenderLink, frame: Transfer, expiry: list[int]) -> Enqueue:
     return Enqueue(link.client, [frame.first, frame.first + len(frame.blobs) - 1], frame.blobs, expiry)
 
 
-def route_each(cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int]) -> tuple[Parts, list[int]]:
+def route_each(
+    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int]
+) -> tuple[Parts, list[int], Numbers]:
     """A route per message; each queue gets its messages in one event, in the order they were sent.
 
     Returns:
-        The parts, and the indexes of messages that go to no queue.
+        The parts; the indexes of messages that go to no queue; and which numbers go to each queue that has a say in it.
     """
     groups: dict[str, list[int]] = {}
     route = cluster.wiring.route
@@ -67,9 +77,32 @@ def route_each(cluster: ClusterState, link: SenderLink, frame: Transfer, expiry:
     blobs, first = frame.blobs, frame.first
     ttl = dict(pairs(expiry))
     parts: Parts = []
+    judged: Numbers = {}
+    judges = cluster.traits.judges
     for queue, indexes in groups.items():
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
         parts += cluster.traits.enqueues((queue,), Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))
+        if judges(queue):
+            judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
-    return parts, missing
+    return parts, missing, judged
+
+
+def why_nowhere(link: SenderLink, frame: Transfer, numbers: list[int]) -> tuple[str, str]:
+    """Code and text of the failure of those numbers of a transfer, as ranges, which go to no queue, and must."""
+    if link.exchange == "":
+        keys = frame.keys or [link.key or ""] * len(frame.blobs)
+        named = {keys[number - frame.first] for first, last in pairs(numbers) for number in range(first, last + 1)}
+        names = ", ".join(repr(name) for name in sorted(named)[:3])
+        return NOT_FOUND, f"there is no queue {names}: declare it first"
+    address = link.exchange if link.key is None else f"{link.exchange}/{link.key}"
+    return UNROUTABLE, f"no queue is bound to {address!r} for these: bind one, or send without mandatory"
+
+
+def without(numbers: list[int], gone: RangeSet) -> list[int]:
+    """Ranges of numbers but for some."""
+    rest = RangeSet(numbers)
+    for first, last in gone:
+        rest.remove(first, last)
+    return rest.flat()

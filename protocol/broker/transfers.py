@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ..errors import LOST, NOT_FOUND, UNROUTABLE
+from ..errors import LIMIT, LOST, NOT_FOUND
 from ..limits import DEFAULT
 from ..log.outbox import FollowerOutbox
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
-from ..wire.events import Enqueue
-from ..wire.queue_frames import DeadLetter, DeadLettered
 from .cluster_state import ClusterState
 from .observers import BrokerObserver
 from .requests import Requests
-from .routing import Parts, in_requests, route_each, route_together
+from .routing import Numbers, Parts, in_requests, judged_together, route_each, route_together, why_nowhere, without
 from .session import SenderLink, Session
 from .throttle import KNOWS_BLOCKED, Throttle
+from .verdicts import Case, Verdicts, limit_text
 
 
 def lost_text(queue: str) -> str:
@@ -32,9 +31,13 @@ def lost_text(queue: str) -> str:
     )
 
 
+NOWHERE: Mapping[str, str] = {}
+
+
 class Transfers:
     """Args:
         sessions: peer -> its session, of all connections.
+        replica_of: queue id -> the replica that keeps it.
         limit_bytes: with more than this on its way the broker lets its clients send no more.
         request_bytes: a transfer of several parts goes in requests of at most this size.
         blocked_bytes: what is taken from a client that may send no more, and from all of them.
@@ -48,6 +51,7 @@ class Transfers:
             without an answer, and completions that are held for another queue.
         paused: no client may send: too much is on its way.
         throttle: which clients may send.
+        verdicts: the transfers that wait for the word of a queue.
     """
 
     def __init__(
@@ -60,7 +64,9 @@ class Transfers:
         request_bytes: int = DEFAULT.request_bytes,
         observers: Sequence[BrokerObserver] = (),
         blocked_bytes: tuple[int, int] = (DEFAULT.blocked_bytes, DEFAULT.blocked_total_bytes),
+        replica_of: Mapping[str, str] = NOWHERE,
     ) -> None:
+        self.verdicts = Verdicts(outbox, cluster.inc, replica_of)
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
         self.lost: set[str] = set()
@@ -97,18 +103,24 @@ class Transfers:
         expiry = session.expiry(frame, self._outbox.now_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
             parts = route_together(cluster, link, frame, expiry)
-            missing = () if parts else range(len(frame.blobs))
+            if not link.route:
+                nowhere = [] if parts else [first, last]
+                judged = judged_together(cluster, link, [first, last])
+                if judged or nowhere:
+                    self._partly(session, link, frame, parts, nowhere, judged)
+                    return
         else:
-            parts, missing = route_each(cluster, link, frame, expiry)
-        if missing:
-            self._partly(session, link, frame, parts, compress([first + index for index in missing]))
-            return
+            parts, missing, judged = route_each(cluster, link, frame, expiry)
+            if missing or judged:
+                nowhere = compress([first + index for index in missing])
+                self._partly(session, link, frame, parts, nowhere, judged)
+                return
         size = 0
         for _, event in parts:
             size += len(event)
         self.uncommitted_bytes += size
         if size > self._request_bytes and len(parts) > 1:
-            self._split(session, link, [first, last], parts, [])
+            self._split(session, link, [first, last], parts, [], {})
             return
 
         def done() -> None:
@@ -123,38 +135,31 @@ class Transfers:
 
         self._requests.request(parts, done)
 
-    def _partly(self, session: Session, link: SenderLink, frame: Transfer, parts: Parts, nowhere: list[int]) -> None:
-        """Some numbers of a transfer, or all, go to no queue."""
+    def _partly(
+        self, session: Session, link: SenderLink, frame: Transfer, parts: Parts, nowhere: list[int], judged: Numbers
+    ) -> None:
+        """Some numbers of a transfer, or all, go to no queue, or to queues that have a say in what becomes of them."""
         numbers = [frame.first, frame.first + len(frame.blobs) - 1]
-        if link.mandatory or link.exchange == "":
-            numbers, nowhere = self._refuse(session, link, frame, nowhere), []
+        if not nowhere:
+            pass
+        elif link.mandatory or link.exchange == "":
+            code, text = why_nowhere(link, frame, nowhere)
+            self._outbox.send(session.peer, Failed(frame.handle, nowhere, code, text))
+            numbers, nowhere = without(numbers, RangeSet(nowhere)), []
         if not parts:  # nobody is bound: an unroutable message is dropped, and that completes it
             self._complete(session, link, numbers, nowhere)
             return
         self.uncommitted_bytes += sum(len(event) for _, event in parts)
-        self._split(session, link, numbers, parts, nowhere)
+        self._split(session, link, numbers, parts, nowhere, judged)
 
-    def _refuse(self, session: Session, link: SenderLink, frame: Transfer, gone: list[int]) -> list[int]:
-        """Some numbers of a transfer go to no queue, and must; returns the others."""
-        if link.exchange == "":
-            keys = frame.keys or [link.key or ""] * len(frame.blobs)
-            named = {keys[number - frame.first] for first, last in pairs(gone) for number in range(first, last + 1)}
-            code, names = NOT_FOUND, ", ".join(repr(name) for name in sorted(named)[:3])
-            text = f"there is no queue {names}: declare it first"
-        else:
-            code, address = UNROUTABLE, link.exchange if link.key is None else f"{link.exchange}/{link.key}"
-            text = f"no queue is bound to {address!r} for these: bind one, or send without mandatory"
-        self._outbox.send(session.peer, Failed(frame.handle, gone, code, text))
-        rest = RangeSet([frame.first, frame.first + len(frame.blobs) - 1])
-        for first, last in pairs(gone):
-            rest.remove(first, last)
-        return rest.flat()
-
-    def _split(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
+    def _split(
+        self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int], judged: Numbers
+    ) -> None:
         """A transfer for several queues: one frame might not carry all of a large one, so that is asked for in several
-        requests. It is complete when all are."""
+        requests. It is complete when all are, and queues that have a say in it have had it."""
         requests = in_requests(parts, self._request_bytes)
         left = len(requests)
+        case = Case(session, link) if judged else None
 
         def done(size: int) -> None:
             nonlocal left
@@ -163,18 +168,33 @@ class Transfers:
             if self.stopped:
                 self.withheld_bytes += size
             if not left:
-                self._done(session, link, numbers, parts, nowhere)
+                self._done(session, link, numbers, parts, nowhere, case)
 
         for request in requests:
             size = sum(len(event) for _, event in request)
-            self._requests.request(request, partial(done, size))
+            number = self._requests.request(request, partial(done, size))
+            if case is not None:
+                for queue, _ in request:
+                    if queue in judged:
+                        self.verdicts.expect(case, queue, number, judged[queue])
 
-    def _done(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int]) -> None:
+    def _done(
+        self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, nowhere: list[int],
+        case: Case | None = None,
+    ) -> None:  # fmt: skip
         """The sequencer has answered: all is committed, but for events on their way to a queue that was lost."""
+        again = partial(self._done, session, link, numbers, parts, nowhere, case)
         if self.lost or self.held or self.gone:
-            again = partial(self._done, session, link, numbers, parts, nowhere)
-            if self._failed(session, link, numbers, parts) or self._holds(parts, again):
+            if self._failed(session, link, numbers, parts) or self.holds(parts, again):
                 return
+        if case is not None and case.awaits:
+            case.decided = again
+            return
+        if case is not None and case.refused:
+            numbers = without(numbers, case.refused)
+            if session.peer in self._sessions and not link.ended:
+                text = " ".join(limit_text(self._cluster, queue) for queue in case.by)
+                self._outbox.send(session.peer, Failed(link.handle, case.refused.flat(), LIMIT, text))
         self._complete(session, link, numbers, nowhere)
 
     def _failed(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts) -> bool:
@@ -192,7 +212,7 @@ class Transfers:
 
     # ---- queues that are deleted if they are empty
 
-    def _holds(self, parts: Parts, again: Callable[[], None]) -> bool:
+    def holds(self, parts: Parts, again: Callable[[], None]) -> bool:
         """Whether one of the queues may be deleted soon; `again` is called when that is decided."""
         for queue, _ in parts:
             if queue in self.held:
@@ -209,6 +229,7 @@ class Transfers:
     def deleted(self, id: str) -> None:
         if id in self.held:
             self.gone.add(id)
+        self.verdicts.gone(id)
 
     def resolved(self) -> None:
         """A queue is not condemned any more: it is deleted, and the transfers held for it fail, or it stays."""
@@ -223,25 +244,6 @@ class Transfers:
         Between two of them it is too soon: the first to fail would make the second complete."""
         if self.gone and self._requests.idle and not any(self.held.values()):
             self.gone.clear()
-
-    def dead_letter(self, peer: str, frame: DeadLetter) -> None:
-        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
-        name = frame.queue.rpartition("#")[0]
-        answer = DeadLettered(frame.queue, frame.id)
-        event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
-        parts = self._cluster.traits.enqueues(self._cluster.wiring.route(frame.exchange, name), event)
-        if parts:
-            self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
-        else:
-            self._outbox.send(peer, answer)
-
-    def _dead_lettered(self, peer: str, frame: DeadLetter, parts: Parts, answer: DeadLettered) -> None:
-        if self.held and self._holds(parts, lambda: self._dead_lettered(peer, frame, parts, answer)):
-            return
-        if self.gone and any(queue in self.gone for queue, _ in parts):
-            self.dead_letter(peer, frame)  # it did not count; the queues that have got it drop the repeat
-        else:
-            self._outbox.send(peer, answer)
 
     def _complete(self, session: Session, link: SenderLink, numbers: list[int], nowhere: list[int]) -> None:
         """Those numbers are complete; of them, those in `nowhere` went to no queue."""
@@ -272,6 +274,7 @@ class Transfers:
         self._telling.pop(session.peer, None)
         self._waiting.pop(session.peer, None)
         self.throttle.ended(session.peer)
+        self.verdicts.ended(session)
         self._detached = [item for item in self._detached if item[0] is not session]
 
     def flush(self) -> None:

@@ -14,8 +14,10 @@ from .delivery_order import DeliveryOrder, Fifo
 from .groups import MessageGroups
 from .last_value import LastValue
 from .priority import ByPriority
+from .producer_flow import ProducerFlow
+from .refusing import Limit
 from .ring import Oldest, Ring
-from .settings import RING, QueueSettings
+from .settings import RING, RING_STRICT, QueueSettings
 from .state import QueueState
 from .state_policy import StatePolicy
 from .traits import trait_of
@@ -53,8 +55,14 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
             order = by_priority = ByPriority(state, trait)
             of_state.append(by_priority)
             oldest = by_priority.lowest
-    if settings.overflow == RING and settings.limited:
+    if settings.overflow in (RING, RING_STRICT) and settings.limited:
         of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or not of_state))
     if groups is not None:  # behind what drops messages that consumers hold
-        return Policies(groups, groups, (*of_state, groups))
+        of_state.append(groups)
+    if settings.refuses:  # before all that follows what has come in
+        of_state.append(Limit(state, settings))
+    if any(stop for stop, _ in settings.thresholds):
+        of_state.append(ProducerFlow(state, settings))
+    if groups is not None:
+        return Policies(groups, groups, tuple(of_state))
     return Policies(order or Fifo(state.available), AnyConsumer(), tuple(of_state))

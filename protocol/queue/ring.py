@@ -1,18 +1,18 @@
 """A ring: a queue that holds so much and no more, whose oldest message goes when another comes (RabbitMQ: drop-head).
 
-What goes may be held by a consumer: its accept is then *lost*. A rejected message on its way to the alternate exchange
-has left the queue as far as its limit is concerned, and stays until its copy is there.
+What goes may be held by a consumer: its accept is then *lost*.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from ..wire.events import Enqueue, Event
 from .applied import Applied
-from .settings import MESSAGE_BYTES, QueueSettings
+from .level import count_in, in_order, size_of, weight
+from .settings import QueueSettings
 from .state import QueueState
 
 Oldest = Callable[[], Iterable[tuple[int, int]]]
@@ -36,18 +36,15 @@ class Ring:
     ) -> None:
         self._state = state
         self.one_by_one = not plain
-        self._in_order = oldest or self._by_position
+        self._in_order = oldest or partial(in_order, state)
         self._max_count = settings.max_count
         self._max_size = settings.max_size
 
     def applied(self, event: Any, done: Applied, /) -> None:
         """Messages have come: the oldest go until the rest is within the limit."""
-        state, rejected = self._state, self._state.dead_lettering
-        count, size = len(state.blobs) - rejected.count, 0
-        if self._max_size:
-            size = state.bytes + count * MESSAGE_BYTES
-            if rejected:
-                size -= sum(len(state.blobs[p]) for first, last in rejected for p in range(first, last + 1))
+        state = self._state
+        count = count_in(state)
+        size = size_of(state) if self._max_size else 0
         over_count = count - self._max_count if self._max_count else 0
         over_size = size - self._max_size if self._max_size else 0
         if over_count > 0 or over_size > 0:
@@ -66,15 +63,12 @@ class Ring:
             else:
                 while position <= last and (over_count > 0 or over_size > 0):
                     over_count -= 1
-                    over_size -= len(state.blobs[position]) + MESSAGE_BYTES
+                    over_size -= weight(state.blobs[position])
                     position += 1
             found.append((first, position - 1))
             if over_count <= 0 and over_size <= 0:
                 break
         return found
-
-    def _by_position(self) -> Iterable[tuple[int, int]]:
-        return heapq.merge(self._state.available, *self._state.acquired.values())
 
     def restored(self) -> None:
         """It keeps nothing of its own."""

@@ -22,9 +22,13 @@ from ..wire.settings import Argument, parse
 
 MESSAGE_BYTES = 64
 """What a message counts for in the size of a queue besides its own bytes, headers and all."""
-RING = "ring"
-_WHAT_GOES = (("drop-head", RING),)
+RING, RING_STRICT, REJECT = "ring", "ring-strict", "reject"
+_AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 """RabbitMQ's words for what happens at a limit."""
+DEFAULT = -1
+"""A threshold of flow control that is not given: a part of the limit, where the limit refuses messages."""
+STOP_PERCENT, RESUME_PERCENT = 80, 70
+"""Of its limit, where a queue stops its producers and lets them go on, unless it says otherwise (Qpid's defaults)."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):
@@ -32,7 +36,10 @@ class QueueSettings(msgspec.Struct, frozen=True):
     alternate: exchange for rejected messages, "" to discard them; of the declaration itself, not of its arguments.
     max_count: of messages in the queue, 0 for no limit.
     max_size: of bytes in the queue (`MESSAGE_BYTES` more for each message), 0 for no limit.
-    overflow: what happens at a limit; "ring": the oldest message goes.
+    overflow: what happens at a limit; "ring": the oldest message goes; "ring-strict": the same, but a message is
+        refused while a consumer holds the oldest; "reject": a message that comes is refused.
+    flow_stop_count, flow_stop_size: with more messages or bytes than that the queue holds its producers back; 0: never.
+    flow_resume_count, flow_resume_size: with less than both it lets them go on.
     priorities: so many levels of priority, by AMQP 0-10's rule; 0: the queue has none.
     max_priority: a level for each priority up to this one, and one below them, as RabbitMQ has them; 0: it has none.
     last_value_key: header by which only the newest message of each value waits; "" for none.
@@ -53,10 +60,22 @@ class QueueSettings(msgspec.Struct, frozen=True):
                  ("x-max-length-bytes",)),
     ] = 0  # fmt: skip
     overflow: Annotated[
-        Literal["", "ring"],
-        Argument("qpid.policy_type", "give ring (x-overflow: drop-head), by which the oldest message goes",
-                 ("x-overflow",), _WHAT_GOES),
+        Literal["", "ring", "ring-strict", "reject"],
+        Argument("qpid.policy_type", "give reject (x-overflow: reject-publish), ring (drop-head) or ring-strict",
+                 ("x-overflow",), _AT_LIMIT),
     ] = ""  # fmt: skip
+    flow_stop_count: Annotated[
+        int, Meta(ge=0), Argument("qpid.flow_stop_count", "give a number of messages, or 0 for no flow control by it"),
+    ] = DEFAULT  # fmt: skip
+    flow_resume_count: Annotated[
+        int, Meta(ge=1), Argument("qpid.flow_resume_count", "give a number of messages, at least 1, or leave it out"),
+    ] = DEFAULT  # fmt: skip
+    flow_stop_size: Annotated[
+        int, Meta(ge=0), Argument("qpid.flow_stop_size", "give a number of bytes, or 0 for no flow control by it"),
+    ] = DEFAULT  # fmt: skip
+    flow_resume_size: Annotated[
+        int, Meta(ge=1), Argument("qpid.flow_resume_size", "give a number of bytes, at least 1, or leave it out"),
+    ] = DEFAULT  # fmt: skip
 
     priorities: Annotated[
         int, Meta(ge=1, le=10), Argument("qpid.priorities", "give 1 to 10 levels, or leave it out for none"),
@@ -87,6 +106,35 @@ class QueueSettings(msgspec.Struct, frozen=True):
     def limited(self) -> bool:
         return bool(self.max_count or self.max_size)
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a message may be refused: at a limit, or since it is larger than that."""
+        return self.limited and (self.overflow != RING or self.max_size > 0)
+
+    @property
+    def judges(self) -> bool:
+        """Whether it is for the queue to say what becomes of a transfer that is committed."""
+        return self.refuses or any(stop for stop, _ in self.thresholds)
+
+    @property
+    def thresholds(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of flow control by count and by bytes: (with more it stops, 0: never; with less it goes on)."""
+        given = (
+            (self.max_count, self.flow_stop_count, self.flow_resume_count),
+            (self.max_size, self.flow_stop_size, self.flow_resume_size),
+        )
+        by_count, by_size = (_thresholds(limit * (self.overflow == REJECT), *rest) for limit, *rest in given)
+        return by_count, by_size
+
+
+def _thresholds(limit: int, stop: int, resume: int) -> tuple[int, int]:
+    if stop == DEFAULT:
+        stop = limit * STOP_PERCENT // 100
+        rest = limit * RESUME_PERCENT // 100
+    else:
+        rest = stop * RESUME_PERCENT // STOP_PERCENT
+    return (stop, max(1, rest if resume == DEFAULT else resume)) if stop else (0, 0)
+
 
 def declared(arguments: dict[str, Any]) -> QueueSettings:
     """The settings that a client declares a queue with: each argument by itself, and all of them together.
@@ -97,20 +145,47 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
     settings = parse(QueueSettings, "queue", arguments)
     if settings.priorities and settings.max_priority:
         raise PeerError(INVALID, "qpid.priorities and x-max-priority are two ways to have levels: give one")
-    kinds = {
+    if len(given := kinds(settings)) > 1:
+        raise PeerError(INVALID, f"a queue has one of {', '.join(given)}, not two of them: leave out all but one")
+    if settings.overflow and not settings.limited:
+        text = "what happens at a limit needs a limit: give max_count or max_size, or leave overflow out"
+        raise PeerError(INVALID, text)
+    if (
+        settings.limited and not settings.overflow
+    ):  # by RabbitMQ's words the oldest goes, by Qpid's the newest is refused
+        theirs = {"x-max-length", "x-max-length-bytes"}.intersection(arguments)
+        settings = replace(settings, overflow=RING if theirs else REJECT)
+    _check_flow(settings)
+    return settings
+
+
+def kinds(settings: QueueSettings) -> list[str]:
+    """The arguments by which it is of another kind than plain."""
+    given = {
         "priorities": settings.priorities or settings.max_priority,
         "last_value_key": settings.last_value_key,
         "group_key": settings.group_key,
         "fair_key": settings.fair_key,
     }
-    if len(given := [name for name, value in kinds.items() if value]) > 1:
-        raise PeerError(INVALID, f"a queue has one of {', '.join(given)}, not two of them: leave out all but one")
-    if settings.overflow and not settings.limited:
-        text = "a queue that is a ring needs a limit: give max_count or max_size, or leave out what happens there"
-        raise PeerError(INVALID, text)
-    if settings.limited and not settings.overflow:
-        if not {"x-max-length", "x-max-length-bytes"}.intersection(arguments):
-            text = "a limit needs what happens there, and this version knows ring: give qpid.policy_type=ring"
+    return [name for name, value in given.items() if value]
+
+
+def _check_flow(settings: QueueSettings) -> None:
+    """Raises PeerError: `invalid`, its thresholds contradict each other, or its limits."""
+    if settings.overflow == RING_STRICT and kinds(settings):
+        raise PeerError(
+            INVALID, f"a queue with {kinds(settings)[0]} cannot be ring-strict: give overflow ring or reject"
+        )
+    for what, (stop, resume) in zip(("count", "size"), settings.thresholds, strict=True):
+        given = getattr(settings, f"flow_stop_{what}"), getattr(settings, f"flow_resume_{what}")
+        limit = getattr(settings, f"max_{what}")
+        if not stop and given[1] != DEFAULT:
+            raise PeerError(
+                INVALID, f"flow_resume_{what} needs a flow_stop_{what}, or a limit at which messages are refused"
+            )
+        if stop and resume > stop:
+            text = f"flow_resume_{what} {resume} is above flow_stop_{what} {stop}: producers could never go on as meant"
             raise PeerError(INVALID, text)
-        settings = replace(settings, overflow=RING)  # RabbitMQ's queues drop from the head unless they say otherwise
-    return settings
+        if limit and stop > limit:
+            text = f"flow_stop_{what} {stop} is above the limit of {limit}: give less, or 0 for no flow control"
+            raise PeerError(INVALID, text)

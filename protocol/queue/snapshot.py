@@ -19,7 +19,8 @@ from ..ranges import RangeSet, pairs
 
 
 class Counters(msgspec.Struct, array_like=True, frozen=True):
-    """Messages that have come and gone, by how they went; and how often the consume lock passed between brokers."""
+    """Messages that have come and gone, by how they went; how often the consume lock passed between brokers; messages
+    that were refused; and how often producers were held back."""
 
     enqueued: int = 0
     accepted: int = 0
@@ -27,6 +28,8 @@ class Counters(msgspec.Struct, array_like=True, frozen=True):
     dead_lettered: int = 0
     expired: int = 0
     handovers: int = 0
+    refused: int = 0
+    flow_stopped_count: int = 0
 
 
 class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
@@ -38,6 +41,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         deliveries, expiry, numbers, evicted: (key, value). In `deliveries` are the positions delivered more than once;
             a program before minor 3 sends all that were delivered at all.
         marks: positions delivered at least once.
+        refusals: (client, numbers that were refused, as ranges).
+        flow_stopped: producers are held back.
     """
 
     index: int
@@ -55,6 +60,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     absent: list[str]
     counters: Counters
     marks: list[int] = []
+    refusals: list[tuple[str, list[int]]] = []
+    flow_stopped: bool = False
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""

@@ -36,6 +36,7 @@ from .applied import Applied
 from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
 from .fence import Fence
+from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot
 from .state_policy import Rule, StatePolicy, followed
 
@@ -62,6 +63,8 @@ class QueueState:
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
+        refusals: the numbers of clients that were refused at its limit.
+        flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
     """
 
     def __init__(self, id: str, alternate: str = "") -> None:
@@ -80,21 +83,10 @@ class QueueState:
         self.numbers = LastNumbers()
         self.fence = Fence()
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
-        self._apply: dict[type, Rule] = {
-            Enqueue: self._enqueue,
-            Acquire: self._acquire,
-            Accept: self._accept,
-            Release: self._release,
-            Reject: self._reject,
-            Own: self._own,
-            Expire: self._expire,
-            Purge: self._purge,
-            DeadLetterDone: self._dead_letter_done,
-            Evict: self._evict,
-            Rejoin: self._rejoin,
-            Return: self._rejoin,
-            Member: self._member,
-        }
+        self.refused = self.flow_stopped_count = 0
+        self.refusals = RefusedNumbers()
+        self.flow_stopped = False
+        self._apply = _rules(self)
         self.policies: list[StatePolicy] = []
 
     def apply(self, event: AnyEvent | None) -> Applied:
@@ -293,6 +285,8 @@ class QueueState:
             absent=sorted(self.fence.absent),
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
             marks=self.deliveries.marks.flat(),
+            refusals=self.refusals.table(),
+            flow_stopped=self.flow_stopped,
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -312,6 +306,8 @@ class QueueState:
         self.numbers = LastNumbers(table=snapshot.numbers)
         self.fence.evicted = dict(snapshot.evicted)
         self.fence.absent = set(snapshot.absent)
+        self.refusals = RefusedNumbers(snapshot.refusals)
+        self.flow_stopped = snapshot.flow_stopped
         for name in COUNTERS:
             setattr(self, name, getattr(snapshot.counters, name))
 
@@ -342,3 +338,21 @@ class QueueState:
         positions = sorted(self.blobs)
         crcs = list(map(zlib.crc32, map(self.blobs.__getitem__, positions)))
         return zlib.crc32(msgspec.msgpack.encode([self.snapshot().canonical(), positions, crcs, self.bytes]))
+
+
+def _rules(state: QueueState) -> dict[type, Rule]:
+    return {
+        Enqueue: state._enqueue,
+        Acquire: state._acquire,
+        Accept: state._accept,
+        Release: state._release,
+        Reject: state._reject,
+        Own: state._own,
+        Expire: state._expire,
+        Purge: state._purge,
+        DeadLetterDone: state._dead_letter_done,
+        Evict: state._evict,
+        Rejoin: state._rejoin,
+        Return: state._rejoin,
+        Member: state._member,
+    }

@@ -37,8 +37,40 @@ class StatePolicy(Protocol):
         ...
 
 
-def one_by_one(rule: Rule) -> Rule:
-    """An enqueue's rule, for each of its messages."""
+class Guard:
+    """A policy that looks at a message before it comes in, and may refuse it: then the policies that follow an enqueue
+    do not see it."""
+
+    events: tuple[type[Event], ...] = (Enqueue,)
+    one_by_one = False
+
+    def applied(self, event: Any, done: Applied, /) -> None:
+        """It has had its say before."""
+
+    def restored(self) -> None:
+        """The state has been replaced by another, of which all messages are here."""
+
+    def admits(self, event: Enqueue) -> bool:
+        """Whether all messages of an enqueue may come in as they are, without a look at each."""
+        raise NotImplementedError
+
+    def refuses(self, message: Enqueue) -> bool:
+        """Whether this one message may not come in now. One that has been applied before is none to be refused."""
+        raise NotImplementedError
+
+    def refused(self, message: Enqueue) -> Applied:
+        """It does not: what is done instead of the rule."""
+        raise NotImplementedError
+
+
+def guarded(rule: Rule, guard: Guard) -> Rule:
+    """An enqueue's rule, for the messages that the guard lets in."""
+    each = one_by_one(rule, guard)
+    return lambda event: rule(event) if guard.admits(event) else each(event)
+
+
+def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
+    """An enqueue's rule, for each of its messages that is not refused."""
 
     def each(event: Enqueue) -> Applied:
         expiry = dict(pairs(event.expiry))
@@ -47,7 +79,8 @@ def one_by_one(rule: Rule) -> Rule:
         for index, blob in enumerate(event.blobs):
             number = [numbers[index]] * 2 if numbers else []
             expires = [0, expiry[index]] if index in expiry else []
-            one = rule(Enqueue(event.client, number, [blob], expires, event.traits[index : index + 1]))
+            message = Enqueue(event.client, number, [blob], expires, event.traits[index : index + 1])
+            one = guard.refused(message) if guard is not None and guard.refuses(message) else rule(message)
             done.effective = done.effective or one.effective
             positions.update(one.positions)
             done.dropped += one.dropped
@@ -58,7 +91,9 @@ def one_by_one(rule: Rule) -> Rule:
 
 
 def followed(rule: Rule, policy: StatePolicy) -> Rule:
-    """The rule with the policy behind it."""
+    """The rule with the policy behind it, or before it."""
+    if isinstance(policy, Guard):
+        return guarded(rule, policy)
     applied = policy.applied
 
     def rule_and_policy(event: Any) -> Applied:

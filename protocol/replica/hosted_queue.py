@@ -16,6 +16,7 @@ from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher, DrainMark
+from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
 from ..queue.settings import QueueSettings
 from ..queue.state import QueueState
@@ -57,6 +58,7 @@ from .ownerships import Ownerships
 from .settlements import Settling
 from .status import Status, queue_status
 from .update import Pace
+from .verdicts import VerdictTeller
 
 SERVING, UPDATING = Status.SERVING, Status.UPDATING
 EXPELS = (Evict, Rejoin, Return, Member)
@@ -75,12 +77,13 @@ class HostedQueue:
         state: the replicated state; `applied` is how far into the stream it goes.
         own: the events submitted here that have not come back.
         inc: incarnation under which this broker keeps the queue.
+        verdicts: tells the broker what becomes of its enqueues; None: all that is committed has come in.
     """
 
     __slots__ = (
         "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up",
         "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock",
-        "observers", "own", "settings", "state",
+        "observers", "own", "settings", "state", "verdicts",
     )  # fmt: skip
 
     def __init__(
@@ -97,7 +100,9 @@ class HostedQueue:
         for policy in policies.of_state:
             state.include(policy)
         dispatcher = self.dispatcher = Dispatcher(state, policies.order, policies.allocator, timing, limits)
-        told = self.observers = tuple(observer.hosted(state, dispatcher) for observer in observers)
+        told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
+        self.verdicts = VerdictTeller(state, outbox) if settings.judges else None
+        self.observers = told if self.verdicts is None else (*told, self.verdicts)
         lock = self.lock = LockHolder(timing)
         own = self.own = OwnEvents(id, outbox)
         self.acks = Acknowledgements(keeper, outbox, timing)
@@ -293,6 +298,8 @@ class HostedQueue:
         """The state is another one: what goes with it begins anew."""
         self._unapplied = []
         self.expiries.restart()
+        if self.verdicts is not None:
+            self.verdicts.restored()
 
     # ---- serving
 
@@ -334,7 +341,7 @@ class HostedQueue:
             consumers.gather()
         elif consumers.settlements.due_ms:
             outbox.set_timer(self.id, consumers.settlements.due_ms)
-        eager = bool(dispatcher.subscriptions or self.own)
+        eager = bool(dispatcher.subscriptions or self.own or (self.verdicts and self.verdicts.expected()))
         if acks.needed or eager > acks.eager:
             acks.acknowledge(self.applied, eager)
         # A JOINING copy wants nothing: a grant to its broker would be an older incarnation's, which loses it.
@@ -352,17 +359,10 @@ class HostedQueue:
             self.grants.wants(wants)
         return more
 
-    def holds(self) -> bool:
-        """Whether this broker has anything here that it must give back before it leaves. What an older incarnation held
-        is not this one's to give."""
-        if not self.serving:
-            return False
-        broker, state = self._outbox.broker, self.state
-        return bool(self.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
-
     def report(self) -> QueueStatus:
         consumers, keeper = len(self.dispatcher.subscriptions), self.keeper
-        return queue_status(self.state, consumers, self.applied, keeper, self.catch_up.report(), self._name)
+        update, judged = self.catch_up.report(), self.verdicts is not None
+        return queue_status(self.state, consumers, self.applied, keeper, update, self._name, judged)
 
 
 def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
@@ -372,3 +372,12 @@ def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
     if type(event) is Return:
         return (event.voter, event.life) == (broker, inc)
     return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)
+
+
+def holds(queue: HostedQueue, broker: str) -> bool:
+    """Whether its broker has anything there that it must give back before it leaves. What an older incarnation held is
+    not this one's to give."""
+    if not queue.serving:
+        return False
+    state = queue.state
+    return bool(queue.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)

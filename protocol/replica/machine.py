@@ -58,9 +58,10 @@ from ..wire.queue_frames import (
 )
 from ..wire.settings import read
 from ..wire.store_frames import Ahead, Ousted, Room, Taken, Written
+from ..wire.verdict_frames import Judge
 from .commands import said_of_deleted
 from .consumers import QueueConsumers
-from .hosted_queue import HostedQueue
+from .hosted_queue import HostedQueue, holds
 from .observers import ReplicaObserver
 from .ownerships import Ownerships
 from .routes import Rule, rule_of_consumers, rule_of_queue, rule_of_stream
@@ -201,7 +202,7 @@ class ReplicaMachine(Acceptor):
             self.dirty = unfinished
             if unfinished:
                 self.effects.append(Again())
-        if self._giving_up and not any(queue.holds() for queue in self.queues.values()):
+        if self._giving_up and not any(holds(queue, self.broker) for queue in self.queues.values()):
             self._giving_up = False
             self.send(self.broker, GivenUp())
         if (request := self.submitter.gathered()) is not None:
@@ -356,6 +357,7 @@ _RULES: dict[type[Frame], Rule] = {
     Cancel: ReplicaMachine._cancel,
     Settle: rule_of_consumers(QueueConsumers.settle),
     DeadLettered: rule_of_queue(HostedQueue.dead_lettered),
+    Judge: rule_of_queue(lambda queue, frame: queue.verdicts is not None and queue.verdicts.judge(frame)),
     Contended: rule_of_queue(lambda queue, frame: queue.grants.contended(frame)),
     GiveUp: ReplicaMachine._give_up,
     QueueCommand: ReplicaMachine._command,

@@ -49,9 +49,15 @@ MOVES: dict[Status, frozenset[Status]] = {
 
 
 def queue_status(
-    state: QueueState, consumers: int, applied: int, keeper: Keeper, update: UpdateStatus | None, replica: str
+    state: QueueState,
+    consumers: int,
+    applied: int,
+    keeper: Keeper,
+    update: UpdateStatus | None,
+    replica: str,
+    judged: bool = False,
 ) -> QueueStatus:
-    """How a queue is at one replica."""
+    """How a queue is at one replica; `judged`: it may refuse messages, or hold its producers back."""
     return QueueStatus(
         messages=state.available.count + state.acquired.messages(),
         available=state.available.count,
@@ -73,4 +79,7 @@ def queue_status(
         update=update,
         replica=replica,
         durable=True if keeper.durability is not None else UNSET,
+        refused=state.refused if judged else UNSET,
+        flow_stopped=state.flow_stopped if judged else UNSET,
+        flow_stopped_count=state.flow_stopped_count if judged else UNSET,
     )

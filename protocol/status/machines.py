@@ -253,6 +253,9 @@ class QueueStatus(StatusStruct, kw_only=True):
         enqueued: number of all that ever came.
         dequeued: number of all that went, which is the sum of the next four.
         accepted, discarded, dead_lettered, expired: how they went.
+        refused: number of the discarded ones that did not come in, at the queue's limit; no key where that cannot be.
+        flow_stopped: it holds its producers back; no key where it never does.
+        flow_stopped_count: how often it has begun to.
         consumers: number of consumers at this replica's broker.
         applied: index up to which its stream is applied.
         blank: the replica's log does not count.
@@ -281,6 +284,9 @@ class QueueStatus(StatusStruct, kw_only=True):
     update: UpdateStatus | None
     replica: str
     durable: bool | UnsetType = UNSET
+    refused: int | UnsetType = UNSET
+    flow_stopped: bool | UnsetType = msgspec.field(name="flowStopped", default=UNSET)
+    flow_stopped_count: int | UnsetType = msgspec.field(name="flowStoppedCount", default=UNSET)
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

@@ -86,10 +86,11 @@ from .queue_frames import (
     Void,
 )
 from .store_frames import Ahead, Expected, Happened, Ousted, Room, Take, Taken, Write, Written
+from .verdict_frames import HeldBack, Judge, Judged
 
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
-    13: Waits, 14: Reset, 15: ResetDone,
+    13: Waits, 14: Reset, 15: ResetDone, 16: Judged, 17: Judge,
     32: Request, 33: Results, 34: Happened, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,
     48: Interest, 49: OwnerIs, 50: Contended, 51: Forget, 52: Void,
@@ -103,7 +104,7 @@ KINDS: dict[int, type[Frame]] = {
     92: FactsOffered, 93: FactsWanted, 94: Facts, 95: FactsKept,
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
-    110: Disposed, 111: Command, 112: Reply, 113: MembersChanged, 114: Blocked,
+    110: Disposed, 111: Command, 112: Reply, 113: MembersChanged, 114: Blocked, 115: HeldBack,
 }  # fmt: skip
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
 CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}

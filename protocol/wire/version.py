@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 6
+MINOR = 7
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -32,7 +32,11 @@ older than its process. `UpdatePiece`, and the number of an update in `UpdateSta
 4: `Blocked`, `Opened.blocked`: a client before 4 that may not send is not read.
 5: `Request.patient`: a sequencer before 5 has no patience.
 6: `Heartbeat.least`; queues with limits, which a member before 6 would apply as if they had none: while one is in the
-cluster they are refused, as are other kinds of queues. `Enqueue.traits`; `dropped` in `EnqueueFact`, `EventFact`."""
+cluster they are refused, as are other kinds of queues. `Enqueue.traits`; `dropped` in `EnqueueFact`, `EventFact`.
+7: queues that refuse messages or hold producers back, with `Judge` and `Judged` between processes of one version;
+refused while a member before 7 is in the cluster, which would take all. `HeldBack`."""
+KNOWS_VERDICTS = 7
+"""The minor version from which a member's queues may refuse messages, and a client reads `HeldBack`."""
 KNOWS_LIMITS = 6
 """The minor version from which a member applies a queue's limits."""
 KNOWS_BLOCKED = 4

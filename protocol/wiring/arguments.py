@@ -42,8 +42,6 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 }
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
-        "qpid.flow_stop_count", "qpid.flow_stop_size",
-        "qpid.flow_resume_count", "qpid.flow_resume_size",
         "qpid.fairshare", "qpid.auto_delete_timeout",
         "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",

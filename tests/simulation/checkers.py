@@ -537,6 +537,9 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
         raise Violation(f"I9 {where}: {went} went as {GONE}, the model says {theirs}")
     if state.enqueued != len(model.place) or state.bytes != sum(map(len, model.live.values())):
         raise Violation(f"I9 {where}: {state.enqueued} enqueued, the model says {len(model.place)}")
+    held_back = state.refused, state.flow_stopped, state.flow_stopped_count
+    if held_back != (theirs := (sum(map(len, model.refused.values())), model.stopped, model.stops)):
+        raise Violation(f"{where}: (refused, stopped, how often) are {held_back}, the model says {theirs}")
     counts = delivery_counts(state)
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I9 {where}: delivery counts are {counts}, the model says {model.returned}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mantamq.protocol.errors import LIMIT
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -32,6 +33,7 @@ from mantamq.protocol.wire.client_frames import (
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.link_frames import Pong, Refused
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.wire.verdict_frames import HeldBack
 
 from .model import Violation, each, each_run
 from .world import World
@@ -61,6 +63,7 @@ class Link:
         self.next = 1
         self.completed: set[int] = set()
         self.failed: set[int] = set()
+        self.limited: set[int] = set()  # of those, such as a queue at its limit has refused
         self.mandatory = False
         self.unroutable: set[int] = set()
         self.held: list[Item] = []
@@ -179,6 +182,10 @@ class Client:
                     if not link.mandatory:
                         raise Violation(f"{self.name}: {frame} is not mandatory")
                     link.unroutable |= set(each(frame.ranges))
+                elif frame.code == LIMIT:
+                    link.limited |= set(each(frame.ranges))
+            case HeldBack():
+                pass
             case Delivery():
                 if link.ended:
                     raise Violation(f"{self.name}: a delivery behind the end of the receiver")

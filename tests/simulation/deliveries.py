@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
-from mantamq.protocol.errors import UNROUTABLE
+from mantamq.protocol.errors import LIMIT, UNROUTABLE
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import (
     Attached,
@@ -51,6 +51,7 @@ class Deliveries:
         self.world = world
         self.watch = watch
         self.delivered = 0
+        self.refused = 0
         self.passing: set[str] = set()  # exchanges that come and go
         self.out: dict[tuple[str, int], tuple[str, int, bool]] = {}
         self._senders: dict[tuple[str, int], tuple[str, str | None]] = {}
@@ -237,11 +238,18 @@ class Deliveries:
     def _failed(self, source: str, target: str, frame: Failed) -> None:
         if frame.code == UNROUTABLE:
             self._nowhere(target, frame.handle, frame.ranges)
+        if frame.code == LIMIT:
+            client = _client(target, frame.handle)
+            refused = {n for model in self.watch.models.values() for n in model.refused.get(client, ())}
+            if wrong := set(each(frame.ranges)) - refused:
+                raise Violation(f"{target} hears that {sorted(wrong)} of {frame.handle} were refused, and no queue has")
+            self.refused += len(each(frame.ranges))
 
     def _completed(self, source: str, target: str, frame: Completed) -> None:
         sent = self._sent[target, frame.handle]
         self._nowhere(target, frame.handle, frame.unroutable)
         exchange, _ = self._senders[target, frame.handle]
+        client = _client(target, frame.handle)
         for number in set(each(frame.ranges)) - set(each(frame.unroutable)):
             blob, ids = sent[number]
             # A queue bound behind it may have got it; of a queue that is deleted meanwhile that is unknown.
@@ -257,6 +265,13 @@ class Deliveries:
                 if model is None or blob not in model.arrived:
                     raise Violation(
                         f"I6: {target} hears that {number} of {frame.handle} is complete; it is not in {id}"
+                    )
+                if number in model.refused.get(client, ()):
+                    raise Violation(f"{target} hears that {number} of {frame.handle} is complete; {id} has refused it")
+                if model.off < model.at.get((client, number), 0):
+                    raise Violation(
+                        f"{target} hears that {number} of {frame.handle} is complete; since it came {id} has held its "
+                        "producers back all the time"
                     )
 
     # ---- at the end
@@ -282,6 +297,11 @@ class Deliveries:
                 raise Violation(f"{self._unrouted[blob]}; it is in {model.id}")
             if model is not dead and any(count > 1 for count in model.arrived.values()):
                 raise Violation(f"I7 {model.id}: a message is there twice")
+
+
+def _client(line: str, handle: int) -> str:
+    """The name under which a queue knows a sender."""
+    return f"{line.partition('~')[0]}/{handle}"
 
 
 def _content(frame: Deliver) -> tuple[Any, ...]:

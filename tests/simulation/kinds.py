@@ -19,6 +19,13 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {"max_count": 1}, {"max_count": 3}, {"max_count": 20}, {"max_size": 300}, {"max_size": 2_000},
     {"max_count": 20, "max_size": 1_500},
 )  # fmt: skip
+FLOWS: tuple[dict[str, Any], ...] = (
+    {"flow_stop_count": 5}, {"flow_stop_count": 12, "flow_resume_count": 2}, {"flow_stop_size": 900},
+    {"flow_stop_count": 4, "flow_resume_count": 4, "flow_stop_size": 600, "flow_resume_size": 300},
+)  # fmt: skip
+"""Of queues without a limit."""
+NO_FLOW: tuple[dict[str, Any], ...] = ({"flow_stop_count": 0, "flow_stop_size": 0},)
+"""Of queues that refuse messages at their limits, and hold nobody back before."""
 OTHERS: tuple[dict[str, Any], ...] = (
     {"priorities": 2}, {"priorities": 3}, {"priorities": 10}, {"max_priority": 3}, {"last_value_key": "c"},
     {"last_value_key": "nobody has it"}, {"group_key": "c"}, {"group_key": "c"}, {"group_key": "d"}, {"fair_key": "c"}, {"fair_key": "d"},
@@ -31,8 +38,13 @@ NAMES = {
     "last_value_key": ("qpid.last_value_queue_key",),
     "group_key": ("qpid.group_header_key",),
     "fair_key": ("manta.fair_key",),
+    **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
 }
-POLICIES = (("qpid.policy_type", "ring"), ("x-overflow", "drop-head"))
+POLICIES = {
+    "ring": (("qpid.policy_type", "ring"), ("x-overflow", "drop-head")),
+    "reject": (("qpid.policy_type", "reject"), ("x-overflow", "reject-publish")),
+    "ring-strict": (("qpid.policy_type", "ring-strict"),),
+}
 Kind = dict[str, Any]
 """What a queue is declared with, by keywords of the client or, of `max_priority`, by the name of its setting."""
 
@@ -50,20 +62,30 @@ class Kinds:
         if self._any and rng.random() < 0.7:
             if rng.random() < 0.5:
                 kind |= rng.choice(LIMITS)
+            elif rng.random() < 0.4:
+                kind |= rng.choice(FLOWS)
             if not kind or rng.random() < 0.3:
                 kind |= rng.choice(OTHERS)
+            if kind.keys() & {"max_count", "max_size"}:
+                plain = not kind.keys() & {name for other in OTHERS for name in other}
+                kind["overflow"] = rng.choice(["ring", "reject", "reject", "ring-strict"][: 3 + plain])
+                if kind["overflow"] == "reject" and rng.random() < 0.4:
+                    kind |= rng.choice(NO_FLOW)
         return kind
 
     def spelled(self, kind: Kind) -> dict[str, Any]:
         """Arguments for a queue of this kind, in Qpid's words, in RabbitMQ's, or in some of both."""
         rng, arguments = self._rng, dict[str, Any]()
         for what, value in kind.items():
+            if what == "overflow":
+                continue
             number = isinstance(value, int) and rng.random() < 0.5
             arguments[rng.choice(NAMES[what])] = str(value) if number else value
         limited = any(what in kind for what in ("max_count", "max_size"))
         theirs = any(name.startswith("x-max-length") for name in arguments)
-        if limited and (not theirs or rng.random() < 0.5):
-            policy, value = rng.choice(POLICIES)
+        overflow = kind.get("overflow", "")
+        if limited and (overflow != ("ring" if theirs else "reject") or rng.random() < 0.5):
+            policy, value = rng.choice(POLICIES[overflow])
             arguments[policy] = value
         return arguments
 
@@ -72,7 +94,7 @@ class Kinds:
         typed = {what: value for what, value in kind.items() if what != "max_priority"}
         if "max_priority" in kind:
             typed["arguments"] = {"x-max-priority": kind["max_priority"]}
-        return typed | ({"overflow": "ring"} if typed.keys() & {"max_count", "max_size"} else {})
+        return typed
 
 
 class Orders:

@@ -29,11 +29,24 @@ def each(flat: list[int]) -> list[int]:
 
 def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     """Make a queue what it is declared to be, in whatever spelling."""
+    queue.arguments = arguments
     found = [
         next((float(arguments[name]) for name in names if name in arguments), inf)
         for names in (("qpid.max_count", "x-max-length"), ("qpid.max_size", "x-max-length-bytes"))
     ]
     queue.most = found[0], found[1]
+    theirs = any(name.startswith("x-max-length") for name in arguments)
+    said = arguments.get("qpid.policy_type") or arguments.get("x-overflow") or ("drop-head" if theirs else "reject")
+    queue.full = {"drop-head": "ring", "reject-publish": "reject"}.get(said, said)
+    for what, limit in zip(("count", "size"), queue.most, strict=True):
+        stop, resume = arguments.get(f"qpid.flow_stop_{what}"), arguments.get(f"qpid.flow_resume_{what}")
+        if stop is None and limit != inf and queue.full == "reject":
+            stop, default = int(limit) * 80 // 100, int(limit) * 70 // 100
+        else:
+            stop = int(stop or 0)
+            default = stop * 70 // 80
+        if stop:
+            queue.flow[what] = stop, int(resume) if resume is not None else max(1, default)
     if "x-max-priority" in arguments:
         queue.levels = {priority: priority for priority in range(int(arguments["x-max-priority"]) + 1)}
         queue.without = 0
@@ -102,6 +115,16 @@ class ModelQueue:
     went: dict[str, int] = field(default_factory=dict)  # how messages went -> how many
     out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
     most: tuple[float, float] = (inf, inf)  # messages, and bytes with 64 for each, of a ring
+    arguments: dict[str, Any] = field(default_factory=dict)  # that it is declared with
+    full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject"
+    flow: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # "count", "size" -> more than: stop, less than: resume
+    stopped: bool = False  # producers are held back
+    stops: int = 0  # how often that has begun
+    off: int = 0  # index of the last event behind which they were not
+    refused: dict[str, set[int]] = field(default_factory=dict)  # client -> its numbers that did not come in
+    at: dict[tuple[str, int], int] = field(default_factory=dict)  # (client, number) -> index at which it was applied
     pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
     levels: dict[int, int] | None = None  # priority -> level, of a queue that has them
     without: int = 0  # the priority of a message that has none
@@ -114,7 +137,23 @@ class ModelQueue:
         done = self._apply(event)
         if type(event) is not events.Enqueue:
             self._outdated()
+        self._hold_back()
         return done
+
+    def _inside(self) -> list[int]:
+        """What counts for its limits: a rejected message has left it."""
+        return [position for position in self.live if self.place[position] != "dead_lettering"]
+
+    def _hold_back(self) -> None:
+        inside = self._inside() if self.flow else []
+        levels = {"count": len(inside), "size": sum(len(self.live[p]) + 64 for p in inside)}
+        if not self.stopped:
+            self.stopped = any(levels[what] > stop for what, (stop, _) in self.flow.items())
+            self.stops += self.stopped
+        else:
+            self.stopped = not all(levels[what] < resume for what, (_, resume) in self.flow.items())
+        if not self.stopped:
+            self.off = self.index
 
     def _apply(self, event: events.AnyEvent) -> bool:
         self.index += 1
@@ -199,6 +238,14 @@ class ModelQueue:
                 continue
             seen.add(number)
             position = len(self.place) + 1
+            self.at[event.client, number] = self.index
+            if self._too_much(blob):
+                self.place[position], self.blobs[position] = "discarded", blob
+                self.went["discarded"] = self.went.get("discarded", 0) + 1
+                self.refused.setdefault(event.client, set()).add(number)
+                self.pushed_out.add(position)
+                self.arrived[blob] = self.arrived.get(blob, 0) + 1
+                continue
             self.place[position] = "available"
             self.blobs[position] = self.live[position] = blob
             self.arrived[blob] = self.arrived.get(blob, 0) + 1
@@ -208,10 +255,24 @@ class ModelQueue:
             self._push_out()
         return len(self.place) > before
 
+    def _too_much(self, blob: bytes) -> bool:
+        """Whether a message may not come in: it is larger than the limit, or there is no room, and none can be made."""
+        if len(blob) + 64 > self.most[1]:
+            return True
+        if self.full == "ring":
+            return False
+        inside = sorted(self._inside())
+        sizes = [len(self.live[p]) + 64 for p in inside]
+        while len(inside) + 1 > self.most[0] or sum(sizes) + len(blob) + 64 > self.most[1]:
+            if self.full == "reject" or self.place[inside[0]] != "available":
+                return True
+            del inside[0], sizes[0]
+        return False
+
     def _push_out(self) -> None:
         """The oldest leave a ring that is too full, be they held or not; what is rejected has left it."""
         while self.most != (inf, inf):
-            inside = [p for p in self.live if self.place[p] != "dead_lettering"]
+            inside = self._inside()
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
             oldest = min(inside, key=lambda p: (self.level(p), p))

@@ -27,7 +27,7 @@ from .checkers import Watcher, same_state
 from .disk_checker import DiskChecker
 from .disk_parser import StreamOnDisk
 from .disk_queues import CheckpointOnDisk, Numbers, compare_numbers, compare_queue
-from .model import ModelQueue, ModelWiring, Violation
+from .model import ModelQueue, ModelWiring, Violation, declared
 from .stores import LOGS, StoreProcess
 from .world import LIVES
 
@@ -84,12 +84,7 @@ class Recovered:
             newest = self.watch.models.get(stream)
             model = self._models[stream] = ModelQueue(stream, newest is not None and newest.alternate)
             if newest is not None:
-                model.most, model.levels, model.without, model.key = (
-                    newest.most,
-                    newest.levels,
-                    newest.without,
-                    newest.key,
-                )
+                declared(model, newest.arguments)
         while model.index < index:
             event = self._event(stream, model.index + 1)
             if event is None:

@@ -60,7 +60,14 @@ def broker(members: list[str], name: str = "b1", **changes: Any) -> BrokerStatus
 
 def queue(**changes: Any) -> QueueStatus:
     counts: dict[str, Any] = dict.fromkeys(QueueStatus.__struct_fields__, 0)
-    names: dict[str, Any] = {"owner": "b1", "blank": False, "update": None, "replica": "b1.r0", "durable": False}
+    names: dict[str, Any] = {
+        "owner": "b1",
+        "blank": False,
+        "update": None,
+        "replica": "b1.r0",
+        "durable": False,
+        "flow_stopped": False,
+    }
     return QueueStatus(**counts | names | changes)
 
 

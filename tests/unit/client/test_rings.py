@@ -49,8 +49,8 @@ def test_the_same_in_words_of_others_is_the_same_queue(connection):
     ("given", "text"),
     [
         ({"max_count": 0, "overflow": "ring"}, "at least 1"),
-        ({"max_count": 2, "overflow": "square"}, "give ring"),
-        ({"max_count": 2}, "give qpid.policy_type=ring"),
+        ({"max_count": 2, "overflow": "square"}, "give reject"),
+        ({"overflow": "ring"}, "needs a limit: give max_count or max_size"),
         ({"max_count": 2, "overflow": "ring", "arguments": {"qpid.max_count": 3}}, "are the same: give one"),
         ({"max_count": 2, "arguments": {"x-max-length": 3}}, "means the same: give one"),
         ({"arguments": {"qpid.max_cuont": 3}}, "did you mean 'qpid.max_count'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mantamq.protocol.broker.dead_letters import DeadLetterRoutes
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.machine import PauseClient
@@ -262,9 +263,11 @@ def test_nothing_is_told_to_a_connection_that_is_over():
 def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
     alone = Alone()
     dead = DeadLetter("r#2", 7, "", [b"m"])
-    alone.transfers.dead_letter("b1.r0", dead)
+    made = alone.bench
+    routes = DeadLetterRoutes(made.outbox, made.cluster, made.requests, alone.transfers)
+    routes.dead_letter("b1.r0", dead)
     assert alone.bench.ordered() == [Enqueue("r#2@7", [1, 1], [b"m"])]
     alone.bench.answer(1)
     assert alone.told() == [("b1.r0", DeadLettered("r#2", 7))]
-    alone.transfers.dead_letter("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"]))
+    routes.dead_letter("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"]))
     assert alone.told() == [("b1.r0", DeadLettered("r#2", 8))], "to no queue: dropped"

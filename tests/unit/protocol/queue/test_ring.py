@@ -79,11 +79,11 @@ def test_both_limits_hold():
     assert there(state) == [4]
 
 
-def test_a_message_larger_than_the_ring_leaves_nothing():
+def test_a_message_larger_than_the_ring_is_refused_and_what_is_there_stays():
     state = ring(max_size=MESSAGE_BYTES)
     send(state, b"")
-    assert send(state, b"x") == [(1, 2, False)]
-    assert there(state) == [] and state.bytes == 0 and state.next_position == 3
+    assert send(state, b"x") == [(2, 2, False)]
+    assert there(state) == [1] and state.refused == 1 and state.next_position == 3
 
 
 @pytest.mark.parametrize("limits", [(2, 0), (0, 2 * (MESSAGE_BYTES + 1))])

@@ -167,6 +167,8 @@ def test_from_a_declaration_to_every_replica():
         ({"x-max-length": 10}, {"qpid.max_count": 10, "qpid.policy_type": "ring"}),
         ({"x-max-length-bytes": 9, "x-overflow": "drop-head"}, {"qpid.max_size": 9, "qpid.policy_type": "ring"}),
         ({"qpid.max_count": 5, "x-max-length": "5"}, {"qpid.max_count": 5, "qpid.policy_type": "ring"}),
+        ({"qpid.max_count": 5}, {"qpid.max_count": 5, "qpid.policy_type": "reject"}),
+        ({"x-max-length": 5, "x-overflow": "reject-publish"}, {"qpid.max_count": 5, "qpid.policy_type": "reject"}),
     ],
 )
 def test_definitions_that_mean_the_same_are_the_same(given: dict[str, Any], wanted: dict[str, Any]):
@@ -177,14 +179,21 @@ def test_definitions_that_mean_the_same_are_the_same(given: dict[str, Any], want
     ("given", "text"),
     [
         ({"qpid.max_count": 5, "x-max-length": 6}, "'x-max-length' is 6: 'qpid.max_count' says 5, and means the same"),
-        ({"qpid.policy_type": "ring"}, "a queue that is a ring needs a limit"),
-        ({"qpid.max_count": 5}, "this version knows ring: give qpid.policy_type=ring"),
+        ({"qpid.policy_type": "ring"}, "what happens at a limit needs a limit: give max_count or max_size"),
         (
-            {"qpid.max_count": 5, "qpid.policy_type": "reject"},
-            "'qpid.policy_type' is 'reject': give ring (x-overflow: drop-head)",
+            {"qpid.max_count": 5, "qpid.policy_type": "flow_to_disk"},
+            "'qpid.policy_type' is 'flow_to_disk': give reject (x-overflow: reject-publish), ring",
+        ),
+        ({"qpid.max_count": 5, "qpid.flow_stop_count": 6}, "flow_stop_count 6 is above the limit of 5"),
+        ({"qpid.flow_stop_count": 6, "qpid.flow_resume_count": 7}, "flow_resume_count 7 is above flow_stop_count 6"),
+        ({"qpid.flow_resume_size": 7}, "flow_resume_size needs a flow_stop_size"),
+        ({"qpid.flow_stop_count": -1}, "give a number of messages, or 0 for no flow control by it"),
+        (
+            {"qpid.max_count": 5, "qpid.policy_type": "ring-strict", "qpid.priorities": 3},
+            "a queue with priorities cannot be ring-strict",
         ),
         ({"x-max-length": 0}, "'x-max-length' is 0: give a number of messages, at least 1"),
-        ({"x-max-length": 5, "x-overflow": "reject-publish"}, "'x-overflow' is 'reject-publish': give ring"),
+        ({"x-max-length": 5, "x-overflow": "reject-publish-dlx"}, "is 'reject-publish-dlx': give reject"),
     ],
 )
 def test_what_contradicts_itself_is_refused(given: dict[str, Any], text: str):
@@ -211,3 +220,25 @@ def test_a_limit_is_refused_while_a_member_would_not_keep_to_it():
     refused = client.command("declare_queue", name="q", arguments={"x-max-length": 10})
     assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text
     assert client.command("declare_queue", name="q", arguments={"team": "ours"}).code == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "by_count", "by_size"),
+    [
+        ({}, (0, 0), (0, 0)),
+        ({"max_count": 100}, (80, 70), (0, 0)),
+        ({"max_count": 100, "max_size": 1000}, (80, 70), (800, 700)),
+        ({"max_count": 100, "overflow": "ring"}, (0, 0), (0, 0)),
+        ({"max_count": 100, "overflow": "ring", "flow_stop_count": 50}, (50, 43), (0, 0)),
+        ({"max_count": 100, "flow_stop_count": 0}, (0, 0), (0, 0)),
+        ({"max_count": 100, "flow_stop_count": 60, "flow_resume_count": 20}, (60, 20), (0, 0)),
+        ({"flow_stop_count": 1}, (1, 1), (0, 0)),
+        ({"max_count": 1}, (0, 0), (0, 0)),
+    ],
+)
+def test_thresholds_are_a_part_of_the_limit_unless_they_are_given(
+    given: dict[str, Any], by_count: tuple[int, int], by_size: tuple[int, int]
+):
+    settings = QueueSettings(**{"overflow": "reject"} | given)
+    assert settings.thresholds == (by_count, by_size)
+    assert settings.judges == bool(by_count[0] or by_size[0] or (settings.limited and settings.overflow == "reject"))

@@ -42,6 +42,8 @@ BY_TYPE = {
     "list[Entry]": st.lists(ENTRY, max_size=3), "list[str]": st.lists(text, max_size=3),
     "Numbers": st.dictionaries(text, st.tuples(numbers, numbers, numbers), max_size=3),
     "list[tuple[str, int, list[int]]]": st.lists(st.tuples(text, numbers, st.lists(numbers, max_size=6)), max_size=2),
+    "list[list[int]]": st.lists(st.lists(numbers, max_size=4), max_size=3),
+    "list[tuple[int, str, list[int]]]": st.lists(st.tuples(numbers, text, st.lists(numbers, max_size=4)), max_size=3),
     "list[Waiting]": st.lists(WAITING, max_size=2), "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
 }  # fmt: skip
 
