@@ -25,6 +25,7 @@ from . import (
     mutants_failover,
     mutants_flow,
     mutants_kinds,
+    mutants_limits,
     mutants_losses,
     mutants_membership,
     mutants_queues,
@@ -57,6 +58,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_disks,
             mutants_failover,
             mutants_flow,
+            mutants_limits,
             mutants_queues,
             mutants_recovered,
             mutants_recovery,
@@ -85,6 +87,20 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (workload, "CUT", 0.3),
         (faults, "KINDS", ["sequencer", "pause"]),
         (faults, "RATE", 0.2),
+    ],
+    **dict.fromkeys(
+        ("an_update_forgets_who_waits", "a_new_replica_is_asked_nothing"),
+        [
+            (kinds, "KINDS", 1.0),
+            (kinds, "LIMITS", ({"max_count": 20},)),
+            (kinds, "OTHERS", ({},)),
+            (kinds, "FLOWS", ({"flow_stop_count": 3},)),
+            (faults, "KINDS", faults.KINDS + ["replica"] * 12),
+        ],
+    ),
+    "a_message_that_is_too_large_for_a_ring_comes_in": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "LIMITS", ({"max_size": 120},)),
     ],
     "groups_are_forgotten_by_an_update": [
         (kinds, "KINDS", 1.0),

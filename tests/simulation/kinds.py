@@ -16,7 +16,7 @@ from .world import World
 KINDS = 0.5
 """The share of stories in which queues may be of a kind."""
 LIMITS: tuple[dict[str, Any], ...] = (
-    {"max_count": 1}, {"max_count": 3}, {"max_count": 20}, {"max_size": 300}, {"max_size": 2_000},
+    {"max_count": 1}, {"max_count": 3}, {"max_count": 20}, {"max_size": 120}, {"max_size": 300}, {"max_size": 2_000},
     {"max_count": 20, "max_size": 1_500},
 )  # fmt: skip
 FLOWS: tuple[dict[str, Any], ...] = (
