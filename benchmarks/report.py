@@ -110,7 +110,7 @@ BARS = [
     ),
     *(
         Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), 0.5, None, True)
-        for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring")
+        for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring", "limited", "held-back")
     ),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
