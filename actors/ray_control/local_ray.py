@@ -1,7 +1,7 @@
 """Ray sessions of our own: one inside this process, or a head that outlives it. No other session is touched.
 
 Ray runs workers at nice 15 unless told otherwise *before* the session starts; brokers must not be last in line, so both
-kinds of session are started with ``RAY_worker_niceness=0``.
+kinds of session are started with ``RAY_worker_niceness=0``. Ray's helpers in them give way (`helpers.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import ray
 from ray.exceptions import RayError
 
 from ...protocol.errors import LocalError
-from . import door, lasting_thread
+from . import door, helpers, lasting_thread
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,8 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
         log_to_driver=False,
         undo=ray.shutdown,
     )
+    node = ray.nodes()[0]
+    helpers.give_way(_processes(_session_in(node["RayletSocketName"]), ray.get_runtime_context().gcs_address))
 
 
 def kill_ray() -> None:
@@ -228,6 +230,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
             remember(**known)
         raise
     remember(session=session)
+    helpers.give_way(_processes(session, address))
     return address
 
 
@@ -275,10 +278,15 @@ def _session_of(port: int) -> str:
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if words and "gcs_server" in words[0] and f"--gcs_server_port={port}" in words:
-            for word in words:
-                for part in word.replace("=", "/").split("/"):
-                    if part.startswith("session_") and part != "session_latest":
-                        return part
+            return next((found for word in words if (found := _session_in(word))), "")
+    return ""
+
+
+def _session_in(text: str) -> str:
+    """Name of the session that a path, or an option with one, names; "" if it names none."""
+    for part in text.replace("=", "/").split("/"):
+        if part.startswith("session_") and part != "session_latest":
+            return part
     return ""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -34,6 +36,9 @@ def test_it_starts_works_and_leaves_no_process() -> None:
             ]
         )
         assert all(psutil.Process(pid).nice() == 0 for pid in pids.values())
+        if hasattr(os, "SCHED_IDLE"):
+            children = psutil.Process().children(recursive=True)
+            assert sorted(found for child in children if (found := gives_way(child))) == ["agent", "log monitor"]
 
         with pytest.raises(Unauthorized):
             connect(cluster.nearest(), token="wrong")
@@ -73,6 +78,17 @@ def test_it_starts_works_and_leaves_no_process() -> None:
     for port in ports:
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", port), 1)
+
+
+def gives_way(process: psutil.Process) -> str:
+    """What of Ray's it is, if it runs only when nobody else wants the processor, with all its threads."""
+    threads = {os.sched_getscheduler(int(path.name)) for path in Path(f"/proc/{process.pid}/task").iterdir()}
+    if os.SCHED_IDLE not in threads:
+        return ""
+    assert threads == {os.SCHED_IDLE}
+    names = {"DashboardAgent": "agent", "log_monitor.py": "log monitor"}
+    said = " ".join(process.cmdline()[:4])
+    return next((name for word, name in names.items() if word in said), said)
 
 
 def whole(cluster: Cluster) -> list[str]:

@@ -77,6 +77,13 @@ def test_a_head_whose_starter_was_killed_can_be_stopped(
     local_ray.start_ray_head()
 
 
+def test_helpers_of_a_head_that_we_start_give_way(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(local_ray.helpers, "give_way", lambda found: asked.extend(one.pid for one in found))
+    local_ray.start_ray_head()
+    assert asked == [7]
+
+
 def test_what_a_head_that_was_killed_has_left_is_ended_and_another_starts(machine: Machine) -> None:
     first = local_ray.start_ray_head()
     machine.head = False
