@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
 # Each of a cluster's processes would compile the sources anew, and the tests start hundreds of them.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check compat hosts hosts-tools postgres-tools bench bench-recovery bench-restart bench-joining bench-spark simulate explore chaos lock format clean
+.PHONY: help setup demo examples test check compat hosts hosts-tools postgres-tools bench bench-recovery bench-restart bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: $(STAMP) ## A local cluster moves a year of New York's flights and counts every one
 	@$(BIN)/python -m mantamq.client.demo.demo
+
+examples: $(STAMP) ## Each program of examples/, a kind of queue each, in a cluster of its own
+	@for one in examples/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
 
 check: $(STAMP) ## Lint, format, types and the fast tests (under a minute)
 	$(BIN)/ruff check .
@@ -100,5 +103,5 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --extra postgres --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## Remove what was made
-	find actors benchmarks client jobs protocol store tests -name __pycache__ -prune -exec rm -rf {} +
+	find actors benchmarks client examples jobs protocol store tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(VENV) .compat build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -4,8 +4,8 @@ The agent of Ray's dashboard measures the node every few seconds, with 3 to 9 ms
 monitor reads the logs: on two cores a third of the slowest messages were slow for that. Nobody waits for what they do:
 
 - A raylet ends with its agent. It looks whether the agent's process is there, and not how soon that answers; and the
-  agent gives up nothing because it is late: what fails it logs, and tries again. It looks
-  itself whether the raylet lives (every 0.4 s), so it may end later than that.
+  agent gives up nothing because it is late: what fails it logs, and tries again. It looks itself whether the raylet
+  lives (every 0.4 s), so it may end later than that.
 - A raylet waits for the ports of its agent once, before it is a node: so they are there when Ray has started, and give
   way from then on only.
 - Workers tell the agent their metrics, with a time-out, and go on without.

@@ -401,6 +401,16 @@ def client_imports_ray(root: Path) -> list[str]:
     return [f"import mantamq.client fails: {ran.stderr}"] if ran.returncode else []
 
 
+def inner_examples(root: Path) -> list[str]:
+    """Who copies a program of examples/ has what is installed, and of that what users import."""
+    return [
+        f"{file}:{one.line}: a program of examples/ may not import {one.module}: only mantamq.client is for users"
+        for file, tree in files(root, "examples")
+        for one in imports(file, tree)
+        if one.relative or one.top == "tests" or (one.top == "mantamq" and one.module != "mantamq.client")
+    ]
+
+
 def import_circles(root: Path) -> list[str]:
     """No module of a folder imports itself by way of others there, counted with what is imported late or for types."""
     wrong = []
@@ -627,6 +637,7 @@ CHECKS = [
     protocol_impure,
     wrong_imports,
     client_imports_ray,
+    inner_examples,
     import_circles,
     wrong_rooms,
     too_long,
@@ -776,6 +787,20 @@ def test_a_client_that_imports_ray_is_found(tmp_path, source):
     root = plant(tmp_path, {"client/__init__.py": "from . import a", "client/a.py": source})
     (found,) = client_imports_ray(root)
     assert "imports ray" in found and "a.py" in found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from mantamq.client import Message\nfrom mantamq import client\nimport mantamq.client, sys", 0),
+        ("from mantamq.actors.cluster import start_cluster", 1),
+        ("from mantamq.client.sync.sync import Connection", 1),
+        ("from ..client import connect", 1),
+        ("def f():\n    from tests.readme import text", 1),
+    ],
+)
+def test_an_example_that_is_not_to_be_copied_is_found(tmp_path, source, found):
+    assert len(inner_examples(plant(tmp_path, {"examples/a.py": source}))) == found
 
 
 def test_a_client_that_does_not_load_is_found(tmp_path):

@@ -1,0 +1,61 @@
+"""The programs of `examples/` run, and what they print is what they are there to show."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mantamq.actors.cluster import Cluster
+from mantamq.client import connect
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RUN_S = 50
+
+
+def ring(lines: list[str]) -> None:
+    assert [line.split() for line in lines[2:]] == [[str(tick), f"{100 + tick / 10}"] for tick in range(96, 101)]
+
+
+def priorities(lines: list[str]) -> None:
+    assert [line[11:].split() for line in lines[1:]] == [
+        ["alarm", "9"], ["order", "1", "5"], ["order", "2", "5"], ["report", "1", "1"], ["report", "2", "1"],
+    ]  # fmt: skip
+
+
+def last_values(lines: list[str]) -> None:
+    assert [line.split() for line in lines[2:]] == [["AMZN", "230"], ["IBM", "330"], ["ORCL", "130"]]
+
+
+def groups(lines: list[str]) -> None:
+    rows = [line.split() for line in lines[1:]]
+    assert [row[:7] for row in rows] == [[name, *"123456"] for name in ("Ann", "Bob", "Cem", "Dot")]
+    assert {worker for row in rows for worker in row[7:]} == {"one", "two"}, "one worker did it all"
+
+
+def fairness(lines: list[str]) -> None:
+    assert [line.split() for line in lines[1:]] == [["large", "1000", "1", "3", "5"], ["small", "3", "2", "4", "6"]]
+
+
+CHECKS: dict[str, Callable[[list[str]], None]] = {
+    check.__name__: check for check in (ring, priorities, last_values, groups, fairness)
+}
+
+
+def test_each_example_is_checked() -> None:
+    assert sorted(CHECKS) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_an_example_shows_what_it_is_there_for(name: str, cluster: Cluster) -> None:
+    address = cluster.addresses["b2"]
+    ran = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py", address],
+        timeout=RUN_S, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    CHECKS[name](ran.stdout.splitlines())
+    with connect(address) as connection:
+        assert connection.queues() == [], "it has left a queue behind"
