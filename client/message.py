@@ -20,7 +20,7 @@ class Message:
             str, bytes, and lists and dicts of these. They arrive as exactly what they were; anything else (a datetime,
             a set, a tuple, ...) is refused when it is sent.
         ttl: seconds until it expires, None for never.
-        priority: carried for the application; does not change its place in the queue.
+        priority: in a queue with priorities the highest goes first; in others it is carried, and changes no place.
         correlation_id, reply_to, content_type, message_id: for the application, as in AMQP.
         durable: carried to whoever receives it. Whether it survives a stop of the cluster is the queue's matter.
 

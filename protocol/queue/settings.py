@@ -144,15 +144,13 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
     """
     settings = parse(QueueSettings, "queue", arguments)
     if settings.priorities and settings.max_priority:
-        raise PeerError(INVALID, "qpid.priorities and x-max-priority are two ways to have levels: give one")
+        raise PeerError(INVALID, "priorities and x-max-priority are two ways to have levels: give one")
     if len(given := kinds(settings)) > 1:
         raise PeerError(INVALID, f"a queue has one of {', '.join(given)}, not two of them: leave out all but one")
     if settings.overflow and not settings.limited:
         text = "what happens at a limit needs a limit: give max_count or max_size, or leave overflow out"
         raise PeerError(INVALID, text)
-    if (
-        settings.limited and not settings.overflow
-    ):  # by RabbitMQ's words the oldest goes, by Qpid's the newest is refused
+    if settings.limited and not settings.overflow:  # by RabbitMQ's words the oldest goes; by Qpid's what comes is refused
         theirs = {"x-max-length", "x-max-length-bytes"}.intersection(arguments)
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)

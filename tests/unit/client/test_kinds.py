@@ -109,9 +109,14 @@ def test_rejected_messages_are_of_their_kind_where_they_come_to(connection):
     [
         ({"priorities": 11}, "1 to 10 levels"),
         ({"priorities": 0}, "1 to 10 levels"),
-        ({"priorities": 5, "arguments": {"x-max-priority": 5}}, "two ways to have levels"),
+        (
+            {"priorities": 5, "arguments": {"x-max-priority": 5}},
+            "priorities and x-max-priority are two ways to have levels",
+        ),
         ({"priorities": 5, "last_value_key": "k"}, "not two of them"),
         ({"last_value_key": ""}, "the name of a header"),
+        ({"max_count": 5}, 'give overflow="ring"'),
+        ({"overflow": "ring"}, "give max_count or max_size, or leave out overflow"),
         ({"arguments": {"x-max-priority": 256}}, "1 to 255"),
     ],
 )
