@@ -29,8 +29,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "limited": {"max_count": 10_000_000},
     "held-back": {"flow_stop_count": 300, "flow_resume_count": 200},
 }
-"""Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a limit
-and thresholds that are never reached, and a queue that holds its producer back again and again."""
+"""Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
+limit and thresholds that are never reached, and a queue that holds its producer back again and again."""
 
 
 async def produce(address: str, queue: str, count: int, ready: Any) -> Produced:

@@ -78,6 +78,13 @@ SMALL_WORLDS = {
 """Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
 _SHORT = (workload, "OPERATIONS", 200)
+_JUDGED: list[tuple[ModuleType | type, str, Any]] = [
+    (kinds, "KINDS", 1.0),
+    (kinds, "LIMITS", ({"max_count": 20},)),
+    (kinds, "OTHERS", ({},)),
+    (kinds, "FLOWS", ({"flow_stop_count": 3},)),
+    (faults, "KINDS", faults.KINDS + ["replica"] * 12),
+]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
@@ -88,16 +95,8 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "KINDS", ["sequencer", "pause"]),
         (faults, "RATE", 0.2),
     ],
-    **dict.fromkeys(
-        ("an_update_forgets_who_waits", "a_new_replica_is_asked_nothing"),
-        [
-            (kinds, "KINDS", 1.0),
-            (kinds, "LIMITS", ({"max_count": 20},)),
-            (kinds, "OTHERS", ({},)),
-            (kinds, "FLOWS", ({"flow_stop_count": 3},)),
-            (faults, "KINDS", faults.KINDS + ["replica"] * 12),
-        ],
-    ),
+    "an_update_forgets_who_waits": _JUDGED,
+    "a_new_replica_is_asked_nothing": _JUDGED,
     "a_message_that_is_too_large_for_a_ring_comes_in": [
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({"max_size": 120},)),
