@@ -242,6 +242,7 @@ class AsyncSession:
 
     async def sync(self, timeout: float | None = None) -> None:
         """Wait until all that was sent and settled is complete. Raises as theirs do."""
+        self._senders = [sender for sender in self._senders if not sender._closed]  # those have said it all
         for sender in self._senders:
             await sender.sync(timeout)
         for receiver in self._receivers:
@@ -281,6 +282,7 @@ class AsyncSender:
         self._core = core
         self._connection = connection
         self._put = core.put
+        self._closed = False
 
     @property
     def unsettled(self) -> int:
@@ -353,6 +355,7 @@ class AsyncSender:
                     raise core.stalled()
                 await self.sync()
         finally:
+            self._closed = True
             await _detach(self._connection, core.handle)
 
     async def __aenter__(self) -> AsyncSender:

@@ -214,6 +214,7 @@ class Session:
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until all that was sent and settled is complete. Raises as theirs do."""
+        self._senders = [sender for sender in self._senders if not sender._closed]  # those have said it all
         for sender in self._senders:
             sender.sync(timeout)
         connection = self.connection
@@ -248,6 +249,7 @@ class Sender:
         self._connection = connection
         self._lock = connection._lock
         self._put = core.put
+        self._closed = False
 
     @property
     def unsettled(self) -> int:
@@ -319,6 +321,7 @@ class Sender:
                     raise core.stalled()
                 self.sync()
         finally:
+            self._closed = True
             _detach(self._connection, core.handle)
 
     def __enter__(self) -> Sender:

@@ -449,3 +449,34 @@ def test_connect_async_that_is_not_awaited_says_so():
         connection.declare_queue("q")
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = connection.nonsense
+
+
+def test_a_session_goes_on_when_one_of_its_senders_and_receivers_is_closed():
+    with FakeBroker() as cluster, connect(cluster.address) as connection:
+        connection.declare_queue("orders")
+        session = connection.session()
+        with session.sender("orders") as sender:
+            sender.send("one")
+        with session.receiver("orders") as receiver:
+            receiver.fetch(5)
+            session.acknowledge()
+        session.sync(5)
+        other = session.sender("orders")
+        other.send("two")
+        session.sync(5)
+        session.close()
+        assert connection.queue("orders")["messages"] == 1
+
+
+async def test_a_session_of_the_asynchronous_twin_goes_on_as_well():
+    with FakeBroker() as cluster:
+        async with connect_async(cluster.address) as connection:
+            await connection.declare_queue("orders")
+            session = connection.session()
+            async with await session.sender("orders") as sender:
+                await sender.send("one")
+            async with await session.receiver("orders") as receiver:
+                await receiver.fetch(5)
+                await session.acknowledge()
+            await session.sync(5)
+            await session.close()
