@@ -115,8 +115,7 @@ def test_rejected_messages_are_of_their_kind_where_they_come_to(connection):
         ),
         ({"priorities": 5, "last_value_key": "k"}, "not two of them"),
         ({"last_value_key": ""}, "the name of a header"),
-        ({"max_count": 5}, 'give overflow="ring"'),
-        ({"overflow": "ring"}, "give max_count or max_size, or leave out overflow"),
+        ({"overflow": "ring"}, "give max_count or max_size, or leave overflow out"),
         ({"arguments": {"x-max-priority": 256}}, "1 to 255"),
     ],
 )
