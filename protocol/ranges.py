@@ -150,6 +150,13 @@ class RangeSet:
             found.append((first, last))
         return found
 
+    def since(self, position: int) -> Iterator[tuple[int, int]]:
+        """All ranges of members >= `position`, the first one cut to start there."""
+        firsts, lasts = self._firsts, self._lasts
+        for index in range(bisect_left(lasts, position), len(lasts)):
+            first = firsts[index]
+            yield (first if first > position else position), lasts[index]
+
     def at_or_after(self, position: int) -> tuple[int, int] | None:
         """The first range of members >= `position`, cut to start there, or None."""
         index = bisect_left(self._lasts, position)
@@ -168,6 +175,21 @@ def subtract(first: int, last: int, taken: list[tuple[int, int]]) -> list[tuple[
     if first <= last:
         rest.append((first, last))
     return rest
+
+
+def rising(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Disjoint ranges in any order as few that rise."""
+    found: list[tuple[int, int]] = []
+    begin, end = 0, -1
+    for first, last in sorted(ranges):
+        if first != end + 1 or end < 0:
+            if end >= 0:
+                found.append((begin, end))
+            begin = first
+        end = last
+    if end >= 0:
+        found.append((begin, end))
+    return found
 
 
 def compress(numbers: list[int]) -> list[int]:
@@ -196,6 +218,17 @@ def runs(flat: list[int]) -> Iterator[tuple[int, int, int]]:
     """The (acquisition, first, last) triples of flat runs."""
     items = iter(flat)
     return zip(items, items, items, strict=True)
+
+
+def melted(flat: list[int]) -> list[int]:
+    """The same runs, by acquisition and rising, those that touch as one; a message that is named twice still is."""
+    found: list[int] = []
+    for acquisition, first, last in sorted(runs(flat)):
+        if found and found[-1] == first - 1 and found[-3] == acquisition:
+            found[-1] = last
+        else:
+            found += (acquisition, first, last)
+    return found
 
 
 def pairs(flat: list[int]) -> Iterator[tuple[int, int]]:

@@ -13,11 +13,11 @@ from itertools import chain
 
 from ...protocol.errors import PeerError
 from ...protocol.limits import DEFAULT
-from ...protocol.ranges import RangeSet, compress, pairs
+from ...protocol.ranges import RangeSet, compress, melted, pairs
 from ...protocol.wire.client_frames import Delivery, Detached, Dispose, Disposed, Flow
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.message import decode
-from ...protocol.wire.queue_frames import RELEASE
+from ...protocol.wire.queue_frames import ACCEPT, RELEASE
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from ..message import Message, undecodable
 from .patience import Patience
@@ -350,6 +350,8 @@ class ReceiverCore:
         gathered, self._gathered = self._gathered, {}
         self._count = 0
         for kind, runs in gathered.items():
+            if kind == ACCEPT and len(runs) > 3:  # in which order is all the same
+                runs = melted(runs)
             self._disposed += 1
             self._disposing[self._disposed] = kind, runs
             self._write(Dispose(self.handle, self._disposed, kind, runs))

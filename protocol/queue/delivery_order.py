@@ -6,7 +6,7 @@ A consumer has a *place* in the order, which only the order can read. Offers are
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..ranges import RangeSet
 from .state import QueueState
@@ -35,6 +35,20 @@ class DeliveryOrder(Protocol):
 
     def back(self, place: Place, positions: list[tuple[int, int]], /) -> Place:
         """Its place once messages have come back, ranges that rise: before all of them."""
+        ...
+
+
+@runtime_checkable
+class InTurns(DeliveryOrder, Protocol):
+    """An order in which neighbours seldom follow each other: it is asked for many messages at once."""
+
+    def several(self, place: Place, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
+        """The next available messages at or behind a place that are not `taken`, at most `most`: ranges in the order
+        in which they are offered. The place is not a browser's."""
+        ...
+
+    def given(self, place: Place, parts: list[tuple[int, int]], /) -> Place:
+        """The place of a consumer that was at `place` and was given these, the first of what `several` has found."""
         ...
 
 

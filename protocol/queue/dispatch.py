@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
-from ..ranges import RangeSet, subtract
+from ..ranges import RangeSet, rising, subtract
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
 from .acquisitions import Holder
 from .allocator import Allocator, AnyConsumer
 from .credit import UNLIMITED, CreditBalance
-from .delivery_order import DeliveryOrder, Everything
+from .delivery_order import DeliveryOrder, Everything, InTurns
 from .resumption import Before, Resumption
 from .state import QueueState
 from .subscription import Subscription
@@ -35,14 +35,22 @@ class DrainMark(NamedTuple):
 
 
 class Delivered:
-    """One delivery to make: which positions go to which subscription, under which acquisition (0 when browsing)."""
+    """One delivery to make: which positions go to which subscription, under which acquisition (0 when browsing).
+    Attributes: parts, in the order of delivery; ranges, the same positions in as few as can be, rising."""
 
-    __slots__ = ("acquisition", "parts", "subscription")
+    __slots__ = ("acquisition", "parts", "ranges", "subscription")
 
-    def __init__(self, subscription: Subscription, acquisition: int, parts: list[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        acquisition: int,
+        parts: list[tuple[int, int]],
+        ranges: list[tuple[int, int]],
+    ) -> None:
         self.subscription = subscription
         self.acquisition = acquisition
         self.parts = parts
+        self.ranges = ranges
 
     def frame(self, state: QueueState) -> Deliver:
         blobs_of = state.blobs
@@ -95,6 +103,7 @@ class Dispatcher:
         self._turn = 0  # number of the subscription that is served first
         self._order = order
         self._allocator = allocator
+        self._in_turns = order if isinstance(order, InTurns) and isinstance(allocator, AnyConsumer) else None
         self._follows = not isinstance(allocator, AnyConsumer)
         allocator.attach(self.subscriptions, self.returned)
 
@@ -167,26 +176,30 @@ class Dispatcher:
         self._turn %= len(active)
         order = active[self._turn :] + active[: self._turn] if self._turn else active
         self._turn += 1
+        take = self._take if self._in_turns is None or self.expiring.count else self._take_several
+        taken = self.taken
         while order and budget > 0:
             still = []
             for subscription in order:
-                parts, count = self._take(subscription, share if share < budget else budget)
+                parts, count = take(subscription, share if share < budget else budget)
                 if not count:
                     continue
                 budget -= count
-                acquisition = 0
+                acquisition, ranges = 0, parts
                 if not subscription.browse:
                     acquisition = next(next_acquisition)
-                    for a, b in parts:
-                        self.taken.add(a, b)
+                    if len(parts) > 1:
+                        ranges = rising(parts)
+                    for a, b in ranges:
+                        taken.add(a, b)
                     if self._follows:
                         self._allocator.took(subscription, parts)
                     if subscription.accept:
                         held = subscription.held[acquisition] = RangeSet()
-                        for a, b in parts:
+                        for a, b in ranges:
                             held.add(a, b)
-                delivered.append(Delivered(subscription, acquisition, parts))
-                if subscription.credit.messages > 0 and (subscription.browse or available.count > self.taken.count):
+                delivered.append(Delivered(subscription, acquisition, parts, ranges))
+                if subscription.credit.messages > 0 and (subscription.browse or available.count > taken.count):
                     still.append(subscription)
                 if budget <= 0:
                     return delivered, True
@@ -221,6 +234,37 @@ class Dispatcher:
         if count:
             credit.take(count, size)
         return parts, count
+
+    def _take_several(self, subscription: Subscription, most: int) -> tuple[list[tuple[int, int]], int]:
+        """The same at once, where the order is one in turns and no message expires."""
+        order, credit = self._in_turns, subscription.credit
+        if order is None or subscription.browse:
+            return self._take(subscription, most)
+        parts = order.several(subscription.place, min(most, credit.messages), self.taken)
+        if not parts:
+            return parts, 0
+        size = 0
+        if credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes:
+            parts, size = self._fitting(parts, credit)
+        count = sum(last - first + 1 for first, last in parts)
+        if count:
+            subscription.place = order.given(subscription.place, parts)
+            credit.take(count, size)
+        return parts, count
+
+    def _fitting(self, parts: list[tuple[int, int]], credit: CreditBalance) -> tuple[list[tuple[int, int]], int]:
+        """The first of these, as far as byte credit and frame size allow, and their bytes."""
+        blobs, fitting, size = self.state.blobs, list[tuple[int, int]](), 0
+        whole = sum(len(blobs[position]) for first, last in parts for position in range(first, last + 1))
+        if whole <= self._deliver_bytes and (credit.bytes == UNLIMITED or whole <= credit.bytes):
+            return parts, whole
+        for first, last in parts:
+            last, size, full = self._weigh(first, last, size, credit)
+            if last >= first:
+                fitting.append((first, last))
+            if full:
+                break
+        return fitting, size
 
     def _candidate(self, subscription: Subscription, most: int) -> tuple[int, int] | None:
         """The first range at or behind its place that is free for this subscription."""

@@ -12,32 +12,36 @@ from .traits import Trait, traits
 
 FORGET = 1_000
 """Parts of messages that are gone are forgotten when there are as many more of them as there are messages."""
-FEW = 16
-"""With at most so many parts a range is taken out of each; with more, out of those that its messages are in."""
 
 
 class Parted(RangeSet):
     """The part of a message that has just come is told next, by `place`; that of one that comes back is known.
 
     Attributes:
-        parts: part -> its available messages.
+        parts: part -> its available messages, of those that have any: in the order in which they came to have some.
     """
 
-    __slots__ = ("_part_of", "parts")
+    __slots__ = ("_newest", "_part_of", "parts")
 
     def __init__(self) -> None:
         super().__init__()
+        self._newest = 0  # none behind this position is of a part that is known
         self._part_of: dict[int, Any] = {}
         self.parts: dict[Any, RangeSet] = {}
 
     def part_of(self, position: int) -> Any:
         return self._part_of[position]
 
-    def place(self, first: int, last: int, part: Any) -> None:
-        """These messages are of this part."""
-        self._part_of.update(dict.fromkeys(range(first, last + 1), part))
-        for a, b in self.within(first, last):
-            self._of(part).add(a, b)
+    def place(self, first: int, parts: list[Any]) -> None:
+        """Messages from `first` on, all of them available, are of these parts."""
+        end = first + len(parts)
+        self._part_of.update(zip(range(first, end), parts, strict=True))
+        self._newest = max(self._newest, end - 1)
+        if parts.count(parts[0]) == len(parts):
+            self._of(parts[0]).add(first, end - 1)
+        else:
+            for position, part in enumerate(parts, first):
+                self._of(part).add(position, position)
 
     def _of(self, part: Any) -> RangeSet:
         found = self.parts.get(part)
@@ -47,32 +51,41 @@ class Parted(RangeSet):
 
     def add(self, first: int, last: int) -> None:
         super().add(first, last)
+        if first > self._newest:
+            return
         known = self._part_of
         for position in range(first, last + 1):
             if (part := known.get(position)) is not None:
                 self._of(part).add(position, position)
 
     def remove(self, first: int, last: int) -> None:
-        if len(self.parts) <= FEW:
-            for part in self.parts.values():
-                if part.count:
-                    part.remove(first, last)
-        else:
+        parts = self.parts
+        if last - first < len(parts):
             for a, b in self.within(first, last):
                 for position in range(a, b + 1):
                     if (part := self._part_of.get(position)) is not None:
-                        self.parts[part].remove(position, position)
+                        waiting = parts[part]
+                        waiting.remove(position, position)
+                        if not waiting.count:
+                            del parts[part]
+        else:
+            for part, waiting in list(parts.items()):
+                waiting.remove(first, last)
+                if not waiting.count:
+                    del parts[part]
         super().remove(first, last)
 
     def forget(self, kept: dict[int, bytes]) -> None:
         """Only messages that are kept can come back."""
         if len(self._part_of) > 2 * len(kept) + FORGET:
             self._part_of = {position: self._part_of[position] for position in kept}
-            self.parts = {part: waiting for part, waiting in self.parts.items() if waiting.count}
 
-    def clear(self) -> None:
-        """No part is known any more."""
-        self._part_of, self.parts = {}, {}
+    def restored(self, part_of: dict[int, Any]) -> None:
+        """These messages there are, available and others, and these are their parts."""
+        self._newest, self._part_of, self.parts = max(part_of, default=0), part_of, {}
+        for first, last in self:
+            for position in range(first, last + 1):
+                self._of(part_of[position]).add(position, position)
 
 
 class PartedState:
@@ -87,19 +100,8 @@ class PartedState:
 
     def applied(self, event: Any, done: Applied, /) -> None:
         for first, last in done.positions:
-            self._place(first, traits(event, last - first + 1, self._trait))
+            self._available.place(first, traits(event, last - first + 1, self._trait))
         self._available.forget(self._state.blobs)
 
-    def _place(self, first: int, parts: list[Any]) -> None:
-        """Messages from `first` on are of these parts."""
-        begin, before = first, parts[0]
-        for position, part in enumerate(parts, first):
-            if part != before:
-                self._available.place(begin, position - 1, before)
-                begin, before = position, part
-        self._available.place(begin, first + len(parts) - 1, before)
-
     def restored(self) -> None:
-        self._available.clear()
-        for position, blob in self._state.blobs.items():
-            self._available.place(position, position, self._trait(blob))
+        self._available.restored({position: self._trait(blob) for position, blob in self._state.blobs.items()})

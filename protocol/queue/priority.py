@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from ..ranges import RangeSet, subtract
 from ..wire.events import Enqueue, Event
 from .parted import PartedState
 
@@ -49,6 +50,24 @@ class ByPriority(PartedState):
 
     def behind(self, place: Any, last: int, given: bool = False, /) -> Any:
         return last + 1 if isinstance(place, int) else {**place, self._available.part_of(last): last + 1}
+
+    def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        parts = self._available.parts
+        for level in sorted(parts, reverse=True):
+            for part in parts[level].since(place.get(level, 1)):
+                for first, last in subtract(*part, taken.within(*part)) if taken.count else (part,):
+                    if last - first >= most:
+                        last = first + most - 1
+                    found.append((first, last))
+                    most -= last - first + 1
+                    if not most:
+                        return found
+        return found
+
+    def given(self, place: Any, parts: list[tuple[int, int]], /) -> Any:
+        part_of = self._available.part_of
+        return place | {part_of(last): last + 1 for _, last in parts}
 
     def back(self, place: Any, positions: list[tuple[int, int]], /) -> Any:
         first = positions[0][0]

@@ -7,8 +7,10 @@ goes by position.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from ..ranges import RangeSet
 from ..wire.events import Enqueue, Event
 from .parted import FORGET, PartedState
 
@@ -37,13 +39,38 @@ class ByTurns(PartedState):
     def behind(self, place: Any, last: int, given: bool = False, /) -> Any:
         if isinstance(place, int):
             return last + 1
-        parts, value = self._available.parts, self._available.part_of(last)
-        if given and value in parts:
-            parts[value] = parts.pop(value)  # its turn is over
-        if len(place) > 2 * len(parts) + FORGET:
-            for gone in [other for other in place if other not in parts]:
+        if given:
+            return self.given(place, [(last, last)])
+        place[self._available.part_of(last)] = last + 1
+        return place
+
+    def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        # Each value's messages in their order; who has had a turn is asked again when all others have had theirs.
+        lines = (_line(waiting, place.get(value, 1), taken) for value, waiting in self._available.parts.items())
+        while True:
+            again: list[Iterator[int]] = []
+            for line in lines:
+                for position in line:
+                    found.append((position, position))
+                    if len(found) == most:
+                        return found
+                    again.append(line)
+                    break
+            if not again:
+                return found
+            lines = again
+
+    def given(self, place: Any, parts: list[tuple[int, int]], /) -> Any:
+        waiting, part_of = self._available.parts, self._available.part_of
+        for _, last in parts:
+            value = part_of(last)
+            if value in waiting:
+                waiting[value] = waiting.pop(value)  # its turn is over
+            place[value] = last + 1
+        if len(place) > 2 * len(waiting) + FORGET:
+            for gone in [value for value in place if value not in waiting]:
                 del place[gone]
-        place[value] = last + 1
         return place
 
     def back(self, place: Any, positions: list[tuple[int, int]], /) -> Any:
@@ -55,3 +82,11 @@ class ByTurns(PartedState):
                 if place.get(value, 0) > position:
                     place[value] = position
         return place
+
+
+def _line(waiting: RangeSet, position: int, taken: RangeSet) -> Iterator[int]:
+    """The messages of a value from `position` on that are not taken, one by one."""
+    for first, last in waiting.since(position):
+        for one in range(first, last + 1):
+            if not taken.count or one not in taken:
+                yield one

@@ -141,7 +141,7 @@ class QueueConsumers:
             acquisition = delivery.acquisition
             if acquisition:
                 acquires = settlements.acquires if delivery.subscription.accept else settlements.acquires_accepted
-                for first, last in delivery.parts:
+                for first, last in delivery.ranges:
                     acquires += (acquisition, first, last)
                 self._lock.used()
             frame = delivery.frame(self._state)
