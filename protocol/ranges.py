@@ -127,6 +127,34 @@ class RangeSet:
         lasts[low:high] = kept_lasts
         self.count += sum(b - a + 1 for a, b in zip(kept_firsts, kept_lasts, strict=True))
 
+    def take(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Take ``first..last`` out, as far as they are members: those, as ranges."""
+        firsts, lasts = self._firsts, self._lasts
+        low = bisect_left(lasts, first)
+        if low == len(firsts):
+            return []
+        begin, end = firsts[low], lasts[low]
+        if last > end:
+            found = self.within(first, last)
+            RangeSet.remove(self, first, last)  # who overrides it may do so by this
+            return found
+        if last < begin:
+            return []
+        # The common case: out of one range.
+        if first <= begin:
+            if last == end:
+                del firsts[low], lasts[low]
+            else:
+                firsts[low] = last + 1
+            first = begin
+        else:
+            lasts[low] = first - 1
+            if last < end:
+                firsts.insert(low + 1, last + 1)
+                lasts.insert(low + 1, end)
+        self.count -= last - first + 1
+        return [(first, last)]
+
     def covers(self, first: int, last: int) -> bool:
         """Whether every member of ``first..last`` is in."""
         index = bisect_right(self._firsts, first) - 1

@@ -59,21 +59,22 @@ class Parted(RangeSet):
                 self._of(part).add(position, position)
 
     def remove(self, first: int, last: int) -> None:
-        parts = self.parts
-        if last - first < len(parts):
-            for a, b in self.within(first, last):
-                for position in range(a, b + 1):
-                    if (part := self._part_of.get(position)) is not None:
-                        waiting = parts[part]
-                        waiting.remove(position, position)
-                        if not waiting.count:
-                            del parts[part]
-        else:
-            for part, waiting in list(parts.items()):
-                waiting.remove(first, last)
-                if not waiting.count:
-                    del parts[part]
-        super().remove(first, last)
+        self.take(first, last)
+
+    def take(self, first: int, last: int) -> list[tuple[int, int]]:
+        found = super().take(first, last)
+        parts, part_of = self.parts, self._part_of
+        for a, b in found:
+            if b - a < len(parts):
+                gone = {part_of.get(a)} if a == b else set(map(part_of.get, range(a, b + 1)))
+            else:
+                gone = list(parts)
+            for part in gone:
+                if (waiting := parts.get(part)) is not None:
+                    waiting.remove(a, b)
+                    if not waiting.count:
+                        del parts[part]
+        return found
 
     def forget(self, kept: dict[int, bytes]) -> None:
         """Only messages that are kept can come back."""

@@ -136,8 +136,7 @@ class QueueState:
         taken: list[tuple[int, int]] = []
         for acquisition, first, last in runs(event.runs):
             # Some may be purged or expired meanwhile: only available messages can be acquired.
-            parts = available.within(first, last)
-            available.remove(first, last)
+            parts = available.take(first, last)
             taken += parts
             if not event.accepted and parts:
                 held = self.acquired.setdefault((event.broker, event.inc, acquisition), RangeSet())

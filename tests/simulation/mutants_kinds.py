@@ -15,7 +15,7 @@ from mantamq.protocol.queue.priority import ByPriority
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.queue.turns import ByTurns
-from mantamq.protocol.ranges import runs
+from mantamq.protocol.ranges import RangeSet, runs
 from mantamq.protocol.replica import consumers
 from mantamq.protocol.wire.events import Enqueue
 from mantamq.protocol.wiring import arguments
@@ -114,7 +114,12 @@ def the_lowest_level_goes_first(patch: Patch) -> None:
         found = (level.at_or_after(place.get(n, 1)) for n, level in sorted(self._available.parts.items()))
         return next((one for one in found if one is not None), None)
 
+    def lowest_of_several(self: Any, place: Any, most: int, taken: Any) -> list[tuple[int, int]]:
+        levels = sorted(self._available.parts.items())
+        return [(p, p) for n, level in levels for p, _ in level.since(place.get(n, 1)) if p not in taken][:most]
+
     patch.setattr(ByPriority, "next", lowest)
+    patch.setattr(ByPriority, "several", lowest_of_several)
 
 
 def a_ring_drops_the_oldest_of_any_level(patch: Patch) -> None:
@@ -177,6 +182,13 @@ def who_settles_one_gives_up_the_group(patch: Patch) -> None:
 
 def one_value_has_all_turns(patch: Patch) -> None:
     patch.setattr(ByTurns, "behind", ByPriority.behind)
+    patch.setattr(ByTurns, "several", ByPriority.several)
+
+
+def two_are_given_the_same_turns(patch: Patch) -> None:
+    """What another consumer has been given in the same moment is offered again."""
+    several = ByTurns.several
+    patch.setattr(ByTurns, "several", lambda self, place, most, taken: several(self, place, most, RangeSet()))
 
 
 def what_came_back_has_no_turn(patch: Patch) -> None:

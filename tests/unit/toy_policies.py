@@ -34,10 +34,14 @@ class Levels(RangeSet):
             self.levels[level].add(position, position)
 
     def remove(self, first: int, last: int) -> None:
-        for a, b in self.within(first, last):
+        self.take(first, last)
+
+    def take(self, first: int, last: int) -> list[tuple[int, int]]:
+        found = super().take(first, last)
+        for a, b in found:
             for position in range(a, b + 1):
                 self.levels[self.level_of.pop(position)].remove(position, position)
-        super().remove(first, last)
+        return found
 
 
 class ByPriority:

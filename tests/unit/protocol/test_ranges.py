@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from mantamq.protocol.ranges import RangeSet, compress, pairs, runs, size, subtract
+from mantamq.protocol.ranges import RangeSet, compress, melted, pairs, rising, runs, size, subtract
 
 edges = st.tuples(st.integers(1, 60), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1]))
 moves = st.lists(st.tuples(st.sampled_from(["add", "remove"]), edges), max_size=40)
@@ -66,6 +66,43 @@ def test_questions_about_a_stretch(steps, stretch):
     assert {p for a, b in ours.within(first, last) for p in range(a, b + 1)} == inside
     rest = subtract(first, last, ours.within(first, last))
     assert {p for a, b in rest for p in range(a, b + 1)} == set(range(first, last + 1)) - inside
+
+
+@given(moves, st.lists(edges, max_size=10))
+def test_what_is_taken_is_told(steps, stretches):
+    ours, other = RangeSet(), RangeSet()
+    for name, part in steps:
+        getattr(ours, name)(*part)
+        getattr(other, name)(*part)
+    for first, last in stretches:
+        inside = other.within(first, last)
+        other.remove(first, last)
+        assert ours.take(first, last) == inside
+        assert ours == other and ours.count == other.count
+
+
+@given(moves, st.integers(0, 80))
+def test_all_from_a_position_on(steps, position):
+    ours = RangeSet()
+    for name, part in steps:
+        getattr(ours, name)(*part)
+    found = list(ours.since(position))
+    assert found == ours.within(position, 1_000)
+
+
+@given(st.permutations(range(12)), st.lists(edges, max_size=8))
+def test_ranges_in_any_order_rise(order, parts):
+    ours = RangeSet()
+    for part in parts:
+        ours.add(*part)
+    singles = [(p, p) for a, b in ours for p in range(a, b + 1)]
+    mixed = [singles[i] for i in order if i < len(singles)] + singles[12:][::-1]
+    assert rising(mixed) == list(ours)
+
+
+def test_runs_melt_within_an_acquisition_and_none_is_lost():
+    assert melted([1, 3, 3, 1, 1, 2, 2, 4, 4, 1, 7, 9]) == [1, 1, 3, 1, 7, 9, 2, 4, 4]
+    assert melted([1, 3, 3, 1, 3, 3]) == [1, 3, 3, 1, 3, 3], "the second is lost: its broker says so"
 
 
 @given(st.sets(st.integers(1, 50), min_size=0, max_size=30))
