@@ -16,8 +16,9 @@ Place = Any
 
 
 class DeliveryOrder(Protocol):
-    """An order that must know when messages come and go puts a `RangeSet` of its own in `QueueState.available` before
-    anything is applied; one that needs their bodies is a `StatePolicy` besides, which is told when they come."""
+    """An order that must know when messages come and go puts a `RangeSet` with `add`, `remove` and `take` of its own in
+    `QueueState.available` before anything is applied; one that needs their bodies is a `StatePolicy` besides, which is
+    told when they come."""
 
     def start(self, browse: bool, /) -> Place:
         """The place of a new consumer, before all messages; a browser may have another order than the rest."""

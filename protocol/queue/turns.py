@@ -1,8 +1,8 @@
 """Fairness by a header: its values take turns, message by message, and of each value the oldest message goes first. So
 a burst of one tenant does not keep the others waiting.
 
-Whose turn it is each owner of the consume lock knows for itself, and begins with the one that waits longest. A browser
-goes by position.
+Whose turn it is each owner of the consume lock knows for itself, and begins with the one that waits longest. A value
+of which nothing waits has no turn; when something comes, it is behind the values that wait. A browser goes by position.
 """
 
 from __future__ import annotations
