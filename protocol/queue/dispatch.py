@@ -20,11 +20,12 @@ from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
 from .acquisitions import Holder
 from .allocator import Allocator, AnyConsumer
-from .credit import UNLIMITED, CreditBalance
+from .credit import UNLIMITED
 from .delivery_order import DeliveryOrder, Everything, InTurns
 from .resumption import Before, Resumption
 from .state import QueueState
 from .subscription import Subscription
+from .weights import fitting, weigh
 
 
 class DrainMark(NamedTuple):
@@ -217,12 +218,12 @@ class Dispatcher:
         size = 0
         if part is None:
             return parts, count
-        weigh = credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes
+        weighs = credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes
         full = False
         while part is not None:
             first, last = part
-            if weigh:
-                last, size, full = self._weigh(first, last, size, credit)
+            if weighs:
+                last, size, full = weigh(self.state.blobs, first, last, size, credit, self._deliver_bytes)
                 if last < first:
                     break
             parts.append((first, last))
@@ -243,28 +244,12 @@ class Dispatcher:
         parts = order.several(subscription.place, min(most, credit.messages), self.taken)
         if not parts:
             return parts, 0
-        size = 0
-        if credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes:
-            parts, size = self._fitting(parts, credit)
+        parts, size = fitting(self.state, parts, credit, self._deliver_bytes)
         count = sum(last - first + 1 for first, last in parts)
         if count:
             subscription.place = order.given(subscription.place, parts)
             credit.take(count, size)
         return parts, count
-
-    def _fitting(self, parts: list[tuple[int, int]], credit: CreditBalance) -> tuple[list[tuple[int, int]], int]:
-        """The first of these, as far as byte credit and frame size allow, and their bytes."""
-        blobs, fitting, size = self.state.blobs, list[tuple[int, int]](), 0
-        whole = sum(len(blobs[position]) for first, last in parts for position in range(first, last + 1))
-        if whole <= self._deliver_bytes and (credit.bytes == UNLIMITED or whole <= credit.bytes):
-            return parts, whole
-        for first, last in parts:
-            last, size, full = self._weigh(first, last, size, credit)
-            if last >= first:
-                fitting.append((first, last))
-            if full:
-                break
-        return fitting, size
 
     def _candidate(self, subscription: Subscription, most: int) -> tuple[int, int] | None:
         """The first range at or behind its place that is free for this subscription."""
@@ -287,16 +272,6 @@ class Dispatcher:
                 if (part := self._allocator.allowed(subscription, first, last)) is not None:
                     return part
             subscription.place = order.behind(subscription.place, last)
-
-    def _weigh(self, first: int, last: int, size: int, credit: CreditBalance) -> tuple[int, int, bool]:
-        """How far byte credit and frame size allow: (last position that fits, bytes so far, stop here)."""
-        blobs, most_bytes = self.state.blobs, self._deliver_bytes
-        for position in range(first, last + 1):
-            weight = len(blobs[position])
-            if (credit.bytes != UNLIMITED and size + weight > credit.bytes) or (size and size + weight > most_bytes):
-                return position - 1, size, True
-            size += weight
-        return last, size, False
 
     def drained(self, acquire: bool) -> tuple[list[Subscription], list[Subscription]]:
         """Draining subscriptions that have got all there is for them, whose credit is now zero; and those that have got
@@ -351,6 +326,9 @@ class Dispatcher:
         """Look whether the messages of resuming subscriptions are back; `here`: this broker and its incarnation.
         Returns when to look again in ms, 0 for never."""
         again_ms = 0
+        in_use = {acquisition for subscription in self.subscriptions.values() for acquisition in subscription.held}
+        # Of cancelled subscriptions, whose `Acquire` and `Release` are perhaps not applied yet.
+        leaving = [acquisition for held in self.leaving.values() for acquisition in held.items()]
         for id, resumption in list(self.resuming.items()):
             subscription = self.subscriptions.get(id)
             if subscription is None:
@@ -358,8 +336,8 @@ class Dispatcher:
                 continue
             late = now_ms >= resumption.until_ms
             subscription.blocked = not late and (
-                resumption.awaits(self.state.acquired, lambda holder: holder[:2] == here and self._in_use(holder[2]))
-                or any(resumption.awaits({(*here, a): at}, _nobodys) for a, at in self._leaving())
+                resumption.awaits(self.state.acquired, lambda holder: holder[:2] == here and holder[2] in in_use)
+                or any(resumption.awaits({(*here, a): at}, _nobodys) for a, at in leaving)
             )
             if late or (lock and not subscription.blocked):
                 del self.resuming[id]
@@ -367,14 +345,6 @@ class Dispatcher:
             else:
                 again_ms = min(again_ms or resumption.until_ms, resumption.until_ms)
         return again_ms
-
-    def _leaving(self) -> Iterator[tuple[int, RangeSet]]:
-        """Acquisitions of cancelled subscriptions, whose `Acquire` and `Release` are perhaps not applied yet."""
-        for held in self.leaving.values():
-            yield from held.items()
-
-    def _in_use(self, acquisition: int) -> bool:
-        return any(acquisition in subscription.held for subscription in self.subscriptions.values())
 
     # ---- releases of a subscription's own
 
