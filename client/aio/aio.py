@@ -163,6 +163,7 @@ class AsyncSession:
         accept: bool = True,
         window: Literal["unfetched", "unaccepted"] = "unfetched",
         timeout: float | None = None,
+        selector: str | None = None,
     ) -> AsyncReceiver:
         """Open a receiver.
 
@@ -175,15 +176,21 @@ class AsyncSession:
                 receiver that holds that many: `fetch` and `get` say Empty, and why, until some are settled.
                 Settling makes room at once; what was held at a broker that is lost takes up no room, it comes again.
             timeout: iterating ends when nothing came for this many seconds; None: not before the receiver is closed.
+            selector: a condition in JMS's subset of SQL-92, as "n > 3 AND colour = 'red'": only messages for which it
+                is true come, the others stay for other consumers. Names are properties, and fields of a message
+                (subject, priority, message_id ...).
 
         Raises:
             NotFound: there is no such queue.
-            Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0.
+            Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0; the selector
+                is none, and at which column.
+            NotAllowed: a selector where the queue has message groups and this is no browser; or the broker knows none.
         """
         idle_s = idle(timeout)
         connection = self.connection
         conversation = connection._conversation
-        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept))
+        wanted = conversation.checked_selector(selector)
+        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted))
         await _attached(connection, handle)
         settles = accept and mode == "consume"
         core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)
@@ -191,17 +198,18 @@ class AsyncSession:
         self._receivers.append(receiver)
         return receiver
 
-    async def browse(self, queue: str, capacity: int = 1000) -> AsyncGenerator[Message]:
+    async def browse(self, queue: str, capacity: int = 1000, selector: str | None = None) -> AsyncGenerator[Message]:
         """Look at all messages of a queue, in order, without taking any: ``async for message in session.browse("q")``.
 
         It ends where the queue ends: what was complete when it began is there (but for what others take meanwhile), and
-        what is sent meanwhile as well. What consumers hold is not shown, unless the connection is for rescue.
+        what is sent meanwhile as well. What consumers hold is not shown, unless the connection is for rescue. With a
+        `selector`, as of `receiver`, only messages for which it is true.
 
         Raises:
             NotFound: there is no such queue.
             Deleted, ConnectionLost: the queue, or the connection, has ended. Timeout: as `get`.
         """
-        receiver = await self.receiver(queue, capacity, "browse")
+        receiver = await self.receiver(queue, capacity, "browse", selector=selector)
         try:
             async with receiver:
                 while True:

@@ -40,7 +40,7 @@ from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
-from ...protocol.wire.version import MINOR, spoken
+from ...protocol.wire.version import KNOWS_SELECTORS, MINOR, spoken
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiver import ReceiverCore
@@ -57,6 +57,10 @@ MANDATORY_MINOR = 2
 
 def _mandatory(frame: AttachSender | AttachReceiver) -> bool:
     return type(frame) is AttachSender and frame.mandatory
+
+
+def _selective(frame: AttachSender | AttachReceiver) -> bool:
+    return type(frame) is AttachReceiver and frame.selector != ""
 
 
 class Conversation:
@@ -321,6 +325,23 @@ class Conversation:
                 f"senders: they need {spoken(MANDATORY_MINOR)}"
             )
 
+    def checked_selector(self, selector: str | None) -> str:
+        """A receiver's selector as it is sent; "" for none.
+
+        Raises:
+            Invalid: it is no text. NotAllowed: this broker is too old to know any.
+        """
+        if selector is None or selector == "":
+            return ""
+        if not isinstance(selector, str):
+            raise Invalid(f"a selector is a text such as \"colour = 'red'\", not {selector!r}")
+        if self.opened is not None and self.opened.minor < KNOWS_SELECTORS:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no selectors: "
+                f"they need {spoken(KNOWS_SELECTORS)}"
+            )
+        return selector
+
     def attach(self, make: Callable[[int], AttachSender | AttachReceiver]) -> int:
         self.check()
         self._handles += 1
@@ -419,6 +440,9 @@ class Conversation:
     def _on_opened(self, frame: Opened) -> None:
         if frame.minor < MANDATORY_MINOR and any(_mandatory(link) for link in self._frames.values()):
             self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no mandatory senders"
+            return
+        if frame.minor < KNOWS_SELECTORS and any(_selective(link) for link in self._frames.values()):
+            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no selectors"
             return
         self.opened = frame
         self.members = frame.members

@@ -114,6 +114,7 @@ def receive(
     ] = False,
     reject: Annotated[bool, typer.Option("--reject", help="reject instead of accept")] = False,
     release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
+    selector: Annotated[str, typer.Option(help="only messages for which this is true: \"n > 3 AND c = 'red'\"")] = "",
     show: Annotated[Print, typer.Option("--print", help="of each message; --json is --print json")] = Print.body,
     capacity: Annotated[int, typer.Option(min=0, help="prefetch window")] = 500,
     broker: Broker = "", token: Token = "", as_json: Json = False,
@@ -131,7 +132,7 @@ def receive(
         session = c.session()
         # A bounded receive asks for each message: a window would take more, and give them back flagged.
         window = 0 if count else capacity
-        receiver = session.receiver(queue, capacity=window, mode="browse" if browse else "consume")
+        receiver = session.receiver(queue, capacity=window, mode="browse" if browse else "consume", selector=selector)
         settle = session.release if release else session.reject if reject else session.acknowledge
         printed: list[Message] = []
         interrupted = False

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from ..errors import INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE
+from ..errors import INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
+from ..queue.selector import selector
+from ..queue.settings import QueueSettings
 from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Settle, Settled
+from ..wire.settings import read
+from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
 from .consumers import Consumers
@@ -61,6 +65,9 @@ class Receivers:
         if session.rescue and frame.mode != "browse":
             refuse(self._outbox, session, frame.handle, NOT_ALLOWED, RESCUE)
             return
+        if frame.selector and (error := _unselectable(definition, frame)) is not None:
+            refuse(self._outbox, session, frame.handle, error.code, error.text)
+            return
         host = self._replica_of.get(definition.id)
         if host is None:
             text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
@@ -70,7 +77,7 @@ class Receivers:
         link = session.add_receiver(frame.handle, definition.id, host, sub)
         self.subs[sub] = (session, link)
         mode = "rescue" if session.rescue else frame.mode
-        consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame))
+        consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector)
         if frame.mode == "consume":
             self._consumers.begin(session, link, consume)
         else:
@@ -168,3 +175,18 @@ class Receivers:
             self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
             self._consumers.end(link)
         session.receivers.clear()
+
+
+def _unselectable(definition: QueueDefinition, frame: AttachReceiver) -> PeerError | None:
+    """Why a receiver cannot have its selector."""
+    try:
+        selector(frame.selector)
+    except PeerError as error:
+        return error
+    if frame.mode == "consume" and (key := read(QueueSettings, definition.arguments).group_key):
+        text = (
+            f"queue {frame.queue!r} has message groups (by {key!r}), which a consumer gets whole and in order: leave "
+            "the selector away, or browse"
+        )
+        return PeerError(NOT_ALLOWED, text)
+    return None

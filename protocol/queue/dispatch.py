@@ -11,7 +11,7 @@ behind the delivery, and until that event is applied the positions are *taken*.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
@@ -23,6 +23,8 @@ from .allocator import Allocator, AnyConsumer
 from .credit import UNLIMITED
 from .delivery_order import DeliveryOrder, Everything, InTurns
 from .resumption import Before, Resumption
+from .selection import Looks, Selection
+from .selector import Wanted
 from .state import QueueState
 from .subscription import Subscription
 from .weights import fitting, weigh
@@ -33,6 +35,20 @@ class DrainMark(NamedTuple):
     these drains were asked for. Attributes: drains (subscription id, number of its drain)."""
 
     drains: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, unsure: list[Subscription]) -> DrainMark | None:
+        """The question to the stream for these subscriptions; None when it is asked already."""
+        drains = [(s.id, s.wanted) for s in unsure if s.asked < s.wanted]
+        for subscription in unsure:
+            subscription.asked = subscription.wanted
+        return cls(drains) if drains else None
+
+    def applied(self, subscriptions: Mapping[int, Subscription]) -> None:
+        """The event with this tag is applied."""
+        for id, number in self.drains:
+            if (subscription := subscriptions.get(id)) is not None:
+                subscription.known = max(subscription.known, number)
 
 
 class Delivered:
@@ -81,6 +97,7 @@ class Dispatcher:
         resuming: subscription id -> its wait for messages that it held at another broker.
         leaving: id of a cancelled subscription -> the messages it held, until they are back.
         draining: whether a subscription may be draining.
+        looks: at messages, for selectors; while it is short another run has to tell what there is for somebody here.
     """
 
     def __init__(
@@ -105,20 +122,28 @@ class Dispatcher:
         self._order = order
         self._allocator = allocator
         self._in_turns = order if isinstance(order, InTurns) and isinstance(allocator, AnyConsumer) else None
-        self._follows = not isinstance(allocator, AnyConsumer)
+        self.looks = Looks(limits.run_looks)
+        self._any = isinstance(allocator, AnyConsumer)
+        self._follows = not self._any  # somebody may not take all that waits
         allocator.attach(self.subscriptions, self.returned)
 
     # ---- subscriptions
 
-    def subscribe(self, id: int, browse: bool, accept: bool, everything: bool = False) -> Subscription:
-        """A new consumer. `everything`: a browser that is shown acquired and rejected messages as well."""
+    def subscribe(
+        self, id: int, browse: bool, accept: bool, everything: bool = False, wanted: Wanted | None = None
+    ) -> Subscription:
+        """A new consumer. `everything`: a browser that is shown acquired and rejected messages as well. `wanted`: by
+        its selector; None: all are."""
         order = Everything(self.state) if everything else self._order
+        if wanted is not None:
+            order = Selection(self.state, order, wanted, self.looks)
+            self._follows = True
         subscription = self.subscriptions[id] = Subscription(id, browse, accept, order)
         return subscription
 
     def wants(self) -> bool:
         """Whether a consumer here has credit for the next message, and may have it or there is none: its broker is then
-        *interested*. Where all that waits is others' by the allocator, the lock is of no use to it."""
+        *interested*. Where all that waits is others' by the allocator, or not wanted, the lock is of no use to it."""
         for s in self.subscriptions.values():
             if (
                 s.credit.messages > 0
@@ -131,6 +156,8 @@ class Dispatcher:
         return False
 
     def _may_have(self, subscription: Subscription) -> bool:
+        if self._any and subscription.order is self._order:
+            return True  # whatever waits
         waiting = self.state.available.count - self.taken.count - self.expiring.count
         return waiting <= 0 or self._candidate(subscription, 1) is not None
 
@@ -164,6 +191,9 @@ class Dispatcher:
         Returns:
             The deliveries, and whether the run stopped at its bound with more to do.
         """
+        looks = self.looks
+        if looks.left < looks.most:
+            looks.again()
         delivered: list[Delivered] = []
         budget = self._run_messages
         active = [
@@ -205,7 +235,7 @@ class Dispatcher:
                 if budget <= 0:
                     return delivered, True
             order = still
-        return delivered, False
+        return delivered, looks.short
 
     def _take(self, subscription: Subscription, most: int) -> tuple[list[tuple[int, int]], int]:
         """The next positions for a subscription, at most `most`, within its credit; moves its place behind them."""
@@ -237,9 +267,9 @@ class Dispatcher:
         return parts, count
 
     def _take_several(self, subscription: Subscription, most: int) -> tuple[list[tuple[int, int]], int]:
-        """The same at once, where the order is one in turns and no message expires."""
+        """The same at once, where its order is one in turns and no message expires."""
         order, credit = self._in_turns, subscription.credit
-        if order is None or subscription.browse:
+        if order is None or subscription.browse or subscription.order is not order:
             return self._take(subscription, most)
         parts = order.several(subscription.place, min(most, credit.messages), self.taken)
         if not parts:
@@ -288,9 +318,11 @@ class Dispatcher:
                 continue
             draining += 1
             if subscription.credit.messages > 0 and self._fits(subscription):
-                if subscription.waits or self._candidate(subscription, 1) is not None:
+                if subscription.waits or self._candidate(subscription, 1) is not None or self.looks.short:
                     continue
-                if not (acquire or subscription.browse or self._follows) and self._waiting():
+                # What it passes over others may keep for ever; with a selector, what is taken here may yet come back.
+                passes = not self.taken.count and subscription.order is not self._order if self._any else True
+                if not (acquire or subscription.browse or passes) and self._waiting():
                     continue
                 if subscription.known < subscription.wanted:
                     unsure.append(subscription)
@@ -300,19 +332,6 @@ class Dispatcher:
             done.append(subscription)
         self.draining = draining > len(done)
         return done, unsure
-
-    def mark(self, unsure: list[Subscription]) -> DrainMark | None:
-        """The question to the stream for these subscriptions; None when it is asked already."""
-        drains = [(s.id, s.wanted) for s in unsure if s.asked < s.wanted]
-        for subscription in unsure:
-            subscription.asked = subscription.wanted
-        return DrainMark(drains) if drains else None
-
-    def mark_applied(self, tag: DrainMark) -> None:
-        """The event with this tag is applied."""
-        for id, number in tag.drains:
-            if (subscription := self.subscriptions.get(id)) is not None:
-                subscription.known = max(subscription.known, number)
 
     # ---- consumers that come from another broker
 

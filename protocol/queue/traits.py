@@ -26,7 +26,7 @@ KEY_CHARS = 255
 def trait_of(settings: QueueSettings) -> Trait | None:
     """Of the messages of a queue with these settings; None: it needs to know nothing."""
     if (levels := level_rule(settings.priorities, settings.max_priority)) is not None:
-        return lambda blob: levels(_header(blob).priority)
+        return lambda blob: levels(header_of(blob).priority)
     if name := settings.last_value_key:
         return lambda blob: _key(blob, name)
     if name := settings.group_key:
@@ -45,13 +45,13 @@ def traits(event: Enqueue, count: int, trait: Trait) -> list[Any]:
 
 def _key(blob: bytes, name: str) -> str:
     """A header as a key: text, or a number as text; anything else is the empty key."""
-    value = (_header(blob).properties or {}).get(name)
+    value = (header_of(blob).properties or {}).get(name)
     if isinstance(value, bool | int | float):
         value = str(value)
     return value if isinstance(value, str) and len(value) <= KEY_CHARS else ""
 
 
-def _header(blob: bytes) -> Header:
+def header_of(blob: bytes) -> Header:
     """What cannot be read has no properties: a message of another maker's client is carried all the same."""
     try:
         return header(blob)

@@ -12,6 +12,7 @@ from ..lock.holder import LockHolder
 from ..queue.applied import Applied
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
+from ..queue.selector import selector
 from ..queue.state import QueueState
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
@@ -58,7 +59,8 @@ class QueueConsumers:
 
     def consume(self, frame: Consume) -> None:
         looks, rescue = frame.mode != "consume", frame.mode == "rescue"
-        self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue)
+        wanted = selector(frame.selector) if frame.selector else None
+        self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue, wanted)
         self._dispatcher.resume(frame.sub, frame.before, self._outbox.now_ms)
         self._outbox.dirty[self._id] = None
         for observer in self._observers:
@@ -128,7 +130,7 @@ class QueueConsumers:
         if isinstance(tag, Cancel):
             self._outbox.send(self._outbox.broker, Cancelled(self._id, tag.sub))
         elif isinstance(tag, DrainMark):
-            self._dispatcher.mark_applied(tag)
+            tag.applied(self._dispatcher.subscriptions)
         elif isinstance(tag, Settling):
             self._dispatcher.released(tag.releasing)
 
@@ -156,7 +158,7 @@ class QueueConsumers:
         drained, unsure = self._dispatcher.drained(self._lock.held)
         for subscription in drained:
             outbox.send(outbox.broker, Drained(self._id, subscription.id))
-        if unsure and (mark := self._dispatcher.mark(unsure)) is not None:
+        if unsure and (mark := DrainMark.of(unsure)) is not None:
             self.look(mark)
 
     def look(self, tag: QueueCommand | DrainMark) -> None:

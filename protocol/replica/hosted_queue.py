@@ -206,7 +206,7 @@ class HostedQueue:
         elif isinstance(tag, Cancel):
             self.consumers.cancelled(tag)
         elif isinstance(tag, DrainMark):
-            self.dispatcher.mark_applied(tag)
+            tag.applied(self.dispatcher.subscriptions)
         elif isinstance(tag, QueueCommand):
             if tag.name == "purge":
                 self.commands.purged(tag, done)
@@ -357,7 +357,7 @@ class HostedQueue:
                 self.grants.hand_over(next_owner)
         if wants != self.grants.interested:
             self.grants.wants(wants)
-        return more
+        return more or (dispatcher.looks.short and bool(dispatcher.subscriptions))
 
     def report(self) -> QueueStatus:
         consumers, keeper = len(self.dispatcher.subscriptions), self.keeper

@@ -74,13 +74,15 @@ class AttachSender(Frame):
 
 
 class AttachReceiver(Frame):
-    """mode: "consume" or "browse"; accept False: no settling; before: see `Consume`."""
+    """mode: "consume" or "browse"; accept False: no settling; before, selector: see `Consume`. A broker before minor 7
+    knows no selectors, and would deliver all: a client must not attach a receiver that has one there."""
 
     handle: int
     queue: str
     mode: str = "consume"
     accept: bool = True
     before: list[tuple[str, int, list[int]]] = []
+    selector: str = ""
 
 
 class Attached(Frame):

@@ -108,6 +108,7 @@ class Consume(Frame):
         before: brokers that this consumer comes from, as (broker, acquisition, runs): it held these runs there, and may
             have been given more under later acquisitions than that (-1: no more than goes back together with the runs).
             It gets nothing until those messages are back in their places (`queue/resumption.py`).
+        selector: which messages it wants (`queue/selector.py`); "": all.
     """
 
     queue: str
@@ -115,6 +116,7 @@ class Consume(Frame):
     mode: str
     accept: bool
     before: list[tuple[str, int, list[int]]] = []
+    selector: str = ""
 
 
 class Credit(Frame):

@@ -45,7 +45,9 @@ def what_consumers_hold_is_hidden_from_rescue(patch: Patch) -> None:
     """A browser for rescue is shown no more than any browser."""
     subscribe = Dispatcher.subscribe
     patch.setattr(
-        Dispatcher, "subscribe", lambda self, id, browse, accept, everything: subscribe(self, id, browse, accept)
+        Dispatcher,
+        "subscribe",
+        lambda self, id, browse, accept, _, wanted: subscribe(self, id, browse, accept, wanted=wanted),
     )
 
 

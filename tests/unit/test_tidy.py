@@ -62,7 +62,7 @@ PURE_STDLIB = {
     ),
     *("numbers", "operator", "re", "string", "struct", "types", "typing", "unicodedata", "zlib"),
 }
-PURE = PURE_STDLIB | {"msgpack", "msgspec"}
+PURE = PURE_STDLIB | {"lark", "msgpack", "msgspec"}
 IMPURE_CALLS = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
 REMOTE_IN = "actors/ray_control/placement.py"
 REMOTE_TOO = {

@@ -1,0 +1,102 @@
+"""The order of one consumer with a selector: that of its queue, without what it does not want.
+
+A message is looked at once: the place moves behind what is not wanted, and what is wanted is remembered. What came back
+moves the place back, as in any order, and is looked at again with what is behind it. Looks are counted: a run of the
+queue has so many, and when they are used up nothing comes next until another run.
+"""
+
+from __future__ import annotations
+
+from .delivery_order import DeliveryOrder, Place
+from .selector import Wanted
+from .state import QueueState
+
+TOGETHER = 64
+"""At most so many that are wanted are found at a time: what is found may be taken by others before its turn."""
+
+
+class Looks:
+    """Of all consumers of a queue together. Attributes: left in this run; short, somebody had none left, so what comes
+    next for it is not known yet."""
+
+    __slots__ = ("left", "most", "short")
+
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
+        self.short = False
+
+    def again(self) -> None:
+        """Another run begins."""
+        self.left = self.most
+        self.short = False
+
+
+class _Reached:
+    """Attributes: inner, the place in the queue's order; first, last, which are known to be wanted; unwanted, one
+    behind them that is known not to be."""
+
+    __slots__ = ("first", "inner", "last", "unwanted")
+
+    def __init__(self, inner: Place) -> None:
+        self.inner = inner
+        self.first, self.last, self.unwanted = 1, 0, 0
+
+
+class Selection:
+    """Args:
+    order: the queue's.
+    wanted: whether the consumer wants a message.
+    looks: of its queue.
+    """
+
+    __slots__ = ("_looks", "_order", "_state", "_wanted")
+
+    def __init__(self, state: QueueState, order: DeliveryOrder, wanted: Wanted, looks: Looks) -> None:
+        self._state = state
+        self._order = order
+        self._wanted = wanted
+        self._looks = looks
+
+    def start(self, browse: bool, /) -> _Reached:
+        return _Reached(self._order.start(browse))
+
+    def next(self, place: _Reached, /) -> tuple[int, int] | None:
+        while (found := self._order.next(place.inner)) is not None:
+            first, last = found
+            if place.first <= first <= place.last:
+                return first, min(last, place.last)
+            if not self._look(place, first, last):
+                return None
+        return None
+
+    def _look(self, place: _Reached, first: int, last: int) -> bool:
+        """Look at what comes next, up to what is wanted. False: no look is left."""
+        wanted, blobs, looks = self._wanted, self._state.blobs, self._looks
+        position = first + (first == place.unwanted)
+        end = min(last, position + looks.left - 1)
+        begin = position
+        while position <= end and not wanted(blobs[position]):
+            position += 1
+        if position > end:
+            looks.left -= position - begin
+            if position > first:
+                place.inner = self._order.behind(place.inner, position - 1)
+            looks.short = looks.short or position <= last
+            return position > last
+        if position > first:
+            place.inner = self._order.behind(place.inner, position - 1)
+        place.first = place.last = position
+        end = min(end, position + TOGETHER - 1)
+        while place.last < end and wanted(blobs[place.last + 1]):
+            place.last += 1
+        place.unwanted = place.last + 1 if place.last < end else 0
+        looks.left -= place.last - begin + 1 + (place.unwanted > 0)
+        return True
+
+    def behind(self, place: _Reached, last: int, given: bool = False, /) -> _Reached:
+        place.inner = self._order.behind(place.inner, last, given)
+        return place
+
+    def back(self, place: _Reached, positions: list[tuple[int, int]], /) -> _Reached:
+        place.inner = self._order.back(place.inner, positions)
+        return place
