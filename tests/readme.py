@@ -124,6 +124,26 @@ PROMISES: dict[str, list[str]] = {
     "Messages without the header are one group together": [
         "tests/unit/protocol/queue/test_groups.py::test_no_group_is_a_group",
     ],
+    'Selectors: session.receiver("orders", selector=': [
+        "tests/unit/client/test_selectors.py::test_a_receiver_gets_what_it_wants_and_the_rest_stays",
+        "tests/unit/client/test_selectors.py::test_another_broker_is_told",
+        "tests/unit/client/test_selectors.py::test_consumers_at_two_brokers_get_each_its_own",
+    ],
+    "The language is JMS's subset of SQL-92": [
+        "tests/unit/protocol/queue/test_selector.py::test_what_it_says",
+        "tests/unit/protocol/queue/test_selector.py::test_the_truth_tables",
+    ],
+    "A consumer looks at each message once": [
+        "tests/unit/protocol/queue/test_selection.py::test_each_gets_what_it_wants_and_looks_once",
+    ],
+    "A bad selector is refused, with the column": [
+        "tests/unit/client/test_selectors.py::test_a_bad_selector_harms_nobody_else",
+        "tests/unit/client/test_selectors.py::test_a_queue_with_groups_has_none_but_for_browsers",
+    ],
+    "Browsers have selectors on every queue": [
+        "tests/unit/client/test_selectors.py::test_a_queue_with_groups_has_none_but_for_browsers",
+        "tests/unit/client/test_selectors.py::test_browse_and_the_mode",
+    ],
     "Fairness: in a queue with fair_key": [
         "tests/unit/client/test_kinds.py::test_a_burst_of_one_keeps_no_other_waiting",
         "tests/unit/protocol/queue/test_turns.py::test_values_take_turns_and_each_goes_in_its_order",

@@ -10,9 +10,11 @@ from mantamq.client import MantaError, Message
 from mantamq.client.books.receiver import ReceiverCore
 from mantamq.client.books.sender import SenderCore
 from mantamq.client.errors import Unavailable
+from mantamq.protocol.wire.message import FIELDS
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 
 from .model import Violation
+from .selectors import WANTED, seen_by_a_user
 from .stalls import Stall
 
 if TYPE_CHECKING:
@@ -145,11 +147,14 @@ class Inbox:
         positions: of a browser, all it has seen.
         single: it is its queue's only consumer.
         window: what its capacity bounds.
+        selector: what it wants.
     """
 
     def __init__(
-        self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool, window: str = "unfetched"
-    ) -> None:
+        self, user: User, handle: int, queue: str, capacity: int, mode: str, accept: bool, window: str = "unfetched",
+        selector: str = "",
+    ) -> None:  # fmt: skip
+        self.selector = selector
         self.user, self.handle, self.queue, self.capacity = user, handle, queue, capacity
         self.browse = mode == "browse"
         self.settles = accept and not self.browse
@@ -224,6 +229,10 @@ class Inbox:
         if message is None:
             return False
         self.user.ledger.got(self, message)
+        if self.selector:
+            self.user.ledger.count("selected")
+            if not WANTED[self.selector](seen_by_a_user(tuple(getattr(message, name) for name in FIELDS))):
+                raise Violation(f"{self.user.name} wants {self.selector!r} of {self.queue} and gets {message}")
         if self.settles:
             self.hands.append(message)
         elif self.browse:

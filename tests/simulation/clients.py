@@ -64,6 +64,7 @@ class Link:
         self.completed: set[int] = set()
         self.failed: set[int] = set()
         self.limited: set[int] = set()  # of those, such as a queue at its limit has refused
+        self.selector = ""
         self.mandatory = False
         self.unroutable: set[int] = set()
         self.held: list[Item] = []
@@ -218,9 +219,10 @@ class Client:
         self.send(AttachSender(handle, exchange, key, 0, mandatory))
         return handle
 
-    def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True) -> int:
+    def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True, selector: str = "") -> int:
         handle = len(self.links) + 1
-        self.send(AttachReceiver(handle, queue, mode, accept))
+        self.send(AttachReceiver(handle, queue, mode, accept, [], selector))
+        self.links[handle].selector = selector
         return handle
 
     def transfer(self, handle: int, count: int, ttl: list[int] | None = None, keys: list[str] | None = None) -> None:

@@ -16,6 +16,7 @@ from mantamq.protocol.wire.queue_frames import Cancel, Consume, Credit, Deliver,
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import Violation, each
+from .selectors import wants
 from .world import World
 
 UNLIMITED = -1
@@ -23,11 +24,12 @@ UNLIMITED = -1
 
 class _Asked:
     """One subscription. Attributes: queue, browse, credit (messages left), bounded (its credit in bytes was ever limited),
-    seen (the last position it was given), upto (what was committed when its drain was asked, None without one), still
+    seen (the last position it was given), selector, upto (what was committed when its drain was asked, None without one), still
     (of that what was there then, and has been ever since)."""
 
-    def __init__(self, queue: str, browse: bool) -> None:
+    def __init__(self, queue: str, browse: bool, selector: str) -> None:
         self.queue = queue
+        self.selector = selector
         self.browse = browse
         self.credit = 0
         self.bounded = False
@@ -67,7 +69,7 @@ class Drains:
             self._asking.get(sub.queue, {}).pop(key, None)
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
-        self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode != "consume")
+        self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode != "consume", frame.selector)
 
     def _leaves(self, source: str, target: str, frame: Cancel) -> None:
         self._forget((target, frame.sub))
@@ -131,4 +133,5 @@ class Drains:
             and (position not in expiry or expiry[position] > now_ms)
             and (position > sub.seen if sub.browse else (queue, position) not in out)
             and (not away or model.group_of(position) not in away)
+            and (not sub.selector or wants(sub.selector, model.blobs[position]))
         }

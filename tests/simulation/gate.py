@@ -32,6 +32,7 @@ from . import (
     mutants_recovered,
     mutants_recovery,
     mutants_routes,
+    mutants_selectors,
     mutants_truth,
     workload,
 )
@@ -49,7 +50,15 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
     **{name: (plant, None) for name, plant in mutants_losses.ALL.items()},
     **{
         name: (plant, None)
-        for module in (mutants, mutants_clients, mutants_kinds, mutants_membership, mutants_routes, mutants_truth)
+        for module in (
+            mutants,
+            mutants_clients,
+            mutants_kinds,
+            mutants_membership,
+            mutants_routes,
+            mutants_selectors,
+            mutants_truth,
+        )
         for name, plant in module.ALL.items()
     },
     **{

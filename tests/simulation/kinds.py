@@ -6,11 +6,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.wire.queue_frames import Deliver
+from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
+from .selectors import wants
 from .world import World
 
 KINDS = 0.5
@@ -113,7 +114,11 @@ class Orders:
         self.deliveries = deliveries
         self.judged = self.lifted = self.grouped = self.turned = 0
         self._consumers: dict[tuple[str, str, int], int] = {}  # (queue, broker, acquisition) -> consumer there
-        world.watch(sent={Deliver: self._deliver})
+        self._selectors: dict[tuple[str, int], str] = {}  # (replica, consumer) -> what it wants
+        world.watch(sent={Deliver: self._deliver}, arrived={Consume: self._comes})
+
+    def _comes(self, source: str, target: str, frame: Consume) -> None:
+        self._selectors[target, frame.sub] = frame.selector
 
     def _deliver(self, source: str, target: str, frame: Deliver) -> None:
         model = self.watch.models.get(frame.queue)
@@ -129,6 +134,8 @@ class Orders:
             return
         away = {p for ranges in (hosted.dispatcher.taken, hosted.dispatcher.expiring) for p in each(ranges.flat())}
         waits = [p for p in each(hosted.state.available.flat()) if p not in away]
+        if selector := self._selectors[source, frame.sub]:
+            waits = [p for p in waits if wants(selector, model.blobs[p])]
         if model.group:
             self._of_groups(target, frame, model, given, waits)
             return

@@ -132,7 +132,7 @@ class Loss:
         self.recovered = Recovered(self.disks, self.watch) if self.disks is not None else None
         self.keeping = Keeping(self.world, self.watch)
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit)
-        self.rescues = Rescues(self.world, self.watch, self.ledger, rng)
+        self.rescues = Rescues(self.world, self.watch, self.ledger, rng, seed)
         self.clients: list[Client] = []
         self.users: list[User] = []
         self.queues = ["q1", "q2"]

@@ -12,6 +12,7 @@ import random
 from .checkers import Watcher
 from .ledger import Ledger
 from .model import Violation
+from .selectors import Selectors, wants
 from .users import Task, User
 from .world import World
 
@@ -26,10 +27,11 @@ class Rescues:
         seen: messages that had to be seen, and were; held: of these, such as a consumer held.
     """
 
-    def __init__(self, world: World, watch: Watcher, ledger: Ledger, rng: random.Random) -> None:
+    def __init__(self, world: World, watch: Watcher, ledger: Ledger, rng: random.Random, seed: int) -> None:
         self.world, self.watch, self.ledger, self.rng = world, watch, ledger, rng
         self.seen = self.held = 0
         self._lookers = 0
+        self._selectors = Selectors(seed)
 
     def look(self, names: list[str]) -> None:
         for broker in self.world.brokers:
@@ -48,7 +50,10 @@ class Rescues:
             return
         has = hosted.state.next_position
         wanted = {position for position in model.live if position < has}
-        looker, ended = self._browse(broker, name)
+        selector = self._selectors.one()
+        if selector:
+            wanted = {position for position in wanted if wants(selector, model.blobs[position])}
+        looker, ended = self._browse(broker, name, selector)
         end_us = world.now_us + LIMIT_US
         undisturbed = True
         while undisturbed and not ended and world.now_us < end_us:
@@ -79,7 +84,7 @@ class Rescues:
         standing = {broker, keeper}.isdisjoint(self.world._frozen)
         return standing and machines.get(broker) is machine and machines.get(keeper) is replica
 
-    def _browse(self, broker: str, name: str) -> tuple[User, list[bool]]:
+    def _browse(self, broker: str, name: str, selector: str) -> tuple[User, list[bool]]:
         self._lookers += 1
         user = User(
             self.world, self.ledger, f"looker{self._lookers}", broker, self.rng, self.rng.choice([0, 500]), False, True
@@ -95,6 +100,6 @@ class Rescues:
                     if inbox.core.failure is None:
                         ended.append(True)
 
-        user.receiver(name, self.rng.choice([0, 3, 100, 1000]), "browse")
+        user.receiver(name, self.rng.choice([0, 3, 100, 1000]), "browse", selector=selector)
         user.start(look())
         return user, ended

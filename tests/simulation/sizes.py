@@ -18,5 +18,6 @@ def at_most(size: int, limits: Limits) -> Limits:
         update_piece_bytes=min(PIECE_FOLD * size, limits.update_piece_bytes),
         dead_letter_bytes=min(size, limits.dead_letter_bytes),
         request_bytes=min(size, limits.request_bytes),
+        run_looks=min(size, limits.run_looks),
         apply_entries=min(2 * size, limits.apply_entries),
     )

@@ -36,6 +36,7 @@ from .moves import Moves
 from .recovered import Recovered
 from .resumes import Resumes
 from .routes import Routes
+from .selectors import Selectors
 from .singles import QUEUE as SINGLE
 from .singles import Singles
 from .users import User
@@ -148,6 +149,8 @@ class Story:
         self._unended: list[User] = []  # and such users
         self.share = rng.choice(USERS)
         self.kinds = Kinds(seed)
+        self.selectors = Selectors(seed)
+        self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
         self.queues: list[str] = []
@@ -300,7 +303,8 @@ class Story:
         mode = "browse" if rng.random() < 0.15 else "consume"
         queue, capacity, accept = rng.choice(self.queues), rng.choice([0, 1, 3, 20, 100, 1000]), rng.random() > 0.15
         bounds = mode == "consume" and accept and capacity > 0 and rng.random() < 0.3
-        user.receiver(queue, capacity, mode, accept, window="unaccepted" if bounds else "unfetched")
+        window = "unaccepted" if bounds else "unfetched"
+        user.receiver(queue, capacity, mode, accept, window=window, selector=self.selectors.one())
 
     def _new_receivers(self) -> None:
         rng = self.rng
@@ -601,8 +605,9 @@ class Story:
         for drainer in drainers:
             for name in sorted(self.watch.wiring.ids):
                 if name not in served:
-                    handle = drainer.attach_receiver(name)
-                    draining.setdefault(name, []).append((drainer, drainer.links[handle]))
+                    for part in self._parts_of(name):
+                        handle = drainer.attach_receiver(name, selector=part)
+                        draining.setdefault(name, []).append((drainer, drainer.links[handle]))
         alive += drainers
         self.until(
             lambda: all(link.attached or link.ended for c in alive if c.alive for link in c.links.values()), "attaches"
@@ -643,14 +648,24 @@ class Story:
     def _drain(self, draining: dict[str, list[tuple[Client, Link]]], alive: list[Client]) -> bool:
         """A client that is to empty a queue may lose its replica, or its broker: another client takes its place."""
         for name, by in draining.items():
-            if name in self.watch.wiring.ids and not any(c.alive and not (k.ended or k.closing) for c, k in by):
+            if name not in self.watch.wiring.ids:
+                continue
+            there = {link.selector for client, link in by if client.alive and not (link.ended or link.closing)}
+            for part in sorted({link.selector for _, link in by} - there):
                 client = next((c for c in reversed(alive) if c.alive), None) or self.client()
                 if client not in alive:
                     alive.append(client)
-                handle = client.attach_receiver(name)
+                handle = client.attach_receiver(name, selector=part)
                 client.flow(handle, 100_000)
                 by.append((client, client.links[handle]))
         return True
+
+    def _parts_of(self, name: str) -> tuple[str, ...]:
+        """The selectors by which a queue is emptied; a group goes whole."""
+        model = self.watch.models.get(self.watch.wiring.ids[name])
+        if name not in self._parts:
+            self._parts[name] = ("",) if model is None or model.group else self.selectors.parts()
+        return self._parts[name]
 
     def _accept_all(self, alive: list[Client]) -> bool:
         busy = False

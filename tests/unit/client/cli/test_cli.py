@@ -572,3 +572,13 @@ def test_a_cluster_that_may_go_on_in_a_ray_that_stays_is_not_said_to_be_stopped(
     assert (ran.code, ran.out, stubborn.heads) == (1, "", [])
     assert "may go on running: b2 has not ended (its Ray stays for the clusters in the namespaces two" in ran.err
     assert local_ray.recall()["namespace"] == "shop", "`down` again is for the same"
+
+
+def test_receive_takes_what_a_selector_wants(at: Run, broker: FakeBroker) -> None:
+    at("send", "q", "-P", "n=1", stdin=b"a\nb\n")
+    at("send", "q", "-P", "n=7", stdin=b"0\n1\n2\n")
+    assert at("receive", "q", "--selector", "n > 3", "--browse", "--timeout", 1).out == "0\n1\n2\n"
+    assert at("receive", "q", "--selector", "n > 3", "--print", "none", "--timeout", 1).code == 0
+    assert left(broker) == 2
+    ran = at("receive", "q", "--selector", "n >")
+    assert ran.code == 1 and "column 4" in ran.err and ran.err.count("\n") == 1
