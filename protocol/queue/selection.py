@@ -1,12 +1,15 @@
 """The order of one consumer with a selector: that of its queue, without what it does not want.
 
 A message is looked at once: the place moves behind what is not wanted, and what is wanted is remembered. What came back
-moves the place back, as in any order, and is looked at again with what is behind it. Looks are counted: a run of the
-queue has so many, and when they are used up nothing comes next until another run.
+moves the place back, as in any order, and is looked at again; what is behind it too, but in the order of arrival, where
+what had been passed is remembered. Looks are counted: a run of the queue has so many, and when they are used up nothing
+comes next until another run.
 """
 
 from __future__ import annotations
 
+from ..ranges import RangeSet
+from .delivery_counts import DeliveryCounts
 from .delivery_order import DeliveryOrder, Place
 from .selector import Wanted
 from .state import QueueState
@@ -33,13 +36,16 @@ class Looks:
 
 class _Reached:
     """Attributes: inner, the place in the queue's order; first, last, which are known to be wanted; unwanted, one
-    behind them that is known not to be."""
+    behind them that is known not to be; passed, behind a place that has moved back: not wanted, or gone; life, the
+    state's `deliveries` then: another one is of a state that an update has brought, of which nothing is passed."""
 
-    __slots__ = ("first", "inner", "last", "unwanted")
+    __slots__ = ("first", "inner", "last", "life", "passed", "unwanted")
 
     def __init__(self, inner: Place) -> None:
         self.inner = inner
         self.first, self.last, self.unwanted = 1, 0, 0
+        self.passed = RangeSet()
+        self.life: DeliveryCounts | None = None
 
 
 class Selection:
@@ -63,6 +69,11 @@ class Selection:
     def next(self, place: _Reached, /) -> tuple[int, int] | None:
         while (found := self._order.next(place.inner)) is not None:
             first, last = found
+            if place.passed and (known := self._passed(place).at_or_after(first)) is not None and known[0] <= last:
+                if known[0] <= first:
+                    place.inner = self._order.behind(place.inner, min(last, known[1]))
+                    continue
+                last = known[0] - 1
             if place.first <= first <= place.last:
                 return first, min(last, place.last)
             if not self._look(place, first, last):
@@ -98,5 +109,19 @@ class Selection:
         return place
 
     def back(self, place: _Reached, positions: list[tuple[int, int]], /) -> _Reached:
-        place.inner = self._order.back(place.inner, positions)
+        before = place.inner
+        place.inner = self._order.back(before, positions)
+        if isinstance(before, int):
+            passed = self._passed(place)
+            passed.remove(0, place.inner - 1)  # it will not be there again, or is passed anew
+            if place.inner < before:
+                passed.add(place.inner, before - 1)
+            for first, last in positions:
+                passed.remove(first, last)
         return place
+
+    def _passed(self, place: _Reached) -> RangeSet:
+        if place.life is not self._state.deliveries:
+            place.life = self._state.deliveries
+            place.passed = RangeSet()
+        return place.passed

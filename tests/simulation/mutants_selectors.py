@@ -48,6 +48,19 @@ def what_came_back_is_passed_over(patch: Patch) -> None:
     patch.setattr(Selection, "back", lambda self, place, positions: place)
 
 
+def what_came_back_is_known_already(patch: Patch) -> None:
+    """What had been passed, or given, is not offered again."""
+    back = Selection.back
+
+    def known(self: Any, place: Any, positions: Any) -> Any:
+        back(self, place, positions)
+        for first, last in positions:
+            place.passed.add(first, last)
+        return place
+
+    patch.setattr(Selection, "back", known)
+
+
 def who_has_no_look_left_is_done(patch: Patch) -> None:
     """Nobody says that there is more to look at."""
     patch.setattr(Looks, "short", property(lambda self: False, lambda self, short: None))

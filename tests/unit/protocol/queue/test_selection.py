@@ -108,6 +108,31 @@ def test_what_came_back_is_looked_at_again_in_its_place():
     assert set(queue.looks()) <= {"a1", "a2"}, "nobody looks at what is out"
 
 
+def test_what_was_passed_is_not_looked_at_again_where_something_came_back():
+    queue = Queue()
+    queue.send("b1", *(f"a{i}" for i in range(50)), "b2", *(f"c{i}" for i in range(50)), "b3")
+    consumer = queue.consumer("b", 2)
+    other = queue.consumer("b", 0)
+    assert queue.give() == ["1:b1", "1:b2"]
+    for _ in range(3):
+        queue.looks()
+        queue.release(consumer)
+        consumer.credit.grant(2, UNLIMITED)
+        assert queue.give() == ["1:b1", "1:b2"] and set(queue.looks()) <= {"b1", "b2", "c0"}
+    queue.release(consumer)
+    queue.looks()
+    other.credit.grant(5, UNLIMITED)
+    assert queue.give() == ["2:b1", "2:b2", "2:b3"] and len(queue.looks()) == 103
+    consumer.credit.grant(1, UNLIMITED)
+    assert queue.give() == []
+    queue.release(other)
+    queue.looks()
+    other.credit.stop()
+    consumer.credit.grant(5, UNLIMITED)
+    assert queue.give() == ["1:b1", "1:b2", "1:b3"]
+    assert queue.looks() == ["b1", "b2", "b3"]
+
+
 def test_a_run_is_bounded_and_the_next_goes_on():
     queue = Queue(looks=10)
     queue.send(*(f"a{i}" for i in range(25)), "b1", *(f"a{i}" for i in range(25, 40)), "b2")
