@@ -1,6 +1,7 @@
 """What a selector costs: how many messages a second dispatch looks at for a consumer that wants one in a hundred.
 
-In one process, by its own processor time, and without a cluster: a queue's state, its order, and runs as a replica makes them. The bar is 200,000.
+In one process, by its own processor time, and without a cluster: a queue's state, its order, and runs as a replica
+makes them. The bar is 200,000.
 """
 
 from __future__ import annotations
