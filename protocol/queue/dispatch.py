@@ -243,9 +243,7 @@ class Dispatcher:
         if most > credit.messages:
             most = credit.messages
         part = self._candidate(subscription, most)
-        parts: list[tuple[int, int]] = []
-        count = 0
-        size = 0
+        parts, count, size = list[tuple[int, int]](), 0, 0
         if part is None:
             return parts, count
         weighs = credit.bytes != UNLIMITED or self.state.bytes > self._deliver_bytes
