@@ -34,6 +34,7 @@ from . import (
     mutants_routes,
     mutants_selectors,
     mutants_truth,
+    selectors,
     workload,
 )
 from .explore import STORIES, Explorer
@@ -98,6 +99,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
         (kinds, "KINDS", 0.0),
+        (selectors, "SHARE", 0.0),
         (workload, "BROKERS", ("b1",)),
         (workload, "ALONE", 1.0),
         (workload, "CUT", 0.3),
