@@ -15,7 +15,7 @@ from mantamq.protocol.wire.queue_frames import Cancel, Consume, Credit, Deliver,
 
 from .checkers import Watcher
 from .deliveries import Deliveries
-from .model import Violation, each
+from .model import Violation, each, each_run
 from .selectors import wants
 from .world import World
 
@@ -51,6 +51,7 @@ class Drains:
         self.judged = 0
         self._deliveries = deliveries
         self._subs: dict[tuple[str, int], _Asked] = {}  # (replica, number)
+        self._acquired: dict[str, set[int]] = {}  # queue id -> positions that were ever acquired
         self._asking: dict[str, dict[tuple[str, int], _Asked]] = {}  # queue id -> those that drain now
         world.watch(
             sent={Deliver: self._given, Drained: self._answered},
@@ -107,6 +108,9 @@ class Drains:
         self._asking.get(frame.queue, {}).pop((source, frame.sub), None)
 
     def _committed(self, stream: str, event: events.AnyEvent, model: Any, effective: bool) -> None:
+        if isinstance(event, events.Acquire):
+            acquired = self._acquired.setdefault(stream, set())
+            acquired.update(position for _, position in each_run(event.runs))
         if self._asking.get(stream) and not isinstance(event, events.Enqueue):  # what comes takes nothing away
             self._look(stream)
 
@@ -125,6 +129,8 @@ class Drains:
         away: set[str] = set()  # groups of which somebody has a message
         if model.group and not sub.browse:
             away = {model.group_of(position) for of, position in out if of == queue}
+        # A browser looks on behind what it does not want, and passes what somebody holds just then.
+        passing = self._acquired.get(queue) if sub.browse and sub.selector else None
         return {
             position
             for position in among
@@ -134,4 +140,5 @@ class Drains:
             and (position > sub.seen if sub.browse else (queue, position) not in out)
             and (not away or model.group_of(position) not in away)
             and (not sub.selector or wants(sub.selector, model.blobs[position]))
+            and not (passing and position in passing)
         }

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.broker.requests import Requests
+from mantamq.protocol.broker.senders import Senders
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.log.keeper import Keeper
@@ -292,13 +293,13 @@ def starved_consumer_keeps_the_lock(patch: Patch) -> None:
 
 def crossing_detach_closes(patch: Patch) -> None:
     """A `Detach` that crosses the broker's own `Detached` is taken for a broken rule."""
-    detach = BrokerMachine._detach
+    detach = Senders.detach
 
-    def strict(self: Any, session: Session, frame: Any) -> None:
+    def strict(self: Any, session: Session, handle: int) -> bool:
         session.ended.clear()
-        detach(self, session, frame)
+        return detach(self, session, handle)
 
-    patch.setattr(BrokerMachine, "_detach", strict)
+    patch.setattr(Senders, "detach", strict)
 
 
 def purge_of_a_deleted_queue_is_not_answered(patch: Patch) -> None:

@@ -160,7 +160,7 @@ def the_last_value_takes_the_place_of_the_one_before(patch: Patch) -> None:
 
 def what_goes_depends_on_what_came_together(patch: Patch) -> None:
     """What a ring with levels drops is decided by the batch, not by the message."""
-    patch.setattr(state_policy, "one_by_one", lambda rule: rule)
+    patch.setattr(state_policy, "one_by_one", lambda rule, guard=None: rule)
 
 
 def a_group_is_whose_it_is_when_that_is_ordered(patch: Patch) -> None:

@@ -11,7 +11,7 @@ from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.log.quorum import change, held_by_majority
 from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.hosted_queue import HostedQueue
+from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.sequencer import membership
 from mantamq.protocol.sequencer.membership import Membership
 from mantamq.protocol.sequencer.stream import Stream
@@ -74,7 +74,7 @@ def two_changes_at_once(patch: Patch) -> None:
 
 def leaver_keeps_its_locks(patch: Patch) -> None:
     """It says at once that it has given all up, and nothing is taken from it."""
-    patch.setattr(HostedQueue, "holds", lambda self: False)
+    patch.setattr(replica_machine, "holds", lambda queue, broker: False)
     member = QueueState._member
     kept = lambda self, event: member(self, event) if event.present else Applied()  # noqa: E731
     patch.setattr(QueueState, "_member", kept)
@@ -83,7 +83,7 @@ def leaver_keeps_its_locks(patch: Patch) -> None:
 
 def leaver_gives_nothing_back(patch: Patch) -> None:
     """The messages that a leaving broker holds are taken from it, as if it had died."""
-    patch.setattr(HostedQueue, "holds", lambda self: False)
+    patch.setattr(replica_machine, "holds", lambda queue, broker: False)
 
 
 def leaves_the_cluster_before_its_queues(patch: Patch) -> None:

@@ -11,6 +11,7 @@ from mantamq.protocol.broker.deletion import Deletions
 from mantamq.protocol.broker.senders import Senders
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
+from mantamq.protocol.queue import dispatch
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.resumption import Resumption
 from mantamq.protocol.queue.subscription import Subscription
@@ -55,7 +56,12 @@ def what_is_held_elsewhere_is_not_waited_for(patch: Patch) -> None:
 
 def who_has_just_left_held_nothing(patch: Patch) -> None:
     """A consumer that comes back is served before what it held here is ordered as acquired, and as released."""
-    patch.setattr(Dispatcher, "_leaving", lambda self: iter(()))
+    awaits = Resumption.awaits
+
+    def of_those_who_are_here(self: Any, acquired: Any, others: Any) -> bool:
+        return others is not dispatch._nobodys and awaits(self, acquired, others)
+
+    patch.setattr(Resumption, "awaits", of_those_who_are_here)
 
 
 def nobody_hears_what_goes_to_no_queue(patch: Patch) -> None:
