@@ -106,6 +106,12 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "KINDS", ["sequencer", "pause"]),
         (faults, "RATE", 0.2),
     ],
+    "an_update_lacks_what_is_consumed_meanwhile": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "LIMITS", ({"max_size": 300},)),
+        (kinds, "OTHERS", ({"last_value_key": "c"},)),
+        (faults, "KINDS", faults.KINDS + ["broker"] * 6),
+    ],
     "an_update_forgets_who_waits": _JUDGED,
     "a_new_replica_is_asked_nothing": _JUDGED,
     "a_message_that_is_too_large_for_a_ring_comes_in": [
