@@ -147,6 +147,10 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
     headers = {number: one for number, one in headers.items() if one.log_id == newest.log_id}
     found.ballot = max(header.ballot for header in headers.values())
     found.base = max(header.base for header in headers.values())
+    # A header may rot, and the batches behind it say themselves where they belong.
+    for number in [one for one in contents if one < newest.number and _header(contents[one]) is None]:
+        end = (number + 1) * newest.size
+        headers[number] = newest._replace(number=number, base=0, ballot=(0, 0), ends=end, proven=0)
     found.container_bytes = newest.size
     stops, ends = {}, (newest.number + 1) * newest.size
     for number in sorted(headers, reverse=True):

@@ -162,3 +162,16 @@ def test_what_is_not_flushed_is_not_durable():
     assert [record.lsn for record in parse_log(files.durable("/l")).records] == [lsn]
     files.flip("/l/0000000000000001.log", lsn % CONTAINER_BYTES + 40, 1)
     assert parse_log(files.durable("/l")).records == [], "it does not verify any more"
+
+
+def test_what_is_behind_a_rotten_header_is_there():
+    files = SimulatedFiles()
+    log = create(files)
+    lsns: list[int] = []
+    while log.end < 3 * CONTAINER_BYTES:
+        lsns += log.write([(2, "q#1", [b"x" * 6000])], 1)
+        log.sync()
+    whole = [record.lsn for record in parse_log(files.durable("/l")).records]
+    assert whole == lsns
+    files.flip("/l/0000000000000001.log", 46, 6)
+    assert [record.lsn for record in parse_log(files.durable("/l")).records] == lsns
