@@ -234,8 +234,8 @@ class SenderCore:
 
     @property
     def blocked(self) -> str:
-        """Why what is under way waits: a queue holds its producers back; "" if none does."""
-        if not self.held_back:
+        """Why what is under way waits: a queue holds its producers back; "" if none does, or nothing is under way."""
+        if not self.held_back or not self.unsettled:
             return ""
         return f"producer flow control: {', '.join(map(repr, self.held_back))} waits for its consumers"
 
@@ -249,7 +249,7 @@ class SenderCore:
 
     def stalled(self) -> Unavailable:
         """Why whoever waits must wait no longer."""
-        why = f"{self.blocked}; or see" if self.held_back else "see"
+        why = f"{self.blocked}; or see" if self.blocked else "see"
         return Unavailable(
             f"{self.unsettled} messages to {self.address!r} are not complete, and none has completed for "
             f"{self.patience.still_s:.3g} s: {why} `mantamq doctor` for what stands still. They may still complete: "
@@ -276,7 +276,7 @@ class SenderCore:
         return self.unsettled >= self.capacity
 
     def why_full(self) -> str:
-        if self.held_back:
+        if self.blocked:
             return f"{self.blocked}: {self.unsettled} messages are sent and not complete"
         if self.unsettled >= self.capacity:
             return f"{self.unsettled} messages are sent and not complete: wait, or ask for more capacity"

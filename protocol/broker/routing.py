@@ -7,6 +7,7 @@ from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
 from .cluster_state import ClusterState
+from .queue_traits import NOTHING
 from .session import SenderLink
 
 Parts = list[tuple[str, bytes]]
@@ -33,7 +34,7 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
     is the same."""
     if link.route_version != cluster.version:
         link.route, link.kinds = cluster.wiring.route(link.exchange, link.key or ""), ()
-        if any(map(any, map(cluster.traits.needs, link.route))):
+        if any(cluster.traits.needs(queue) != NOTHING for queue in link.route):
             link.route, link.kinds = (), link.route
         link.route_version = cluster.version
     if not link.route:

@@ -92,34 +92,20 @@ def _property(name: str) -> Reading:
 # ---- logic: True, False and None
 
 
-def _both(*nodes: Expression) -> Reading:
-    parts = [_compiled(node) for node in nodes]
+def _joined(parts: list[Reading], ends: bool) -> Reading:
+    """AND, which ends at the first False; or OR, which ends at the first True."""
+    else_ = not ends
 
-    def both(properties: dict[str, Any], header: Header) -> bool | None:
+    def joined(properties: dict[str, Any], header: Header) -> bool | None:
         sure = True
         for part in parts:
             found = part(properties, header)
-            if found is False:
-                return False
-            sure = sure and found is True
-        return True if sure else None
+            if found is ends:
+                return ends
+            sure = sure and found is else_
+        return else_ if sure else None
 
-    return both
-
-
-def _either(*nodes: Expression) -> Reading:
-    parts = [_compiled(node) for node in nodes]
-
-    def either(properties: dict[str, Any], header: Header) -> bool | None:
-        sure = True
-        for part in parts:
-            found = part(properties, header)
-            if found is True:
-                return True
-            sure = sure and found is False
-        return False if sure else None
-
-    return either
+    return joined
 
 
 def _inverse(reading: Reading) -> Reading:
@@ -159,15 +145,7 @@ def _comparison(one: Expression, sign: str, other: Expression) -> Reading:
 
 
 def _between(node: Expression, low: Expression, high: Expression) -> Reading:
-    return _kleene(_comparison(node, ">=", low), _comparison(node, "<=", high))
-
-
-def _kleene(one: Reading, other: Reading) -> Reading:
-    def both(properties: dict[str, Any], header: Header) -> bool | None:
-        a, b = one(properties, header), other(properties, header)
-        return False if a is False or b is False else (True if a and b else None)
-
-    return both
+    return _joined([_comparison(node, ">=", low), _comparison(node, "<=", high)], False)
 
 
 def _among(node: Expression, *nodes: Expression) -> Reading:
@@ -179,13 +157,7 @@ def _among(node: Expression, *nodes: Expression) -> Reading:
             return value in texts if type(value) is str else None
 
         return among
-    parts = [_comparison(node, "=", one) for one in nodes]
-
-    def any_of(properties: dict[str, Any], header: Header) -> bool | None:
-        found = [part(properties, header) for part in parts]
-        return True if True in found else (None if None in found else False)
-
-    return any_of
+    return _joined([_comparison(node, "=", one) for one in nodes], True)
 
 
 def _like(node: Expression, pattern: str, escape: str = "") -> Reading:
@@ -260,8 +232,8 @@ _RULES: dict[str, Callable[..., Reading]] = {
     "name": _name,
     "quoted": _property,
     "parenthesis": _compiled,
-    "conjunction": _both,
-    "disjunction": _either,
+    "conjunction": lambda *nodes: _joined([_compiled(node) for node in nodes], False),
+    "disjunction": lambda *nodes: _joined([_compiled(node) for node in nodes], True),
     "negation": lambda node: _inverse(_compiled(node)),
     "comparison": _comparison,
     "between": _between,

@@ -150,9 +150,8 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
     if settings.overflow and not settings.limited:
         text = "what happens at a limit needs a limit: give max_count or max_size, or leave overflow out"
         raise PeerError(INVALID, text)
-    if (
-        settings.limited and not settings.overflow
-    ):  # by RabbitMQ's words the oldest goes; by Qpid's what comes is refused
+    if settings.limited and not settings.overflow:
+        # By RabbitMQ's words the oldest goes; by Qpid's what comes is refused.
         theirs = {"x-max-length", "x-max-length-bytes"}.intersection(arguments)
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)

@@ -34,7 +34,8 @@ older than its process. `UpdatePiece`, and the number of an update in `UpdateSta
 6: `Heartbeat.least`; queues with limits, which a member before 6 would apply as if they had none: while one is in the
 cluster they are refused, as are other kinds of queues. `Enqueue.traits`; `dropped` in `EnqueueFact`, `EventFact`.
 7: queues that refuse messages or hold producers back, with `Judge` and `Judged` between processes of one version;
-refused while a member before 7 is in the cluster, which would take all. `HeldBack`. `AttachReceiver.selector`,
+refused while a member before 7 is in the cluster, which would take all; so would it in a ring by bytes that is there
+already, for a message larger than the ring. `HeldBack`. `AttachReceiver.selector`,
 `Consume.selector`: a client attaches no receiver with a selector at a broker before 7, and leaves one that it has come
 to. What a selector passes over concerns nobody but its consumer's broker, so members before 7 may be in the cluster."""
 KNOWS_VERDICTS = 7
