@@ -63,6 +63,7 @@ PROMISES: dict[str, list[str]] = {
     "Producers are held back before that": [
         "tests/unit/client/test_limits.py::test_a_producer_is_held_back_sees_it_and_goes_on",
         "tests/unit/protocol/queue/test_producer_flow.py::test_it_stops_above_one_threshold_and_goes_on_below_the_other",
+        "tests/unit/conversations/test_held_back.py::test_a_process_dies_meanwhile",
     ],
     "So a sender stops at its capacity": [
         "tests/unit/client/test_limits.py::test_a_producer_is_held_back_sees_it_and_goes_on",
