@@ -18,7 +18,7 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
             sender.send(Message(str(price + change), properties={"symbol": symbol}))
     sender.sync()
 
-    print("90 prices were sent. These wait:")
+    print(f"90 prices were sent. These {connection.queue('example.prices')['messages']} wait:")
     print(f"{'symbol':<8} {'price':>5}")
     for message in session.browse("example.prices"):
         print(f"{message.properties['symbol']:<8} {message.body.decode():>5}")

@@ -17,7 +17,7 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
         sender.send(Message(f"{100 + number / 10:.1f}", properties={"tick": number}))
     sender.sync()
 
-    print("100 ticks were sent. These wait:")
+    print(f"100 ticks were sent. These {connection.queue('example.ticks')['messages']} wait:")
     print(f"{'tick':>6} {'price':>7}")
     for message in session.browse("example.ticks"):
         print(f"{message.properties['tick']:>6} {message.body.decode():>7}")
