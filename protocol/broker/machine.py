@@ -249,10 +249,10 @@ class BrokerMachine(Acceptor):
         return self.keeper if stream == CLUSTER else None
 
     def pledge(self) -> None:
-        leader = self.view.leader
-        self.send(leader, self.keeper.log_report())
-        said, keeper, hosting = self.view.promised, self.keeper, self.hosting_queues()
-        self.send(leader, Promise(said, self.broker, keeper.log_inc, keeper.blank, hosting, self.inc, keeper.opened))
+        leader, keeper, said = self.view.leader, self.keeper, self.view.promised
+        self.send(leader, keeper.log_report())
+        lives, hosting = (self.inc, keeper.opened, list(keeper.earlier)), self.hosting_queues()
+        self.send(leader, Promise(said, self.broker, keeper.log_inc, keeper.blank, hosting, *lives))
 
     def hosting_queues(self) -> list[str]:
         """Ids of the queues of which a log may be kept here."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..log.checkpoint import ENTRY_BYTES, checkpoint_of, tail_of
+from ..log.checkpoint import ENTRY_BYTES, checkpoint_of, opening_of, tail_of
 from ..log.durability import Durability, Promises
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
@@ -100,8 +100,7 @@ class StoredWiring(StoreLink):
             keeper.durability = Durability(CLUSTER, self.writer, self._wrote)
             cluster.keeper = keeper
         self._took(Promises(self.writer, taken.promised))
-        record = OpenedRecord(cluster.inc, keeper.log_inc, keeper.blank, voters)
-        self.writer.put(OPENED, CLUSTER, encode_record(record), self._on_disk)
+        self.writer.put(OPENED, CLUSTER, encode_record(opening_of(keeper, voters)), self._on_disk)
 
     def _resumed(self, taken: Taken, history: StreamHistory) -> Keeper | None:
         """The keeper of an earlier life's log, and its wiring; None if that log does not vote."""

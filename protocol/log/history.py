@@ -18,7 +18,7 @@ class StreamHistory:
     first record; the earlier ones with entries that the checkpoint names come behind it (`read_history`).
 
     Attributes:
-        life, log_inc, blank: as in `OpenedRecord`, of the last one.
+        life, log_inc, blank, earlier: as in `OpenedRecord`, of the last one.
         voters: those with which the stream begins, or of the checkpoint.
         checkpoint: the last one.
         base, base_ballot, base_seq: index, ballot and seq of the entry it goes up to.
@@ -32,6 +32,7 @@ class StreamHistory:
         self.life = 0
         self.log_inc = 0
         self.blank = False
+        self.earlier: list[int] = []
         self.voters: list[str] = []
         self.checkpoint: CheckpointRecord | None = None
         self.base = 0
@@ -77,7 +78,7 @@ class StreamHistory:
     def _opened(self, record: OpenedRecord) -> None:
         if record.log_inc == record.life:  # a new log begins: what was before is no part of it
             self.__init__()
-        self.life, self.log_inc, self.blank = record.life, record.log_inc, record.blank
+        self.life, self.log_inc, self.blank, self.earlier = record.life, record.log_inc, record.blank, record.earlier
         self.voters = record.voters or self.voters
 
     def _entries(self, record: EntriesRecord) -> None:
@@ -97,6 +98,7 @@ class StreamHistory:
         self.places.clear()
         self.base, self.base_ballot, self.base_seq = record.index, record.ballot, record.seq
         self.life, self.log_inc, self.blank, self.voters = record.life, record.log_inc, record.blank, record.voters
+        self.earlier = record.earlier
         self._known = max(self._known, record.commit)
 
 

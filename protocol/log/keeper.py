@@ -14,6 +14,7 @@ from ..wire.events import ZERO, AnyEvent, Ballot, Entry, Member, Rejoin, Return,
 from ..wire.log_frames import Ack, Append, Fetch, Fetched, Gap, LogReport, Nack, Numbers, UpdateStart
 from ..wire.version import MINOR
 from .durability import Durability
+from .earlier import lives_since
 from .history import StreamHistory
 from .kept_log import KeptLog
 from .numbers import drop_numbers, note_number
@@ -38,6 +39,7 @@ class Keeper(KeptLog):
     Attributes:
         life, opened, stored: as given.
         log_inc: incarnation of the log: the life in which it was born or rejoined last (`durable.md` 4).
+        earlier: the lives that have kept the log before, as in `LogReport`.
         promised: the highest ballot seen; nothing below it is accepted (K1). Never decreases.
         commit: the commit index; every entry up to it has been handed out by `append` or `learn`.
         numbers, over: last request of each origin, and of which brokers none is taken any more (`numbers.py`), as of
@@ -68,6 +70,7 @@ class Keeper(KeptLog):
         self.life = life
         self.log_inc = life if log_inc is None else log_inc
         self.opened = opened
+        self.earlier: list[int] = []
         self.stored = stored
         self.blank = blank
         self.promised = promised
@@ -117,7 +120,7 @@ class Keeper(KeptLog):
             self.stream, self.voter, end, ballot, self.promised, seq, self.commit, self.base, self.log_inc, self.blank,
             dict(self.numbers), dict(self.incs), uncommitted, list(voters), change_at,
             list(changed) if change_at else [], joins, MINOR, dict(self.over), self.life, self.opened, lives,
-            self.stored, self.durability is None or self.durability.whole,
+            self.stored, self.durability is None or self.durability.whole, list(self.earlier),
         )  # fmt: skip
 
     def _said(self) -> tuple[int, Ballot, int]:
@@ -262,6 +265,7 @@ class Keeper(KeptLog):
         self.lives = dict(frame.lives)
         self.voters = list(frame.voters)
         self._change = 0
+        self.earlier = []
         self._log = dict(enumerate(frame.log, self.base + 1))
         self._sure = 0
         self._heard.clear()
@@ -282,6 +286,7 @@ class Keeper(KeptLog):
         if found is not None:
             self.numbers, self.over = dict(found.numbers), dict(found.over)
             self.incs, self.lives = dict(found.incs), dict(found.lives)
+        self.earlier = lives_since(self.lives.get(self.voter, 0), [*history.earlier, history.life])
         for index, entry in self._log.items():
             if type(_own_event(entry)) is Member:
                 self._change = index

@@ -14,10 +14,11 @@ from enum import StrEnum
 
 from ..errors import LocalError
 from ..limits import DEFAULT, Limits
+from ..log.earlier import is_old
 from ..log.quorum import majority, recovery_quorum
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot, Member, Rejoin, decode_event
-from ..wire.log_frames import Fetch, Fetched, LogReport, Promise, Suspect, life_of
+from ..wire.log_frames import Fetch, Fetched, LogReport, Promise, Suspect
 from .stream import Stream
 
 
@@ -210,17 +211,6 @@ class Election:
 
     def fetch(self, ballot: Ballot, stream: Stream, last: int, first: int) -> Fetch:
         return Fetch(ballot, stream.name, first, last, self._fetch_bytes)
-
-
-def is_old(frame: LogReport | Promise, lives: dict[str, int]) -> bool:
-    """Whether a log is a copy from before a life of its voter that has returned with it: what that one has promised and
-    acknowledged is missing in it (`durable.md` S10).
-
-    Args:
-        lives: voter -> the life that joined, rejoined or returned last.
-    """
-    latest = lives.get(frame.voter if isinstance(frame, LogReport) else frame.broker, 0)
-    return not frame.blank and 0 < frame.opened < latest != life_of(frame)
 
 
 def _holds(report: LogReport) -> bool:

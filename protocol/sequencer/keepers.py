@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..log.earlier import is_old, life_of
 from ..outbox import Outbox
 from ..wire.events import CLUSTER, Evict, Return, encode_event
-from ..wire.log_frames import Ack, Evicted, Gap, LogDropped, LogReport, life_of
+from ..wire.log_frames import Ack, Evicted, Gap, LogDropped, LogReport
 from .backlog import Backlog
-from .election import is_old
 from .evictions import Evictions
 from .membership import Membership
 from .order import Order

@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import LocalError
 from ..limits import DEFAULT, Limits
 from ..lock.duty import Duty, hears_beats
+from ..log.earlier import life_of
 from ..log.quorum import majority, recovery_quorum
 from ..machine import Effect, Flush, Input, PeerDown, PeerUp, Received, Retire, Tick, is_broker
 from ..outbox import Outbox
@@ -46,7 +47,6 @@ from ..wire.log_frames import (
     UpdatePiece,
     UpdateStart,
     UpdateTaken,
-    life_of,
 )
 from ..wire.majority_frames import Reset
 from .backlog import Backlog

@@ -12,7 +12,7 @@ from collections import deque
 
 import msgspec
 
-from ..log.checkpoint import checkpoint_of, tail_of
+from ..log.checkpoint import checkpoint_of, opening_of, tail_of
 from ..log.durability import Promises, RecordWriter
 from ..log.history import StreamHistory
 from ..queue.applied import Applied
@@ -23,7 +23,7 @@ from ..replica.status import Status
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, Enqueue, Entry
 from ..wire.log_frames import LogReport, UpdateFront
-from ..wire.records import MESSAGE, OPENED, MessageRecord, OpenedRecord, encode_record
+from ..wire.records import MESSAGE, OPENED, MessageRecord, encode_record
 from .acknowledgements import StoredAcknowledgements
 from .outlines import Outline
 
@@ -116,8 +116,7 @@ class StoredQueue(HostedQueue):
         super().restored()
         self.checkpoints = Checkpoints(self.state)
         self._chunks = 0
-        record = OpenedRecord(self.inc, self.keeper.log_inc, True)
-        self._writer.put_ahead(OPENED, self.id, encode_record(record), lambda lsn: None)
+        self._writer.put_ahead(OPENED, self.id, encode_record(opening_of(self.keeper, [])), lambda lsn: None)
         self._brought = RangeSet()
         found, self._bodies = self.catch_up.found
         self._found = deque(found)

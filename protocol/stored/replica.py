@@ -14,6 +14,7 @@ import msgspec
 
 from ..errors import PeerError
 from ..limits import DEFAULT, Limits
+from ..log.checkpoint import opening_of
 from ..log.durability import Durability, Promises
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
@@ -170,8 +171,8 @@ class StoredReplicaMachine(ReplicaMachine):
             queue.resume(found.outline, found.history, found.committed)
         elif queue.catch_up.cache is not None:
             queue.catch_up.cache = _kept(loaded)
-        record = OpenedRecord(frame.inc, keeper.log_inc, keeper.blank, voters)
-        self.store.writer.put(OPENED, frame.queue, encode_record(record), lambda lsn: self._opened(queue))
+        record = encode_record(opening_of(keeper, voters))
+        self.store.writer.put(OPENED, frame.queue, record, lambda lsn: self._opened(queue))
 
     def _durability(self, stream: str) -> Durability:
         return Durability(stream, self.store.writer, lambda: None)

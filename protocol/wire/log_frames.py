@@ -63,6 +63,7 @@ class LogReport(Frame):
         stored: the log is on disk: it comes back with the next life.
         whole: False: an update has brought what is up to `have`, and it is not on disk: it is sent what is behind, and
             counts as holding nothing until it acknowledges.
+        earlier: the lives that have kept this log before, `opened` the last of them; empty before 8 (`log/earlier.py`).
     """
 
     stream: str
@@ -89,6 +90,7 @@ class LogReport(Frame):
     lives: dict[str, int] = {}
     stored: bool = False
     whole: bool = True
+    earlier: list[int] = []
 
 
 class LogDropped(Frame):
@@ -161,7 +163,7 @@ class Promise(Frame):
     Attributes:
         hosting: ids of the queues it keeps. Of any other queue it has an empty log, and cannot have voted.
         blank: the broker has lost its log: its promise does not count (K4).
-        log_inc, life, opened: of its log of the cluster stream, as in `LogReport`.
+        log_inc, life, opened, earlier: of its log of the cluster stream, as in `LogReport`.
     """
 
     ballot: Ballot
@@ -171,11 +173,7 @@ class Promise(Frame):
     hosting: list[str]
     life: int = 0
     opened: int = 0
-
-
-def life_of(frame: LogReport | Promise) -> int:
-    """Incarnation of the process that speaks. A member before 3 does not say it: no log there outlives its process."""
-    return frame.life or frame.log_inc
+    earlier: list[int] = []
 
 
 class Fetch(Frame):

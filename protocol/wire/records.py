@@ -33,12 +33,14 @@ class OpenedRecord(StoreRecord):
         log_inc: incarnation of the log: that of the life in which it was born or last rejoined (K4).
         blank: the log does not vote: one before it was lost.
         voters: the voters with which the stream begins, where that is known.
+        earlier: the lives before it that have kept this log, as in `LogReport`.
     """
 
     life: int
     log_inc: int
     blank: bool
     voters: list[str] = []
+    earlier: list[int] = []
 
 
 class EntriesRecord(StoreRecord):
@@ -86,6 +88,7 @@ class CheckpointRecord(StoreRecord):
             `last` lie in the record at that LSN, in its entry number `entry` (in a `MessageRecord`: always 0).
         behind: LSNs of earlier records with entries behind `index`.
         over: broker -> the incarnation up to which no request of it is taken any more, as of `index`.
+        earlier: as in `OpenedRecord`, of `life`.
     """
 
     low: int
@@ -105,6 +108,7 @@ class CheckpointRecord(StoreRecord):
     extents: list[int] = []
     behind: list[int] = []
     over: dict[str, int] = {}
+    earlier: list[int] = []
 
 
 class CheckpointHead(msgspec.Struct, array_like=True, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 7
+MINOR = 8
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -37,7 +37,8 @@ cluster they are refused, as are other kinds of queues. `Enqueue.traits`; `dropp
 refused while a member before 7 is in the cluster, which would take all; so would it in a ring by bytes that is there
 already, for a message larger than the ring. `HeldBack`. `AttachReceiver.selector`,
 `Consume.selector`: a client attaches no receiver with a selector at a broker before 7, and leaves one that it has come
-to. What a selector passes over concerns nobody but its consumer's broker, so members before 7 may be in the cluster."""
+to. What a selector passes over concerns nobody but its consumer's broker, so members before 7 may be in the cluster.
+8: `earlier` in `LogReport` and `Promise`: of an old log whose lives are not said, only the last one is looked at."""
 KNOWS_VERDICTS = 7
 """The minor version from which a member's queues may refuse messages, and a client reads `HeldBack`."""
 KNOWS_SELECTORS = 7

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mantamq.protocol.log.checkpoint import checkpoint_of
+from mantamq.protocol.log.checkpoint import checkpoint_of, opening_of
 from mantamq.protocol.log.durability import Durability, Promises, RecordWriter
 from mantamq.protocol.log.history import read_history
 from mantamq.protocol.log.keeper import Keeper
@@ -24,7 +24,7 @@ from mantamq.protocol.machine import Flush, Received
 from mantamq.protocol.wire.events import CLUSTER, ZERO, Ballot
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.log_frames import Ack, LogReport, Promise, UpdateStart
-from mantamq.protocol.wire.records import OPENED, PROMISE, OpenedRecord, PromiseRecord, decode_record, encode_record
+from mantamq.protocol.wire.records import OPENED, PROMISE, PromiseRecord, decode_record, encode_record
 from mantamq.protocol.wire.store_frames import Write, Written
 
 from .explore import Action, Bounds, Explorer, State, replaced
@@ -78,15 +78,16 @@ class StoredNode(Node):
             self.keeper = Keeper(CLUSTER, name, life, blank, promised, members, stored=True)
             self.keeper.durability = Durability(CLUSTER, self.writer, self._wrote)
         keeper = self.keeper
-        self.writer.put(
-            OPENED, CLUSTER, encode_record(OpenedRecord(life, keeper.log_inc, keeper.blank, keeper.voters)), _opened
-        )
+        self.writer.put(OPENED, CLUSTER, encode_record(opening_of(keeper, keeper.voters)), _opened)
 
     def pledge(self) -> None:
         keeper, leader, said = self.keeper, self.view.leader, self.view.promised
         if not self._speechless():
             self.send(leader, keeper.log_report())
-            self.send(leader, Promise(said, self.name, keeper.log_inc, keeper.blank, [], self.inc, keeper.opened))
+            self.send(
+                leader,
+                Promise(said, self.name, keeper.log_inc, keeper.blank, [], self.inc, keeper.opened, keeper.earlier),
+            )
 
     def step(self, input: Any) -> list[Any]:
         effects: list[Any] = []

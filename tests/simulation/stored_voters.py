@@ -10,6 +10,7 @@ import random
 from typing import Any
 
 from mantamq.protocol.log.acceptor import Acceptor
+from mantamq.protocol.log.checkpoint import opening_of
 from mantamq.protocol.log.durability import Durability, Promises, RecordWriter
 from mantamq.protocol.log.history import StreamHistory
 from mantamq.protocol.log.keeper import Keeper
@@ -27,7 +28,7 @@ from mantamq.protocol.wire.log_frames import (
     Results,
     Suspect,
 )
-from mantamq.protocol.wire.records import OPENED, OpenedRecord, encode_record
+from mantamq.protocol.wire.records import OPENED, encode_record
 from mantamq.protocol.wire.store_frames import Ousted, Take, Taken, Written
 
 from ..store.disks import Fault
@@ -119,7 +120,7 @@ class StoredVoter(Acceptor):
         self.keeper.durability = Durability(CLUSTER, self.writer, self.wrote)
         if loaded.records:
             self.applied = self.keeper.resume(history)
-        record = OpenedRecord(self.life, log_inc, self.keeper.blank, self.keeper.voters)
+        record = opening_of(self.keeper, self.keeper.voters)
         self.writer.put(OPENED, CLUSTER, encode_record(record), self.opened)
 
     def opened(self, lsn: int) -> None:
@@ -163,7 +164,10 @@ class StoredVoter(Acceptor):
         keeper, leader = self.keeper, self.view.leader
         self.send(leader, keeper.log_report())
         said = self.view.promised
-        self.send(leader, Promise(said, self.broker, keeper.log_inc, keeper.blank, [], self.life, keeper.opened))
+        self.send(
+            leader,
+            Promise(said, self.broker, keeper.log_inc, keeper.blank, [], self.life, keeper.opened, keeper.earlier),
+        )
 
     def attached(self) -> None:
         self.needs_ack = True

@@ -75,7 +75,9 @@ class Member(Acceptor):
         keeper, leader = self.keeper, self.view.leader
         self.send(leader, keeper.log_report())
         said = self.view.promised
-        self.send(leader, Promise(said, self.name, keeper.log_inc, keeper.blank, [], self.life, keeper.opened))
+        self.send(
+            leader, Promise(said, self.name, keeper.log_inc, keeper.blank, [], self.life, keeper.opened, keeper.earlier)
+        )
 
     def attached(self) -> None:
         self.needs_ack = True

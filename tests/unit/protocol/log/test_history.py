@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 from made_up_logs import ONE, TWO, entries, entry
+from mantamq.protocol.log.checkpoint import checkpoint_of, opening_of
+from mantamq.protocol.log.earlier import MOST_LIVES, lives_since
 from mantamq.protocol.log.history import StreamHistory, read_history
 from mantamq.protocol.log.keeper import Keeper
-from mantamq.protocol.wire.events import ZERO, Entry, Member, Rejoin, encode_event
+from mantamq.protocol.wire.events import ZERO, Entry, Member, Rejoin, Return, encode_event
 from mantamq.protocol.wire.records import (
     CHECKPOINT,
     ENTRIES,
@@ -107,3 +109,37 @@ def test_what_the_log_itself_says_of_voters_counts_again():
     changing = Keeper("q#1", "b1", 5)
     changing.resume(history(opened(5, 5, False), held(1, own, 0)))
     assert (changing.log_report().change, changing._change) == (1, 1)
+
+
+# ---- the lives that have kept it
+
+
+def kept_by(life, *records):
+    """The keeper of the next life, with what was written so far."""
+    read = history(*records)
+    keeper = Keeper("q#1", "b1", life, voters=read.voters, log_inc=read.log_inc, opened=read.life, stored=True)
+    keeper.resume(read)
+    return keeper
+
+
+def test_a_log_says_all_the_lives_that_have_kept_it():
+    records = [opened(1), held(1, entries(1, 4), 3)]
+    for life, earlier in ((11, [1]), (21, [1, 11]), (31, [1, 11, 21])):
+        keeper = kept_by(life, *records)
+        assert (keeper.earlier, keeper.log_report().earlier) == (earlier, earlier)
+        records.append((OPENED, opening_of(keeper, [])))
+    keeper = kept_by(41, *records)
+    records = [(CHECKPOINT, checkpoint_of(keeper, b"state"))]
+    assert kept_by(51, *records).earlier == [1, 11, 21, 31, 41], "a checkpoint stands for the openings before it"
+    assert kept_by(9, *records, opened(7, 7)).earlier == [7], "a log that is born again was nobody's before"
+
+
+def test_lives_before_one_that_is_known_to_have_returned_are_of_no_use():
+    assert lives_since(0, [1, 11, 21]) == [1, 11, 21] and lives_since(11, [1, 11, 21]) == [11, 21]
+    many = list(range(1, 2000))
+    kept = lives_since(0, many)
+    assert len(kept) == MOST_LIVES and kept[0] == 1, "what is left out counts as a life that has not kept the log"
+    assert kept[1:] == many[1 - MOST_LIVES :]
+    event = Entry(ONE, 3, "", 0, 0, encode_event(Return("b1", 11)))
+    returned = [opened(1), held(1, entries(1, 2), 2), opened(11), held(3, [event], 3)]
+    assert kept_by(21, *returned).earlier == [11]

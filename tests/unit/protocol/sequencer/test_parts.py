@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import DEFAULT, Limits
+from mantamq.protocol.log.earlier import is_old
 from mantamq.protocol.machine import Multicast, Send, SetTimer
 from mantamq.protocol.outbox import Outbox
 from mantamq.protocol.sequencer import election, progress
@@ -465,6 +466,44 @@ def test_an_old_copy_of_a_disk_is_refused_and_is_to_be_forgotten():
     assert type(told) is Evicted and told.forget and "b3" not in queue.keepers
     them.enrol(queue, "b3.r0", back(9005, 19005))
     assert queue.keepers["b3"].voting, "the disk of the life that returned last"
+
+
+def test_an_old_copy_is_old_whoever_has_opened_it_since():
+    """A life opened the copy and ended before it was told to forget it: the next one is no better."""
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    queue, them = ordered(order), keepers(order, outbox)
+    del queue.keepers["b3"]
+    queue.lives["b3"] = 9005
+    copy = msgspec.structs.replace(back(19005, 29005), earlier=[5, 19005])
+    them.enrol(queue, "b3.r0", copy)
+    ((_, told),) = sent(outbox)
+    assert type(told) is Evicted and told.forget and "b3" not in queue.keepers
+    stream, one = Stream(Q, THREE), Election(list(THREE), PREPARING)
+    stream.reports["b1"] = "b1.r0", LogReport(Q, "b1", 4, ONE, ONE, log_inc=1, voters=THREE, lives={"b3": 9005})
+    stream.reports["b3"] = "b3.r0", copy
+    assert set(one.logs(stream)) == {"b1"}
+    cluster = Stream(CLUSTER, THREE)
+    cluster.lives["b3"] = 9005
+    one.promises["b3"] = Promise(ONE, "b3", 5, False, [], 29005, 19005, [5, 19005])
+    assert one.floor(cluster)["b3"] > 5, "nor does its promise count"
+    them.enrol(queue, "b3.r0", msgspec.structs.replace(copy, earlier=[5, 9005, 19005]))
+    assert queue.keepers["b3"].voting, "the life that returned has kept this one"
+
+
+def test_a_log_that_knows_of_a_later_return_than_others_is_not_old():
+    lives = {"b3": 9005}
+    assert not is_old(msgspec.structs.replace(back(29005, 39005), earlier=[19005, 29005]), lives)
+    assert is_old(msgspec.structs.replace(back(29005, 39005), earlier=[5, 29005]), lives)
+
+
+def test_an_old_copy_that_is_known_by_its_last_life_only_is_found(monkeypatch):
+    def last_only(frame, lives):
+        return not frame.blank and 0 < frame.opened < lives.get("b3", 0) != frame.life
+
+    for module in (parts_of_keepers, election):
+        monkeypatch.setattr(module, "is_old", last_only)
+    with pytest.raises((AssertionError, ValueError)):
+        test_an_old_copy_is_old_whoever_has_opened_it_since()
 
 
 def test_a_copy_from_before_the_log_that_counts_is_to_be_forgotten_as_well():

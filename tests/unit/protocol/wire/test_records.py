@@ -62,7 +62,7 @@ def test_golden_bytes():
     assert encode_record(EntriesRecord(1, 0, [entry])).hex() == "930100919692020709a2623104 03c403920100".replace(
         " ", ""
     )
-    assert encode_record(OpenedRecord(8, 6, True, ["b1"])).hex() == "940806c391a26231"
+    assert encode_record(OpenedRecord(8, 6, True, ["b1"], [6, 7])).hex() == "950806c391a26231920607"
     assert encode_record(PromiseRecord((2, 7))).hex() == "91920207"
 
 
@@ -74,8 +74,10 @@ def test_the_store_reads_the_head_of_a_checkpoint_only():
 
 
 def test_newer_kinds_and_newer_fields_are_passed_over():
-    longer = msgspec.msgpack.encode([8, 6, True, ["b1"], "more"])
-    assert decode_record(OPENED, longer) == OpenedRecord(8, 6, True, ["b1"])
+    longer = msgspec.msgpack.encode([8, 6, True, ["b1"], [6], "more"])
+    assert decode_record(OPENED, longer) == OpenedRecord(8, 6, True, ["b1"], [6])
+    before = bytes.fromhex("940806c391a26231")
+    assert decode_record(OPENED, before) == OpenedRecord(8, 6, True, ["b1"]), "without the lives before it"
     assert decode_record(OPENED, msgspec.msgpack.encode([8, 6, True])) == OpenedRecord(8, 6, True), "an older one"
     assert decode_record(99, b"\x90") is None
 
