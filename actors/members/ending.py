@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 import time
 
@@ -20,6 +21,9 @@ DISK_FAILED_S = 0.3
 """The supervisor is told why within this time; links are closed by then, and nothing is written."""
 QUIT_S = 3.0
 """Ray lets calls under way return before it ends an actor; they are waited for at most this long."""
+
+HUNG_S = 2.0
+"""An end that hangs where no thread of Python's runs any more is cut short this much later."""
 
 
 def quit() -> None:
@@ -62,8 +66,12 @@ def fence(parent: int) -> None:
 
 
 def _at_the_latest(code: int, within_s: float = QUIT_S) -> None:
+    """Python stops its threads before a process is gone, this one among them, and Ray's own end, which comes after
+    that, has been seen to hang: the system's alarm clock then ends the process, whatever it does."""
+
     def wait() -> None:
         time.sleep(within_s)
         os._exit(code)
 
+    signal.setitimer(signal.ITIMER_REAL, within_s + HUNG_S)
     threading.Thread(target=wait, name="quit", daemon=True).start()
