@@ -64,16 +64,15 @@ def seen_by_a_user(fields: tuple[Any, ...]) -> Seen:
 
 
 class Selectors:
-    """Of one story; its choices are its own, so that they do not move those of others. `some`: it has any."""
+    """Of one story; its choices are its own, so that they do not move those of others."""
 
-    def __init__(self, seed: int, some: bool = True) -> None:
+    def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"selectors of {seed}")
-        self._some = some
 
     def one(self) -> str:
         """Of a new receiver; "": it has none."""
-        return self._rng.choice(list(WANTED)[1:]) if self._some and self._rng.random() < SHARE else ""
+        return self._rng.choice(list(WANTED)[1:]) if self._rng.random() < SHARE else ""
 
     def parts(self) -> tuple[str, ...]:
         """Of those who empty a queue together."""
-        return self._rng.choice(PARTS) if self._some and self._rng.random() < SHARE else ("",)
+        return self._rng.choice(PARTS) if self._rng.random() < SHARE else ("",)

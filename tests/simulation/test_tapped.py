@@ -151,6 +151,11 @@ def nothing_is_told_again(patch: Any) -> None:
         begin(self)
 
     patch.setattr(StoredBrokerMachine, "_begin", begins)
+    blackouts(patch)
+
+
+def blackouts(patch: Any) -> None:
+    """All lose power at once, and nothing else happens."""
     patch.setattr(disk_stories, "ALIKE", 1.0)
     patch.setattr(disk_faults, "KINDS", ["blackout"])
 
@@ -161,11 +166,23 @@ PLANTED: list[Callable[[Any], None]] = [
 ]  # fmt: skip
 
 
+FIRST = {nothing_is_told_again: 71}
+"""Seeds with which the search begins. What was in no table yet when all lost power, and is before the checkpoint of
+every log, is dropped and said to be: stories in which that happens without the bug do not show it."""
+
+
+def test_these_blackouts_drop_nothing_by_themselves(monkeypatch):
+    blackouts(monkeypatch)
+    for seed in range(FIRST[nothing_is_told_again], FIRST[nothing_is_told_again] + 7):
+        assert not play_tapped(seed, faulty=True, stored=True)[1]
+
+
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_planted_bugs_are_found(plant, monkeypatch):
     plant(monkeypatch)
+    first = FIRST.get(plant, 1)
     with pytest.raises((Violation, AssertionError)):
-        for seed in range(1, BUDGET + 1):
+        for seed in range(first, first + (7 if plant in FIRST else BUDGET)):
             faulty = seed % 2 == 0 or plant is not bytes_forgotten
             _, dropped = play_tapped(seed, faulty, stored=plant is nothing_is_told_again or None)
             assert not dropped

@@ -149,8 +149,7 @@ class Story:
         self._unended: list[User] = []  # and such users
         self.share = rng.choice(USERS)
         self.kinds = Kinds(seed)
-        # Not with stores: one of those stories shows how an old disk gets a vote (README).
-        self.selectors = Selectors(seed, some=self.disks is None)
+        self.selectors = Selectors(seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
