@@ -114,18 +114,22 @@ class RangeSet:
         high = bisect_right(firsts, last)
         if low >= high:
             return
-        kept_firsts: list[int] = []
-        kept_lasts: list[int] = []
-        if firsts[low] < first:
-            kept_firsts.append(firsts[low])
-            kept_lasts.append(first - 1)
-        if lasts[high - 1] > last:
-            kept_firsts.append(last + 1)
-            kept_lasts.append(lasts[high - 1])
-        self.count -= sum(lasts[i] - firsts[i] + 1 for i in range(low, high))
-        firsts[low:high] = kept_firsts
-        lasts[low:high] = kept_lasts
-        self.count += sum(b - a + 1 for a, b in zip(kept_firsts, kept_lasts, strict=True))
+        begin, end = firsts[low], lasts[high - 1]
+        self.count -= sum(lasts[low:high]) - sum(firsts[low:high]) + high - low
+        if begin < first:
+            if end > last:
+                self.count += first - begin + end - last
+                firsts[low + 1 : high] = [last + 1]
+                lasts[low : high - 1] = [first - 1]
+                return
+            self.count += first - begin
+            lasts[low] = first - 1
+            low += 1
+        elif end > last:
+            self.count += end - last
+            firsts[high - 1] = last + 1
+            high -= 1
+        del firsts[low:high], lasts[low:high]
 
     def take(self, first: int, last: int) -> list[tuple[int, int]]:
         """Take ``first..last`` out, as far as they are members: those, as ranges."""

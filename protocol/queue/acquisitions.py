@@ -6,7 +6,7 @@ can never hit a later delivery of the same message: what is not held under that 
 
 from __future__ import annotations
 
-from ..ranges import RangeSet, runs
+from ..ranges import RangeSet, runs, subtract
 from ..wire.events import Accept, Reject, Release
 
 Holder = tuple[str, int, int]
@@ -28,22 +28,13 @@ class Acquisitions(dict[Holder, RangeSet]):
             if held is None:
                 lost += (acquisition, first, last)
                 continue
-            if held.covers(first, last):
-                settled.append((first, last))
-                if held.count == last - first + 1:  # the common case: all it holds
-                    del self[key]
-                    continue
-            else:
-                parts = held.within(first, last)
-                settled += parts
-                missing = RangeSet([first, last])
-                for a, b in parts:
-                    missing.remove(a, b)
-                for a, b in missing:
-                    lost += (acquisition, a, b)
-            held.remove(first, last)
+            parts = held.take(first, last)
+            settled += parts
             if not held.count:
                 del self[key]
+            if len(parts) != 1 or parts[0] != (first, last):
+                for a, b in subtract(first, last, parts):
+                    lost += (acquisition, a, b)
         return settled, lost
 
     def drop(self, ranges: list[tuple[int, int]]) -> None:

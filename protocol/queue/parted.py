@@ -39,9 +39,19 @@ class Parted(RangeSet):
         self._newest = max(self._newest, end - 1)
         if parts.count(parts[0]) == len(parts):
             self._of(parts[0]).add(first, end - 1)
-        else:
-            for position, part in enumerate(parts, first):
-                self._of(part).add(position, position)
+            return
+        waiting_of = self.parts
+        for position, part in enumerate(parts, first):  # of each part it is the last: nothing is looked for
+            waiting = waiting_of.get(part)
+            if waiting is None:
+                waiting = waiting_of[part] = RangeSet()
+            lasts = waiting._lasts
+            if lasts and lasts[-1] == position - 1:
+                lasts[-1] = position
+            else:
+                lasts.append(position)
+                waiting._firsts.append(position)
+            waiting.count += 1
 
     def _of(self, part: Any) -> RangeSet:
         found = self.parts.get(part)
@@ -65,15 +75,19 @@ class Parted(RangeSet):
         found = super().take(first, last)
         parts, part_of = self.parts, self._part_of
         for a, b in found:
-            if b - a < len(parts):
-                gone = {part_of.get(a)} if a == b else set(map(part_of.get, range(a, b + 1)))
+            if a == b:
+                gone = (part_of.get(a),)
+            elif b - a < len(parts):
+                gone = set(map(part_of.get, range(a, b + 1)))
             else:
                 gone = list(parts)
             for part in gone:
-                if (waiting := parts.get(part)) is not None:
+                if (waiting := parts.get(part)) is None:
+                    continue
+                if a <= waiting._firsts[0] and waiting._lasts[-1] <= b:
+                    del parts[part]
+                else:
                     waiting.remove(a, b)
-                    if not waiting.count:
-                        del parts[part]
         return found
 
     def forget(self, kept: dict[int, bytes]) -> None:
