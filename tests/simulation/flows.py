@@ -50,8 +50,8 @@ class Flows:
         self._behind: list[frozenset[str]] = [frozenset()]
         self._read = 0
         self._known: dict[int, frozenset[str]] = {}  # what `on` has answered
-        # (sequencer, stream) -> what it kept of it: its commit, entries and first index then; bytes and entries committed.
-        self._kept: dict[tuple[str, str], tuple[tuple[int, int, int], int, int]] = {}
+        # (sequencer, stream) -> what it kept of it: its commit, `held`, entries and first index then; bytes and entries.
+        self._kept: dict[tuple[str, str], tuple[tuple[int, int, int, int], int, int]] = {}
         # Broker -> the last that may have brought it on in the cluster stream, and where it was in that stream then.
         self._before: dict[str, tuple[Append | Written, int]] = {}
         self._piled_ms = -RAISED_MS  # when stores stood still last, so many that a stream waited for them
@@ -182,8 +182,8 @@ class Flows:
 
     def _held(self, name: str, id: str, stream: Any) -> tuple[int, int]:
         """Bytes and entries of what is committed in the log of a stream; counted anew only when the log is another."""
-        now = stream.commit, len(stream.log), next(iter(stream.log))
-        then, bytes_, count = self._kept.get((name, id), ((-1, 0, 0), 0, 0))
+        now = stream.commit, stream.held, len(stream.log), next(iter(stream.log))
+        then, bytes_, count = self._kept.get((name, id), ((-1, 0, 0, 0), 0, 0))
         if now != then:
             held = [len(e.event) for index, e in stream.log.items() if stream.held < index <= stream.commit]
             bytes_, count = sum(held), len(held)
