@@ -45,7 +45,8 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "priorities": "qpid.priorities", "last_value_key": "qpid.last_value_queue_key",
          "group_key": "qpid.group_header_key", "fair_key": "manta.fair_key",
          "flow_stop_count": "qpid.flow_stop_count", "flow_resume_count": "qpid.flow_resume_count",
-         "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size"}  # fmt: skip
+         "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size",
+         "fairshare": "qpid.fairshare"}  # fmt: skip
 """Keyword of `declare_queue` -> the argument that it is."""
 
 
@@ -129,6 +130,7 @@ class Management:
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
+        fairshare: int | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -156,6 +158,8 @@ class Management:
                 back: what they send comes in and does not complete, so a sender stops at its capacity; 0: it never
                 does. Where messages are refused at a limit it is 80 % of that, unless given; "qpid.flow_stop_count".
             flow_resume_count, flow_resume_size: with less than both they go on; 70 % of the limit, unless given.
+            fairshare: where there are priorities, so many messages of a level go, then the next lower one has its turn,
+                and behind the lowest the highest again; "qpid.fairshare", and "qpid.fairshare-N" for level N alone.
 
         Raises:
             Exists: it is there with another definition.
@@ -167,7 +171,8 @@ class Management:
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
-                 "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size}  # fmt: skip
+                 "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
+                 "fairshare": fairshare}  # fmt: skip
         return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
@@ -268,12 +273,14 @@ class AsyncManagement:
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
+        fairshare: int | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
-                 "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size}  # fmt: skip
+                 "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
+                 "fairshare": fairshare}  # fmt: skip
         return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
 
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:

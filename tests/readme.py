@@ -95,6 +95,14 @@ PROMISES: dict[str, list[str]] = {
     "RabbitMQ's x-max-priority has a level": [
         "tests/unit/protocol/queue/test_priority.py::test_the_other_rule_has_a_level_for_each_priority_and_none_is_the_lowest",
     ],
+    "With fairshare=5 five messages of a level": [
+        "tests/unit/client/test_kinds.py::test_lower_levels_have_their_shares",
+        "tests/unit/protocol/queue/test_shares.py::test_all_spellings_of_a_share_are_one",
+    ],
+    "The turns are counted in the queue's stream": [
+        "tests/unit/protocol/queue/test_shares.py::test_the_next_consumer_and_the_next_owner_go_on_counting",
+        "tests/unit/protocol/queue/test_shares.py::test_the_stream_counts_as_the_owner_does",
+    ],
     "From a full ring the lowest level goes": [
         "tests/unit/protocol/queue/test_priority.py::test_from_a_full_ring_the_lowest_level_goes_there_the_oldest",
     ],

@@ -76,6 +76,9 @@ def queue_add(
     flow_resume_count: Annotated[int | None, typer.Option(help="with less they go on; 70 % of a limit")] = None,
     flow_stop_size: Annotated[int | None, typer.Option(help="the same by bytes")] = None,
     flow_resume_size: Annotated[int | None, typer.Option(help="the same by bytes")] = None,
+    fairshare: Annotated[
+        int | None, typer.Option(help="so many of a level of priority, then the next lower one has its turn")
+    ] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -84,7 +87,7 @@ def queue_add(
             name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
             priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
             flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
-            flow_resume_size=flow_resume_size,
+            flow_resume_size=flow_resume_size, fairshare=fairshare,
         )  # fmt: skip
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 

@@ -19,7 +19,7 @@ from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wire.settings import names_of, read
-from ..wire.version import KNOWS_LIMITS, KNOWS_VERDICTS
+from ..wire.version import KNOWS_LIMITS, KNOWS_SHARES, KNOWS_VERDICTS
 from ..wiring.arguments import check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
@@ -319,4 +319,7 @@ _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
 
 def _known_from(arguments: dict[str, Any]) -> int:
     """The minor version from which a member keeps to these arguments."""
-    return KNOWS_VERDICTS if read(QueueSettings, arguments).judges else KNOWS_LIMITS
+    settings = read(QueueSettings, arguments)
+    if settings.shares:
+        return KNOWS_SHARES
+    return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

@@ -18,6 +18,7 @@ from .producer_flow import ProducerFlow
 from .refusing import Limit
 from .ring import Oldest, Ring
 from .settings import RING, RING_STRICT, QueueSettings
+from .shares import ByShares
 from .state import QueueState
 from .state_policy import StatePolicy
 from .traits import trait_of
@@ -52,7 +53,9 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
             order = turns = ByTurns(state, trait)
             of_state.append(turns)
         else:
-            order = by_priority = ByPriority(state, trait)
+            order = by_priority = (
+                ByShares(state, trait, settings.shares) if settings.shares else ByPriority(state, trait)
+            )
             of_state.append(by_priority)
             oldest = by_priority.lowest
     if settings.overflow in (RING, RING_STRICT) and settings.limited:

@@ -42,6 +42,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
     flow_resume_count, flow_resume_size: with less than both it lets them go on.
     priorities: so many levels of priority, by AMQP 0-10's rule; 0: the queue has none.
     max_priority: a level for each priority up to this one, and one below them, as RabbitMQ has them; 0: it has none.
+    fairshare: of each level so many messages go, then the next one has its turn; 0: as many as wait.
+    fairshare_of: level -> the same, where it is another number.
     last_value_key: header by which only the newest message of each value waits; "" for none.
     group_key: header by which messages are of groups, each of one consumer at a time; "" for none.
     fair_key: header whose values take turns; "" for none.
@@ -84,6 +86,16 @@ class QueueSettings(msgspec.Struct, frozen=True):
         int, Meta(ge=1, le=255),
         Argument("x-max-priority", "give the highest priority, 1 to 255, or leave it out for none"),
     ] = 0  # fmt: skip
+    fairshare: Annotated[
+        int, Meta(ge=0),
+        Argument("qpid.fairshare", "give a number of messages of each level, or 0 for as many as wait",
+                 ("x-qpid-fairshare",)),
+    ] = 0  # fmt: skip
+    fairshare_of: Annotated[
+        dict[int, Annotated[int, Meta(ge=0)]],
+        Argument("qpid.fairshare", "give a number of messages of this level, or 0 for as many as wait",
+                 ("x-qpid-fairshare",), each=10),
+    ] = {}  # fmt: skip
     last_value_key: Annotated[
         str, Meta(min_length=1, max_length=255),
         Argument("qpid.last_value_queue_key", "give the name of a header, or leave it out"),
@@ -101,6 +113,17 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Literal[1],
         Argument("qpid.shared_msg_group", "give 1, or leave it out: a group is a consumer's while it holds some of it"),
     ] = 1  # fmt: skip
+
+    @property
+    def levels(self) -> int:
+        """How many levels of priority it has."""
+        return self.max_priority + 1 if self.max_priority else max(1, self.priorities)
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Of each level, the lowest first, so many messages in a turn, 0: as many as wait. Empty: none has a share."""
+        shares = tuple(self.fairshare_of.get(level, self.fairshare) for level in range(self.levels))
+        return shares if any(shares) else ()
 
     @property
     def limited(self) -> bool:
@@ -147,6 +170,7 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         raise PeerError(INVALID, "priorities and x-max-priority are two ways to have levels: give one")
     if len(given := kinds(settings)) > 1:
         raise PeerError(INVALID, f"a queue has one of {', '.join(given)}, not two of them: leave out all but one")
+    _check_shares(settings)
     if settings.overflow and not settings.limited:
         text = "what happens at a limit needs a limit: give max_count or max_size, or leave overflow out"
         raise PeerError(INVALID, text)
@@ -156,6 +180,16 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)
     return settings
+
+
+def _check_shares(settings: QueueSettings) -> None:
+    """Raises PeerError: `invalid`, there is a share of what the queue does not have."""
+    if (settings.fairshare or settings.fairshare_of) and settings.levels == 1:
+        raise PeerError(INVALID, "fairshare is of levels of priority: give at least 2 priorities, or leave it out")
+    for level in settings.fairshare_of:
+        if level >= settings.levels:
+            text = f"qpid.fairshare-{level} is of a level that is not there: the queue has 0 to {settings.levels - 1}"
+            raise PeerError(INVALID, text)
 
 
 def kinds(settings: QueueSettings) -> list[str]:

@@ -43,6 +43,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         marks: positions delivered at least once.
         refusals: (client, numbers that were refused, as ranges).
         flow_stopped: producers are held back.
+        turn: the level whose turn it is, and how much of its share is used; empty: nothing was acquired yet.
     """
 
     index: int
@@ -62,6 +63,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     marks: list[int] = []
     refusals: list[tuple[str, list[int]]] = []
     flow_stopped: bool = False
+    turn: list[int] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""

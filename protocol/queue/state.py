@@ -64,6 +64,7 @@ class QueueState:
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
         refusals: the numbers of clients that were refused at its limit.
+        turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
     """
 
@@ -86,6 +87,7 @@ class QueueState:
         self.refused = self.flow_stopped_count = 0
         self.refusals = RefusedNumbers()
         self.flow_stopped = False
+        self.turn: tuple[int, int] | None = None
         self._apply = _rules(self)
         self.policies: list[StatePolicy] = []
 
@@ -286,6 +288,7 @@ class QueueState:
             marks=self.deliveries.marks.flat(),
             refusals=self.refusals.table(),
             flow_stopped=self.flow_stopped,
+            turn=list(self.turn or ()),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -307,6 +310,7 @@ class QueueState:
         self.fence.absent = set(snapshot.absent)
         self.refusals = RefusedNumbers(snapshot.refusals)
         self.flow_stopped = snapshot.flow_stopped
+        self.turn = (snapshot.turn[0], snapshot.turn[1]) if len(snapshot.turn) == 2 else None
         for name in COUNTERS:
             setattr(self, name, getattr(snapshot.counters, name))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -30,16 +30,20 @@ class Argument(NamedTuple):
         rule: which values it takes, and what it is to leave it out: the end of the error text.
         also: other names of the same argument.
         words: other words for the values of this argument -> ours.
+        each: such an argument there is for every number below this one, which stands behind its names ("name-0"): the
+            field is a dictionary by number. 0: there is one.
     """
 
     name: str
     rule: str
     also: tuple[str, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
+    each: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.name, *self.also)
+        names = self.name, *self.also
+        return tuple(f"{name}-{number}" for number in range(self.each) for name in names) if self.each else names
 
 
 @cache
@@ -74,7 +78,9 @@ def plain(settings: msgspec.Struct, arguments: dict[str, Any]) -> dict[str, Any]
     spelled = {name: value for name, value in arguments.items() if name not in known}
     for field, (argument, _) in arguments_of(shape).items():
         value = getattr(settings, field)
-        if value != getattr(shape(), field):
+        if argument.each:
+            spelled |= {f"{argument.name}-{number}": one for number, one in sorted(value.items())}
+        elif value != getattr(shape(), field):
             spelled[argument.name] = value
     return spelled
 
@@ -89,9 +95,9 @@ def _converted(
     shape: type[msgspec.Struct], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], list[tuple[str, Any, str]]]:
     """Field -> value; and (name, value, rule) of the arguments with a value that they do not take."""
-    values: dict[str, Any] = {}
+    found: dict[tuple[str, int | None], Any] = {}
     wrong: list[tuple[str, Any, str]] = []
-    for field, (argument, hint) in arguments_of(shape).items():
+    for field, number, argument, hint in _singly(shape):
         words = dict(argument.words)
         for name in argument.names:
             if name not in arguments:
@@ -105,9 +111,28 @@ def _converted(
             except msgspec.ValidationError:
                 wrong.append((name, given, argument.rule))
                 continue
-            if values.setdefault(field, value) != value:
-                wrong.append((name, given, f"{argument.name!r} says {values[field]!r}, and means the same: give one"))
+            if (before := found.setdefault((field, number), value)) != value:
+                wrong.append((name, given, f"{argument.name!r} says {before!r}, and means the same: give one"))
+    values: dict[str, Any] = {field: value for (field, number), value in found.items() if number is None}
+    for (field, number), value in found.items():
+        if number is not None:
+            values.setdefault(field, {})[number] = value
     return values, wrong
+
+
+@cache
+def _singly(shape: type[msgspec.Struct]) -> list[tuple[str, int | None, Argument, Any]]:
+    """(field, number of it, argument, type), of those of which there are several one by one."""
+    found: list[tuple[str, int | None, Argument, Any]] = []
+    for field, (argument, hint) in arguments_of(shape).items():
+        if not argument.each:
+            found.append((field, None, argument, hint))
+            continue
+        _, one = get_args(get_args(hint)[0])
+        for number in range(argument.each):
+            also = tuple(f"{name}-{number}" for name in argument.also)
+            found.append((field, number, Argument(f"{argument.name}-{number}", argument.rule, also), one))
+    return found
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)

@@ -38,7 +38,10 @@ refused while a member before 7 is in the cluster, which would take all; so woul
 already, for a message larger than the ring. `HeldBack`. `AttachReceiver.selector`,
 `Consume.selector`: a client attaches no receiver with a selector at a broker before 7, and leaves one that it has come
 to. What a selector passes over concerns nobody but its consumer's broker, so members before 7 may be in the cluster.
-8: `earlier` in `LogReport` and `Promise`: of an old log whose lives are not said, only the last one is looked at."""
+8: `earlier` in `LogReport` and `Promise`: of an old log whose lives are not said, only the last one is looked at.
+Queues whose levels have shares, which a member before 8 would give by the level alone; `QueueSnapshot.turn`."""
+KNOWS_SHARES = 8
+"""The minor version from which a member counts how much of its share a level has used."""
 KNOWS_VERDICTS = 7
 """The minor version from which a member's queues may refuse messages, and a client reads `HeldBack`."""
 KNOWS_SELECTORS = 7

@@ -42,7 +42,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 }
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
-        "qpid.fairshare", "qpid.auto_delete_timeout",
+        "qpid.auto_delete_timeout",
         "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
         "qpid.filter", "qpid.queue_msg_sequence", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",

@@ -95,6 +95,13 @@ _JUDGED: list[tuple[ModuleType | type, str, Any]] = [
     (kinds, "FLOWS", ({"flow_stop_count": 3},)),
     (faults, "KINDS", faults.KINDS + ["replica"] * 12),
 ]
+_SHARED: list[tuple[ModuleType | type, str, Any]] = [
+    (kinds, "KINDS", 1.0),
+    (kinds, "LIMITS", ({},)),
+    (kinds, "FLOWS", ({},)),
+    (kinds, "OTHERS", ({"priorities": 3},)),
+    (kinds, "SHARES", ({"fairshare": 1},)),
+]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
@@ -123,6 +130,9 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (kinds, "OTHERS", ({"group_key": "c"},)),
         (faults, "KINDS", faults.KINDS + ["broker"] * 6),
     ],
+    "a_level_has_no_share": _SHARED,
+    "the_next_owner_begins_the_turns_anew": _SHARED,
+    "an_update_forgets_whose_turn_it_is": _SHARED,
     "lost_drop_report_stays_lost": [
         (workload, "MANAGED", 0.25),
         (faults, "KINDS", faults.KINDS + ["link"] * 10 + ["isolate"] * 6),

@@ -41,6 +41,12 @@ NAMES = {
     "fair_key": ("manta.fair_key",),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
 }
+SHARES: tuple[dict[str, Any], ...] = ({}, {}, {"fairshare": 1}, {"fairshare": 2}, {"fairshare": 3, "fairshare-0": 1})
+"""Of levels of priority."""
+SHARE_NAMES = {
+    "fairshare": ("qpid.fairshare", "x-qpid-fairshare"),
+    "fairshare-0": ("qpid.fairshare-0", "x-qpid-fairshare-0"),
+}
 POLICIES = {
     "ring": (("qpid.policy_type", "ring"), ("x-overflow", "drop-head")),
     "reject": (("qpid.policy_type", "reject"), ("x-overflow", "reject-publish")),
@@ -56,6 +62,7 @@ class Kinds:
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"kinds of {seed}")
         self._any = self._rng.random() < KINDS
+        self._shares = random.Random(f"shares of {seed}")
 
     def kind(self) -> Kind:
         """Of a new queue; empty: it is plain."""
@@ -67,6 +74,8 @@ class Kinds:
                 kind |= rng.choice(FLOWS)
             if not kind or rng.random() < 0.3:
                 kind |= rng.choice(OTHERS)
+            if kind.keys() & {"priorities", "max_priority"}:
+                kind |= self._shares.choice(SHARES)
             if kind.keys() & {"max_count", "max_size"}:
                 plain = not kind.keys() & {name for other in OTHERS for name in other}
                 kind["overflow"] = rng.choice(["ring", "reject", "reject", "ring-strict"][: 3 + plain])
@@ -80,6 +89,9 @@ class Kinds:
         for what, value in kind.items():
             if what == "overflow":
                 continue
+            if what in SHARE_NAMES:
+                arguments[self._shares.choice(SHARE_NAMES[what])] = self._shares.choice([value, str(value)])
+                continue
             number = isinstance(value, int) and rng.random() < 0.5
             arguments[rng.choice(NAMES[what])] = str(value) if number else value
         limited = any(what in kind for what in ("max_count", "max_size"))
@@ -92,9 +104,10 @@ class Kinds:
 
     def typed(self, kind: Kind) -> dict[str, Any]:
         """The same as keywords of the client."""
-        typed = {what: value for what, value in kind.items() if what != "max_priority"}
-        if "max_priority" in kind:
-            typed["arguments"] = {"x-max-priority": kind["max_priority"]}
+        untyped = {"max_priority": "x-max-priority", "fairshare-0": "qpid.fairshare-0"}
+        typed = {what: value for what, value in kind.items() if what not in untyped}
+        if arguments := {name: kind[what] for what, name in untyped.items() if what in kind}:
+            typed["arguments"] = arguments
         return typed
 
 
@@ -105,6 +118,7 @@ class Orders:
     Attributes:
         judged: messages; lifted: of those, such as went before an older one that waits.
         turned: deliveries in which several values have had their turns.
+        shared: deliveries whose levels were all as their shares had them.
         grouped: messages of groups of which the same consumer has had one out.
     """
 
@@ -112,7 +126,7 @@ class Orders:
         self.world = world
         self.watch = watch
         self.deliveries = deliveries
-        self.judged = self.lifted = self.grouped = self.turned = 0
+        self.judged = self.lifted = self.grouped = self.turned = self.shared = 0
         self._consumers: dict[tuple[str, str, int], int] = {}  # (queue, broker, acquisition) -> consumer there
         self._selectors: dict[tuple[str, int], str] = {}  # (replica, consumer) -> what it wants
         world.watch(sent={Deliver: self._deliver}, arrived={Consume: self._comes})
@@ -126,7 +140,7 @@ class Orders:
             return
         given = each(frame.ranges)
         ranks = [(-model.level(position), position) for position in given]
-        if ranks != sorted(ranks) and not model.fair:
+        if ranks != sorted(ranks) and not model.fair and not model.shares:
             raise Violation(f"{frame.queue}: {source} gives {given} in the order of {ranks}")
         self.judged += len(given)
         hosted = self.world.machines[source].queues[frame.queue]
@@ -141,6 +155,9 @@ class Orders:
             return
         if model.fair:
             self._of_turns(frame, model, given, waits)
+            return
+        if model.shares:
+            self._of_shares(hosted, frame, model, given, waits)
             return
         for position in waits:
             if model.level(position) > -ranks[-1][0]:
@@ -161,6 +178,28 @@ class Orders:
             if len(turns.get(model.fair_of(position), ())) < most - 1:
                 raise Violation(f"{frame.queue}: {given} go, and {position} has had fewer turns")
         self.turned += len(turns) > 1
+
+    def _of_shares(self, hosted: Any, frame: Deliver, model: ModelQueue, given: list[int], waits: list[int]) -> None:
+        """Each level goes in its order; and where the owner has nothing else under way, by the shares, beginning where
+        the stream has come to."""
+        for position in given:
+            level = model.level(position)
+            others = [p for p in given if model.level(p) == level]
+            if others != sorted(others) or any(p < position and model.level(p) == level for p in waits):
+                raise Violation(f"{frame.queue}: {position} goes before an older one of its level, among {given}")
+        dispatcher, index = hosted.dispatcher, hosted.state.index
+        if (
+            each(dispatcher.taken.flat()) != sorted(given)
+            or dispatcher.expiring.count
+            or dispatcher.looks.left < dispatcher.looks.most
+        ):
+            return
+        levels = [model.level(p) for p in given]
+        turn = model.turn_at.get(index, (len(model.shares) - 1, 0))
+        due, _ = model.turns(turn, [*levels, *(model.level(p) for p in waits)], len(given))
+        if levels != due:
+            raise Violation(f"{frame.queue}: levels {levels} go, and at {index} it is the turn of {turn}: {due}")
+        self.shared += len(set(levels)) > 1
 
     def _of_groups(self, broker: str, frame: Deliver, model: ModelQueue, given: list[int], waits: list[int]) -> None:
         self._consumers[frame.queue, broker, frame.acquisition] = frame.sub

@@ -53,6 +53,14 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     elif "qpid.priorities" in arguments:
         queue.levels = QPID_LEVELS[int(arguments["qpid.priorities"])]
         queue.without = 4
+    if queue.levels is not None:
+        of_all = arguments.get("qpid.fairshare", 0)
+        shares = [
+            int(arguments.get(f"qpid.fairshare-{level}", of_all)) or inf
+            for level in range(max(queue.levels.values()) + 1)
+        ]
+        if min(shares) < inf:
+            queue.shares, queue.turn = shares, (len(shares) - 1, 0)
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
@@ -128,6 +136,9 @@ class ModelQueue:
     pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
     levels: dict[int, int] | None = None  # priority -> level, of a queue that has them
     without: int = 0  # the priority of a message that has none
+    shares: list[float] = field(default_factory=list)  # by level, how many of it go in one turn; empty: by level alone
+    turn: tuple[int, int] = (0, 0)  # the level whose turn it is, and how many of it have gone
+    turn_at: dict[int, tuple[int, int]] = field(default_factory=dict)  # index -> the turn behind it
     fair: str = ""  # the header whose values take turns
     group: str = ""  # the header by which messages are of groups
     key: str = ""  # the header of which each value has one message, the last
@@ -138,6 +149,8 @@ class ModelQueue:
         if type(event) is not events.Enqueue:
             self._outdated()
         self._hold_back()
+        if self.shares:
+            self.turn_at[self.index] = self.turn
         return done
 
     def _inside(self) -> list[int]:
@@ -287,6 +300,19 @@ class ModelQueue:
         priority = fields[4] if len(fields) > 4 and isinstance(fields[4], int) else self.without
         return self.levels[min(max(priority, 0), max(self.levels))]
 
+    def turns(self, turn: tuple[int, int], waiting: list[int], most: int) -> tuple[list[int], tuple[int, int]]:
+        """Of what waits, by its levels: of which levels so many messages go, one after the other; and the turn then."""
+        gone, left = [], list(waiting)
+        while left and len(gone) < most:
+            level, used = turn
+            if level in left and used < self.shares[level]:
+                left.remove(level)
+                gone.append(level)
+                turn = level, used + 1
+            else:
+                turn = (level or len(self.shares)) - 1, 0
+        return gone, turn
+
     def fair_of(self, position: int) -> str:
         return self._header(position, self.fair)
 
@@ -319,6 +345,9 @@ class ModelQueue:
     def _acquire(self, event: events.Acquire) -> bool:
         if event.broker != self.owner or event.grant != self.grant or event.inc <= self.out.get(event.broker, -1):
             return False
+        if self.shares:
+            gone = [p for _, p in each_run(event.runs) if self.place[p] == "available"]
+            self.turn = self.turns(self.turn, [self.level(p) for p in gone], len(gone))[1]
         for acquisition, position in each_run(event.runs):
             if self.place[position] != "available":
                 self.missed.add((event.broker, acquisition, position))

@@ -13,6 +13,7 @@ from mantamq.protocol.queue.last_value import LastValue
 from mantamq.protocol.queue.parted import Parted
 from mantamq.protocol.queue.priority import ByPriority
 from mantamq.protocol.queue.ring import Ring
+from mantamq.protocol.queue.shares import ByShares, Shares
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.queue.turns import ByTurns
 from mantamq.protocol.ranges import RangeSet, runs
@@ -183,6 +184,28 @@ def who_settles_one_gives_up_the_group(patch: Patch) -> None:
 def one_value_has_all_turns(patch: Patch) -> None:
     patch.setattr(ByTurns, "behind", ByPriority.behind)
     patch.setattr(ByTurns, "several", ByPriority.several)
+
+
+def a_level_has_no_share(patch: Patch) -> None:
+    """As many go as there are."""
+    patch.setattr(Shares, "room", lambda self, turn, most: most)
+
+
+def the_next_owner_begins_the_turns_anew(patch: Patch) -> None:
+    def follow(self: Any) -> None:
+        self._turn, self._ahead = self._shares.first, 0
+
+    patch.setattr(ByShares, "_follow", follow)
+
+
+def an_update_forgets_whose_turn_it_is(patch: Patch) -> None:
+    restore = QueueState.restore
+
+    def restored(self: Any, snapshot: Any) -> None:
+        restore(self, snapshot)
+        self.turn = None
+
+    patch.setattr(QueueState, "restore", restored)
 
 
 def two_are_given_the_same_turns(patch: Patch) -> None:

@@ -43,6 +43,17 @@ def test_the_highest_priority_goes_first(connection, how):
         assert fetched(session, "plain", 5) == ["a", "b", "c", "d", "e"]
 
 
+def test_lower_levels_have_their_shares(connection):
+    connection.declare_queue("shared", priorities=10, fairshare=2, arguments={"qpid.fairshare-9": 1})
+    session = connection.session()
+    sender = session.sender("shared")
+    for body, priority in (("a", 9), ("b", 9), ("c", 9), ("d", 5), ("e", 5), ("f", 5), ("g", 0)):
+        sender.send(Message(body, priority=priority))
+    sender.sync(5)
+    one, other = session.receiver("shared", capacity=0), session.receiver("shared", capacity=0)
+    assert [each.fetch(5).body.decode() for each in (one, one, other, other, one, other, one)] == [*"adegbfc"]
+
+
 def test_only_the_last_value_of_each_key_waits(connection):
     connection.declare_queue("prices", last_value_key="symbol")
     session = connection.session()

@@ -20,7 +20,10 @@ from mantamq.protocol.ranges import RangeSet, pairs
 from mantamq.protocol.wire.events import Acquire, Enqueue, Expire, Own, Release
 from mantamq.protocol.wire.message import encode
 
-KINDS: list[dict[str, Any]] = [{"priorities": 10}, {"fair_key": "t"}]
+KINDS: list[dict[str, Any]] = [
+    {"priorities": 10}, {"fair_key": "t"}, {"priorities": 10, "fairshare": 2},
+    {"priorities": 3, "fairshare": 3, "fairshare_of": {0: 0, 2: 1}},
+]  # fmt: skip
 
 
 class Queue:
