@@ -20,7 +20,7 @@ from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wire.settings import names_of, read
 from ..wire.version import KNOWS_LIMITS, KNOWS_SHARES, KNOWS_VERDICTS
-from ..wiring.arguments import check
+from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -40,6 +40,10 @@ NO_STORE_TEXT = (
 OLDER_TEXT = (
     "queue {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep to "
     "them: upgrade all members first"
+)
+OLDER_BINDING = (
+    "such a binding cannot be made yet: a member of the cluster is of an older version, and would route otherwise: "
+    "upgrade all members first"
 )
 OURS_ORDERED = names_of(QueueSettings)
 """Arguments that change how a queue's stream is applied."""
@@ -197,7 +201,10 @@ class Management:
         self._order(answer, DeleteExchange(a.name))
 
     def _bind(self, answer: Answer, a: BindArguments) -> None:
-        self._order(answer, Bind(a.exchange, a.queue, a.key, check("binding", a.arguments)))
+        arguments = check("binding", a.arguments)
+        if self._cluster.least_minor < binding_known_from(arguments):
+            raise PeerError(UNAVAILABLE, OLDER_BINDING)
+        self._order(answer, Bind(a.exchange, a.queue, a.key, arguments))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key))

@@ -4,8 +4,8 @@ Names that begin with ``qpid.``, ``x-`` or ``manta.`` belong to brokers: one wit
 the nearest name that has one, since its user relies on it. All other names are the user's own, and kept.
 
 The broker that a client asks checks names and values, before the event is ordered. Applying an event checks no names,
-and only the value of x-match, which every version knows: what a later version knows must not divide members of
-different versions.
+and only the value of x-match: what a later version knows must not divide members of different versions, so while one
+is in the cluster that would apply a value otherwise, no broker orders it (`binding_known_from`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import msgspec
 from ..errors import INVALID, PeerError
 from ..queue.settings import QueueSettings, declared
 from ..wire.settings import Argument, names_of, parse, plain
+from ..wire.version import KNOWS_WITH_X
+from .exchanges import WITH_X
 
 
 class ExchangeSettings(msgspec.Struct, frozen=True):
@@ -27,11 +29,11 @@ class ExchangeSettings(msgspec.Struct, frozen=True):
 
 class BindingSettings(msgspec.Struct, frozen=True):
     """Attributes:
-    x_match: of a headers exchange, "all" or "any", which the wiring checks when it applies the binding; exchanges of
+    x_match: of a headers exchange, one of `MATCHES`, which the wiring checks when it applies the binding; exchanges of
         other types pass it over.
     """
 
-    x_match: Annotated[Any, Argument("x-match", "all or any")] = "all"
+    x_match: Annotated[Any, Argument("x-match", "all, any, all-with-x or any-with-x")] = "all"
 
 
 OURS = ("qpid.", "x-", "manta.")
@@ -65,7 +67,9 @@ def check(what: str, arguments: dict[str, Any]) -> dict[str, Any]:
         PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; a name that has one has a
             value that it does not take; or two contradict each other.
     """
-    _check_names(what, arguments)
+    # Of a binding that matches headers that begin with x-, they are headers of the user's.
+    theirs = what == "binding" and arguments.get("x-match") in WITH_X
+    _check_names(what, [name for name in arguments if not (theirs and name.startswith("x-"))])
     if SHAPES[what] is QueueSettings:
         return plain(declared(arguments), arguments)
     parse(SHAPES[what], what, arguments)
@@ -85,3 +89,8 @@ def _check_names(what: str, names: Iterable[str]) -> None:
             meant = meant or (f"{near[0]!r} of other brokers is not kept by this version either; " if near else "")
             hint = f"{meant}names of your own do not begin with {', '.join(OURS[:-1])} or {OURS[-1]}"
         raise PeerError(INVALID, f"there is no {what} argument {name!r}: {hint}")
+
+
+def binding_known_from(arguments: dict[str, Any]) -> int:
+    """The minor version from which a member applies a binding with these arguments as this one does; 0: all do."""
+    return KNOWS_WITH_X if arguments.get("x-match") in WITH_X else 0

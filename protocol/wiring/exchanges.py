@@ -8,11 +8,16 @@ binding comes or goes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
+from ..errors import INVALID, PeerError
 from .definitions import Binding, ExchangeDefinition, canonical
 from .topics import TopicIndex
 
+MATCHES = ("all", "any", "all-with-x", "any-with-x")
+WITH_X = MATCHES[2:]
+"""Values of x-match by which headers that begin with x- take part."""
 Place = tuple[str, str, bytes]
 """What tells the bindings of an exchange from each other: queue name, key, arguments."""
 
@@ -72,8 +77,20 @@ class Exchange:
                 return [binding.queue for binding in bindings if _headers_match(binding.arguments, headers)]
 
 
+def check_match(value: Any) -> None:
+    """Raises PeerError: `invalid`, x-match of a headers exchange does not take that value."""
+    if value in MATCHES:
+        return
+    near = get_close_matches(value, MATCHES, 1) if isinstance(value, str) else []
+    meant = f": did you mean {near[0]!r}?" if near else ""
+    raise PeerError(INVALID, f"x-match is {', '.join(MATCHES[:-1])} or {MATCHES[-1]}, not {value!r:.60}{meant}")
+
+
 def _headers_match(arguments: dict[str, Any], headers: dict[str, Any]) -> bool:
-    """x-match all (the default) or any; arguments that begin with x- take no part; a null value asks for presence."""
-    wanted = {name: value for name, value in arguments.items() if not name.startswith("x-")}
+    """x-match all (the default) or any; arguments that begin with x- take no part, unless it ends with -with-x; a null
+    value asks for presence."""
+    match = arguments.get("x-match", "all")
+    aside = ("x-match",) if match in WITH_X else [name for name in arguments if name.startswith("x-")]
+    wanted = {name: value for name, value in arguments.items() if name not in aside}
     hits = (name in headers and (value is None or headers[name] == value) for name, value in wanted.items())
-    return any(hits) if arguments.get("x-match") == "any" else all(hits)
+    return any(hits) if match in ("any", "any-with-x") else all(hits)

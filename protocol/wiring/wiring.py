@@ -45,7 +45,7 @@ from .definitions import (
     check_same,
     standard,
 )
-from .exchanges import Exchange
+from .exchanges import Exchange, check_match
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
 
@@ -188,8 +188,8 @@ class Wiring:
         check_arguments(event.arguments)
         if len(event.key) > DEFAULT.name_chars:
             raise PeerError(INVALID, f"a binding key has at most {DEFAULT.name_chars} characters")
-        if exchange.definition.type == "headers" and event.arguments.get("x-match", "all") not in ("all", "any"):
-            raise PeerError(INVALID, f"x-match is all or any, not {event.arguments['x-match']!r}")
+        if exchange.definition.type == "headers":
+            check_match(event.arguments.get("x-match", "all"))
         return Outcome(changed=exchange.bind(Binding(event.exchange, event.queue, event.key, event.arguments)))
 
     def _unbind(self, event: Unbind) -> Outcome:

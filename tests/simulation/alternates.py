@@ -14,6 +14,7 @@ from mantamq.client.management import _bind, _declare_exchange, _declare_queue
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 
+from . import exchanges
 from .boxes import HEADERS
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each
@@ -83,7 +84,7 @@ class Alternates:
 
     def _transferred(self, source: str, target: str, frame: Transfer) -> None:
         exchange, key = self._exchanges[source, frame.handle]
-        if exchange not in FIXED:
+        if exchange not in FIXED and exchange not in exchanges.FIXED:
             return
         routes = self._routes.setdefault(f"{source.partition('~')[0]}/{frame.handle}", {})
         for index in range(len(frame.blobs)):

@@ -29,8 +29,10 @@ KINDS = ((None, None), (None, None), ("text/plain", None), (None, "m"), ("applic
 """content_type, message_id"""
 HEADERS = "amq.match"
 """The exchange that routes by properties."""
-BY_HEADERS = frozenset((HEADERS, "picky", "wide"))
+BY_HEADERS = frozenset((HEADERS, "picky", "wide", "marked"))
 """It, and those that ask it where they find no queue."""
+MARKED = ({"x-d": "x", "c": 1}, {"x-d": "x"}, {"x-d": "y", "c": 1}, {"x-e": 5, "d": "x"})
+"""Properties that begin with x-: of what is sent to exchanges that look at those."""
 KEYS = ("x", "x.y", "x.y.z", "y")
 
 ALL_AT_ONCE = 0.05
@@ -59,6 +61,7 @@ class Outbox:
         self.number = 0
         self.keyed = target is None
         self.headers = exchange in BY_HEADERS
+        self.properties = (*MARKED, *PROPERTIES) if exchange == "marked" else PROPERTIES
         self.closing = False
         self.code = ""
         self.failed: list[tuple[list[int], str]] = []
@@ -127,7 +130,7 @@ class Outbox:
         if not plain or self.keyed or self.headers:
             subject = rng.choice(KEYS) if self.keyed or rng.random() < 0.1 else None
             message = Message(
-                body.decode() if rng.random() < 0.2 else body, subject, rng.choice(PROPERTIES), rng.choice(TTL_S),
+                body.decode() if rng.random() < 0.2 else body, subject, rng.choice(self.properties), rng.choice(TTL_S),
                 rng.choice(PRIORITIES), *rng.choice(ANSWERS), rng.random() < 0.1, *rng.choice(KINDS),
             )  # fmt: skip
         # In the ledger first: it may leave at once.

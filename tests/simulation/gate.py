@@ -22,6 +22,7 @@ from . import (
     mutants,
     mutants_clients,
     mutants_disks,
+    mutants_exchanges,
     mutants_failover,
     mutants_flow,
     mutants_kinds,
@@ -59,6 +60,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_routes,
             mutants_selectors,
             mutants_truth,
+            mutants_exchanges,
         )
         for name, plant in module.ALL.items()
     },

@@ -517,7 +517,7 @@ class ModelWiring:
 
 def _has(arguments: dict[str, Any], headers: dict[str, Any]) -> bool:
     wanted = [headers.get(name) == value for name, value in arguments.items() if name != "x-match"]
-    return any(wanted) if arguments.get("x-match") == "any" else all(wanted)
+    return any(wanted) if arguments.get("x-match") in ("any", "any-with-x") else all(wanted)
 
 
 def _matches(kind: str, pattern: str, key: str) -> bool:

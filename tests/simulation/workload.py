@@ -26,6 +26,7 @@ from .credits import Credits
 from .deliveries import Deliveries
 from .disk_stories import has_stores
 from .drains import Drains
+from .exchanges import Exchanges
 from .faults import Faults
 from .flows import Flows
 from .kinds import Kinds, Orders
@@ -149,6 +150,7 @@ class Story:
         self._unended: list[User] = []  # and such users
         self.share = rng.choice(USERS)
         self.kinds = Kinds(seed)
+        self.more = Exchanges(seed)
         self.selectors = Selectors(seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
@@ -232,6 +234,7 @@ class Story:
             admin.command("bind", exchange="topics", queue=SINGLE, key="x.y")
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
         alternates.declare(keeper, self.queues)
+        self.more.declare(keeper, self.queues)
         self.until(lambda: keeper.idle, "exchanges have their alternates")
         self._unended.remove(keeper)
         keeper.leave()
@@ -243,6 +246,8 @@ class Story:
             self._new_sender()
         for _ in range(rng.choice([2, 3, 5])):
             self._new_receivers()
+        if self.more.some:
+            self.more.senders(self.user())
 
     def _declared(self, name: str) -> dict[str, bool]:
         """What a queue is declared with besides."""
