@@ -79,6 +79,15 @@ def _unbind(exchange: str, queue: str, key: str) -> _Ask[None]:
     return _Ask("unbind", {"exchange": exchange, "queue": queue, "key": key}, _nothing)
 
 
+def _bind_exchange(exchange: str, to_exchange: str, key: str, arguments: dict[str, Any] | None) -> _Ask[bool]:
+    what = {"exchange": exchange, "to_exchange": to_exchange, "key": key, "arguments": arguments or {}}
+    return _Ask("bind", what, _changed)
+
+
+def _unbind_exchange(exchange: str, to_exchange: str, key: str) -> _Ask[None]:
+    return _Ask("unbind", {"exchange": exchange, "to_exchange": to_exchange, "key": key}, _nothing)
+
+
 def _purge(name: str, count: int) -> _Ask[int]:
     return _Ask("purge", {"name": name, "count": count}, _purged)
 
@@ -226,6 +235,22 @@ class Management:
         """Undo `bind`. Raises NotFound."""
         self._ask(_unbind(exchange, queue, key))
 
+    def bind_exchange(
+        self, exchange: str, to_exchange: str, key: str = "", arguments: dict[str, Any] | None = None
+    ) -> bool:
+        """Have the messages of one exchange go on to another as well, those that a queue bound so would get, and under
+        the same key. A message comes through an exchange once, also where they are bound in a ring, and once to each
+        queue. The binding goes with either exchange. An exchange's alternate is asked where no queue was reached.
+
+        Returns whether it is new. Raises NotFound, NotAllowed, Unavailable (a member of the cluster is of an older
+        version).
+        """
+        return self._ask(_bind_exchange(exchange, to_exchange, key, arguments))
+
+    def unbind_exchange(self, exchange: str, to_exchange: str, key: str = "") -> None:
+        """Undo `bind_exchange`. Raises NotFound."""
+        self._ask(_unbind_exchange(exchange, to_exchange, key))
+
     def purge(self, name: str, count: int = 0) -> int:
         """Discard available messages, at most `count` from the head (0: all). Returns how many. Raises NotFound."""
         return self._ask(_purge(name, count))
@@ -249,7 +274,7 @@ class Management:
         return self._ask(_EXCHANGES)
 
     def bindings(self) -> list[Description]:
-        """All bindings: exchange, queue, key, arguments."""
+        """All bindings: exchange, queue, key, arguments; those to exchanges have queue "", and `to_exchange`."""
         return self._ask(_BINDINGS)
 
     def status(self) -> Description:
@@ -309,6 +334,16 @@ class AsyncManagement:
     async def unbind(self, exchange: str, queue: str, key: str = "") -> None:
         """As `Connection.unbind`."""
         await self._ask(_unbind(exchange, queue, key))
+
+    async def bind_exchange(
+        self, exchange: str, to_exchange: str, key: str = "", arguments: dict[str, Any] | None = None
+    ) -> bool:
+        """As `Connection.bind_exchange`."""
+        return await self._ask(_bind_exchange(exchange, to_exchange, key, arguments))
+
+    async def unbind_exchange(self, exchange: str, to_exchange: str, key: str = "") -> None:
+        """As `Connection.unbind_exchange`."""
+        await self._ask(_unbind_exchange(exchange, to_exchange, key))
 
     async def purge(self, name: str, count: int = 0) -> int:
         """As `Connection.purge`."""

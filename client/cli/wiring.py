@@ -168,30 +168,33 @@ def exchange_list(broker: Broker = "", token: Token = "", as_json: Json = False)
         show(c.exchanges(), ["name", "type", "alternate", "durable"], as_json, "exchanges")
 
 
+ToExchange = Annotated[bool, typer.Option("--to-exchange", help="QUEUE is the name of an exchange")]
+
+
 def bind(
-    exchange: str, queue: str, key: Annotated[str, typer.Argument()] = "", argument: Arguments = None,
-    broker: Broker = "", token: Token = "", as_json: Json = False,
+    exchange: str, queue: str, key: Annotated[str, typer.Argument()] = "", to_exchange: ToExchange = False,
+    argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Bind a queue to an exchange."""
+    """Bind a queue to an exchange; or, with --to-exchange, another exchange, which gets what the first one does."""
     with connection(broker, token) as c:
-        new = c.bind(exchange, queue, key, pairs(argument))
+        new = (c.bind_exchange if to_exchange else c.bind)(exchange, queue, key, pairs(argument))
     say(f"{queue} {'bound' if new else 'is bound already'} to {exchange}", {"new": new}, as_json)
 
 
 def unbind(
-    exchange: str, queue: str, key: Annotated[str, typer.Argument()] = "", broker: Broker = "", token: Token = "",
-    as_json: Json = False,
+    exchange: str, queue: str, key: Annotated[str, typer.Argument()] = "", to_exchange: ToExchange = False,
+    broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Undo `bind`."""
     with connection(broker, token) as c:
-        c.unbind(exchange, queue, key)
+        (c.unbind_exchange if to_exchange else c.unbind)(exchange, queue, key)
     say(f"{queue} unbound from {exchange}", {"unbound": True}, as_json)
 
 
 def bindings(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
     """All bindings."""
     with connection(broker, token) as c:
-        show(c.bindings(), ["exchange", "queue", "key", "arguments"], as_json, "bindings")
+        show(c.bindings(), ["exchange", "queue", "to_exchange", "key", "arguments"], as_json, "bindings")
 
 
 def stat(

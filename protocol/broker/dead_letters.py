@@ -4,11 +4,14 @@ whichever replicas ask for it, and a queue at its limit that refuses some has th
 from __future__ import annotations
 
 from ..log.outbox import FollowerOutbox
+from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue
 from ..wire.queue_frames import DeadLetter, DeadLettered
+from ..wiring.exchanges import LooksAtHeaders
 from .cluster_state import ClusterState
 from .requests import Requests
-from .routing import Parts
+from .routing import Parts, route_each
+from .session import SenderLink
 from .transfers import Transfers
 
 
@@ -23,8 +26,13 @@ class DeadLetterRoutes:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
         name = frame.queue.rpartition("#")[0]
         answer = DeadLettered(frame.queue, frame.id)
-        event = Enqueue(f"{frame.queue}@{frame.id}", [1, len(frame.blobs)], frame.blobs)
-        parts = self._cluster.traits.enqueues(self._cluster.wiring.route(frame.exchange, name), event)
+        client = f"{frame.queue}@{frame.id}"
+        event = Enqueue(client, [1, len(frame.blobs)], frame.blobs)
+        try:
+            parts = self._cluster.traits.enqueues(self._cluster.wiring.route(frame.exchange, name), event)
+        except LooksAtHeaders:
+            link = SenderLink(0, frame.exchange, name, client)
+            parts, _, _ = route_each(self._cluster, link, Transfer(0, 1, frame.blobs), [])
         if parts:
             self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
         else:

@@ -19,7 +19,7 @@ from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wire.settings import names_of, read
-from ..wire.version import KNOWS_LIMITS, KNOWS_SHARES, KNOWS_VERDICTS
+from ..wire.version import KNOWS_LIMITS, KNOWS_LINKS, KNOWS_SHARES, KNOWS_VERDICTS
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
@@ -82,16 +82,20 @@ class ResetQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BindArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """To a queue, or to the exchange `to_exchange`."""
+
     exchange: str
-    queue: str
+    queue: str = ""
     key: str = ""
     arguments: dict[str, Any] = {}
+    to_exchange: str = ""
 
 
 class UnbindArguments(msgspec.Struct, forbid_unknown_fields=True):
     exchange: str
-    queue: str
+    queue: str = ""
     key: str = ""
+    to_exchange: str = ""
 
 
 class PurgeArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -202,12 +206,13 @@ class Management:
 
     def _bind(self, answer: Answer, a: BindArguments) -> None:
         arguments = check("binding", a.arguments)
-        if self._cluster.least_minor < binding_known_from(arguments):
+        known_from = max(binding_known_from(arguments), KNOWS_LINKS if a.to_exchange else 0)
+        if self._cluster.least_minor < known_from:
             raise PeerError(UNAVAILABLE, OLDER_BINDING)
-        self._order(answer, Bind(a.exchange, a.queue, a.key, arguments))
+        self._order(answer, Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
-        self._order(answer, Unbind(a.exchange, a.queue, a.key))
+        self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange))
 
     # ---- queues
 
@@ -260,7 +265,9 @@ class Management:
                 for e in self._cluster.wiring.exchanges()])  # fmt: skip
 
     def _bindings(self, answer: Answer, a: NoArguments) -> None:
-        answer([vars_of(binding) for binding in self._cluster.wiring.bindings()])
+        wiring = self._cluster.wiring
+        links = [vars_of(link) | {"queue": "", "to_exchange": link.queue} for link in wiring.links()]
+        answer([vars_of(binding) for binding in wiring.bindings()] + links)
 
     def _resolve(self, answer: Answer, a: NameArguments) -> None:
         if self._cluster.wiring.queue(a.name) is not None:

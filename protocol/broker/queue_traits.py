@@ -4,18 +4,23 @@ have a say in what becomes of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from ..queue.settings import QueueSettings
-from ..queue.traits import Trait, trait_of
+from ..queue.traits import Trait, header_of, trait_of
 from ..wire.events import Enqueue, encode_event
 from ..wire.settings import read
 from ..wiring.definitions import QueueDefinition
 
 KNOWN = 10_000
 """So many queues are remembered; then all are looked up anew."""
+
+
+def headers_of(blob: bytes) -> dict[str, Any]:
+    """A message's properties, for exchanges that look at them where its client has not sent them beside it."""
+    return header_of(blob).properties or {}
 
 
 class Needs(NamedTuple):

@@ -6,8 +6,9 @@ from ..errors import NOT_FOUND, UNROUTABLE
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
+from ..wiring.exchanges import LooksAtHeaders
 from .cluster_state import ClusterState
-from .queue_traits import NOTHING
+from .queue_traits import NOTHING, headers_of
 from .session import SenderLink
 
 Parts = list[tuple[str, bytes]]
@@ -33,7 +34,10 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
     """One route for the whole transfer: the event is encoded once, and the route kept as long as the wiring's version
     is the same."""
     if link.route_version != cluster.version:
-        link.route, link.kinds = cluster.wiring.route(link.exchange, link.key or ""), ()
+        try:
+            link.route, link.kinds, link.each = cluster.wiring.route(link.exchange, link.key or ""), (), False
+        except LooksAtHeaders:
+            link.route, link.kinds, link.each = (), (), True
         if any(cluster.traits.needs(queue) != NOTHING for queue in link.route):
             link.route, link.kinds = (), link.route
         link.route_version = cluster.version
@@ -43,9 +47,16 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
     return [(queue, event) for queue in link.route]
 
 
-def judged_together(cluster: ClusterState, link: SenderLink, numbers: list[int]) -> Numbers:
-    """Which numbers of a transfer that goes one way go to each queue that has a say in it."""
-    return {queue: numbers for queue in link.kinds if cluster.traits.judges(queue)}
+def not_plain(
+    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int], parts: Parts
+) -> tuple[Parts, list[int], Numbers]:
+    """What `route_together` has not said, where it has left the route empty: as of `route_each`."""
+    if link.each:
+        return route_each(cluster, link, frame, expiry)
+    if not parts:
+        return [], list(range(len(frame.blobs))), {}
+    numbers = [frame.first, frame.first + len(frame.blobs) - 1]
+    return parts, [], {queue: numbers for queue in link.kinds if cluster.traits.judges(queue)}
 
 
 def _whole(link: SenderLink, frame: Transfer, expiry: list[int]) -> Enqueue:
@@ -65,7 +76,10 @@ def route_each(
     exchange = link.exchange
     keys = frame.keys if frame.keys is not None else [link.key or ""] * len(frame.blobs)
     if frame.headers is None:
-        routes = [route(exchange, key) for key in keys]
+        try:
+            routes = [route(exchange, key) for key in keys]
+        except LooksAtHeaders:  # its client does not know: they have become of interest behind its back
+            routes = [route(exchange, key, headers_of(blob)) for key, blob in zip(keys, frame.blobs, strict=True)]
     else:
         routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
     for index, queues in enumerate(routes):

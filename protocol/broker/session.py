@@ -23,9 +23,11 @@ class SenderLink:
     """Attributes: exchange, key (None: per message), next (the next number it must use), client (its name for duplicate
     suppression), mandatory (what goes to no queue fails), ended (the broker has told its client that it is over, and
     says nothing of it any more), route and route_version (the cached route of a fixed key and the wiring it was found
-    in), kinds (that route, where one of its queues must know something of each message; `route` is empty then)."""
+    in), kinds (that route, where one of its queues must know something of each message; `route` is empty then), each
+    (each message has a route of its own, by its headers; both are empty then)."""
 
-    __slots__ = ("client", "ended", "exchange", "handle", "key", "kinds", "mandatory", "next", "route", "route_version")
+    __slots__ = ("client", "each", "ended", "exchange", "handle", "key", "kinds", "mandatory", "next", "route",
+                 "route_version")  # fmt: skip
 
     def __init__(
         self, handle: int, exchange: str, key: str | None, client: str, next: int = 1, mandatory: bool = False
@@ -39,6 +41,7 @@ class SenderLink:
         self.ended = False
         self.route: tuple[str, ...] = ()
         self.kinds: tuple[str, ...] = ()
+        self.each = False
         self.route_version = -1
 
 

@@ -18,7 +18,7 @@ from ..wire.client_frames import Completed, Detached, Failed, Transfer
 from .cluster_state import ClusterState
 from .observers import BrokerObserver
 from .requests import Requests
-from .routing import Numbers, Parts, in_requests, judged_together, route_each, route_together, why_nowhere, without
+from .routing import Numbers, Parts, in_requests, not_plain, route_each, route_together, why_nowhere, without
 from .session import SenderLink, Session
 from .throttle import KNOWS_BLOCKED, Throttle
 from .verdicts import Case, Verdicts, limit_text
@@ -104,16 +104,14 @@ class Transfers:
         if frame.keys is None and frame.headers is None:
             parts = route_together(cluster, link, frame, expiry)
             if not link.route:
-                nowhere = [] if parts else [first, last]
-                judged = judged_together(cluster, link, [first, last])
-                if judged or nowhere:
-                    self._partly(session, link, frame, parts, nowhere, judged)
+                parts, missing, judged = not_plain(cluster, link, frame, expiry, parts)
+                if missing or judged:
+                    self._partly(session, link, frame, parts, missing, judged)
                     return
         else:
             parts, missing, judged = route_each(cluster, link, frame, expiry)
             if missing or judged:
-                nowhere = compress([first + index for index in missing])
-                self._partly(session, link, frame, parts, nowhere, judged)
+                self._partly(session, link, frame, parts, missing, judged)
                 return
         size = 0
         for _, event in parts:
@@ -136,9 +134,11 @@ class Transfers:
         self._requests.request(parts, done)
 
     def _partly(
-        self, session: Session, link: SenderLink, frame: Transfer, parts: Parts, nowhere: list[int], judged: Numbers
+        self, session: Session, link: SenderLink, frame: Transfer, parts: Parts, missing: list[int], judged: Numbers
     ) -> None:
-        """Some numbers of a transfer, or all, go to no queue, or to queues that have a say in what becomes of them."""
+        """Some messages of a transfer, or all, go to no queue (the indexes `missing`), or to queues that have a say in
+        what becomes of them."""
+        nowhere = compress([frame.first + index for index in missing])
         numbers = [frame.first, frame.first + len(frame.blobs) - 1]
         if not nowhere:
             pass

@@ -354,8 +354,8 @@ def _delete_exchange(base: Row, event: DeleteExchange, done: Applied) -> Iterato
 
 
 def _bind(base: Row, event: Bind | Unbind, done: Applied) -> Iterator[Row]:
-    kind = "bind" if isinstance(event, Bind) else "unbind"
-    yield base._replace(kind=kind, queue=base.queue or event.queue, detail=f"{event.exchange}/{event.key}")
+    detail = f"{event.exchange}/{event.key}" + f" to exchange {event.to_exchange}" * bool(event.to_exchange)
+    yield base._replace(kind=type(event).__name__.lower(), queue=base.queue or event.queue, detail=detail)
 
 
 def _member(base: Row, event: Member, done: Applied) -> Iterator[Row]:

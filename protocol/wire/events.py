@@ -183,16 +183,20 @@ class DeleteExchange(Event, tag=35):
 
 
 class Bind(Event, tag=36):
+    """What `exchange` gets goes on to a queue; or, where that is "", to the exchange `to_exchange`."""
+
     exchange: str
     queue: str
     key: str
     arguments: dict[str, Any]
+    to_exchange: str = ""
 
 
 class Unbind(Event, tag=37):
     exchange: str
     queue: str
     key: str
+    to_exchange: str = ""
 
 
 class Member(Event, tag=38):

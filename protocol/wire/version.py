@@ -40,9 +40,12 @@ already, for a message larger than the ring. `HeldBack`. `AttachReceiver.selecto
 to. What a selector passes over concerns nobody but its consumer's broker, so members before 7 may be in the cluster.
 8: `earlier` in `LogReport` and `Promise`: of an old log whose lives are not said, only the last one is looked at.
 Queues whose levels have shares, which a member before 8 would give by the level alone; `QueueSnapshot.turn`.
-x-match all-with-x and any-with-x, which a member before 8 would refuse: while one is in the cluster all do."""
+x-match all-with-x and any-with-x, which a member before 8 would refuse: while one is in the cluster all do.
+`to_exchange` in `Bind` and `Unbind`, refused while a member before 8 is in the cluster."""
 KNOWS_SHARES = 8
 """The minor version from which a member counts how much of its share a level has used."""
+KNOWS_LINKS = 8
+"""The minor version from which a member binds exchanges to exchanges."""
 KNOWS_WITH_X = 8
 """The minor version from which a member applies bindings whose x-match ends with -with-x."""
 KNOWS_VERDICTS = 7

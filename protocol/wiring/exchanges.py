@@ -22,14 +22,22 @@ Place = tuple[str, str, bytes]
 """What tells the bindings of an exchange from each other: queue name, key, arguments."""
 
 
+class LooksAtHeaders(Exception):
+    """Where a message goes is not known by its key alone."""
+
+
 def place_of(binding: Binding) -> Place:
     return binding.queue, binding.key, canonical(binding.arguments)
 
 
 @dataclass(slots=True)
 class Exchange:
+    """Attributes: links: the exchanges that are bound to it, found as queues are: in these bindings a queue's name is
+    an exchange's. None: there are none."""
+
     definition: ExchangeDefinition
     bindings: dict[Place, Binding] = field(default_factory=dict)
+    links: Exchange | None = None
     _direct: dict[str, list[str]] | None = None  # key -> queue names
     _topics: TopicIndex | None = None
 
@@ -55,8 +63,26 @@ class Exchange:
         self._direct = None
         self._topics = None
 
-    def bound(self, key: str, headers: dict[str, Any]) -> list[str]:
-        """Names of the queues a message goes to; one may stand there several times."""
+    def link(self, binding: Binding) -> bool:
+        """Bind an exchange, as `bind` does a queue."""
+        if self.links is None:
+            self.links = Exchange(self.definition)
+        return self.links.bind(binding)
+
+    def unlink(self, exchange: str, key: str | None = None) -> bool:
+        """As `unbind`, of an exchange."""
+        if self.links is None or not self.links.unbind(exchange, key):
+            return False
+        if not self.links.bindings:
+            self.links = None
+        return True
+
+    def bound(self, key: str, headers: dict[str, Any] | None) -> list[str]:
+        """Names of the queues a message goes to; one may stand there several times.
+
+        Raises:
+            LooksAtHeaders: that depends on the message's headers, and they were not given.
+        """
         bindings = self.bindings.values()
         match self.definition.type:
             case "fanout":
@@ -74,6 +100,8 @@ class Exchange:
                         self._topics.add(binding.key, binding.queue)
                 return self._topics.match(key)
             case _:
+                if headers is None:
+                    raise LooksAtHeaders
                 return [binding.queue for binding in bindings if _headers_match(binding.arguments, headers)]
 
 

@@ -62,6 +62,7 @@ class UsesSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """Attributes:
     uses: a `UsesSnapshot`, or empty where not every use is known.
+    links: bindings to exchanges: what has the place of a queue's name in these is the exchange's.
     """
 
     queues: list[QueueDefinition]
@@ -70,6 +71,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     flow: FlowSnapshot = FlowSnapshot()
     supervisor: Holder = Holder()
     uses: list[Any] = []
+    links: list[Binding] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

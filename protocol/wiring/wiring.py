@@ -46,6 +46,7 @@ from .definitions import (
     standard,
 )
 from .exchanges import Exchange, check_match
+from .links import look_at_headers, reached
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
 
@@ -181,33 +182,42 @@ class Wiring:
         if users:
             raise PeerError(IN_USE, f"exchange {event.name!r} is the alternate of {', '.join(sorted(users))}")
         del self._exchanges[event.name]
+        for exchange in self._exchanges.values():
+            exchange.unlink(event.name)
         return Outcome(changed=True)
 
     def _bind(self, event: Bind) -> Outcome:
-        exchange = self._bindable(event.exchange, event.queue)
+        exchange = self._bindable(event)
         check_arguments(event.arguments)
         if len(event.key) > DEFAULT.name_chars:
             raise PeerError(INVALID, f"a binding key has at most {DEFAULT.name_chars} characters")
         if exchange.definition.type == "headers":
             check_match(event.arguments.get("x-match", "all"))
-        return Outcome(changed=exchange.bind(Binding(event.exchange, event.queue, event.key, event.arguments)))
+        target = event.to_exchange or event.queue
+        bind = exchange.link if event.to_exchange else exchange.bind
+        return Outcome(changed=bind(Binding(event.exchange, target, event.key, event.arguments)))
 
     def _unbind(self, event: Unbind) -> Outcome:
-        exchange = self._bindable(event.exchange, event.queue)
-        if not exchange.unbind(event.queue, event.key):
-            text = f"queue {event.queue!r} is not bound to {event.exchange!r} by key {event.key!r}"
-            raise PeerError(NOT_FOUND, text)
+        exchange = self._bindable(event)
+        if event.to_exchange:
+            what, there = f"exchange {event.to_exchange!r}", exchange.unlink(event.to_exchange, event.key)
+        else:
+            what, there = f"queue {event.queue!r}", exchange.unbind(event.queue, event.key)
+        if not there:
+            raise PeerError(NOT_FOUND, f"{what} is not bound to {event.exchange!r} by key {event.key!r}")
         return Outcome(changed=True)
 
-    def _bindable(self, exchange: str, queue: str) -> Exchange:
-        if exchange == "":
+    def _bindable(self, event: Bind | Unbind) -> Exchange:
+        if event.exchange == "":
             raise PeerError(NOT_ALLOWED, "the default exchange is bound to every queue by its name and not otherwise")
-        found = self._exchanges.get(exchange)
-        if found is None:
-            raise PeerError(NOT_FOUND, f"there is no exchange {exchange!r}: declare it first")
-        if queue not in self._queues:
-            raise PeerError(NOT_FOUND, f"there is no queue {queue!r}: declare it first")
-        return found
+        for name in (event.exchange, event.to_exchange):
+            if name and name not in self._exchanges:
+                raise PeerError(NOT_FOUND, f"there is no exchange {name!r}: declare it first")
+        if event.to_exchange and event.queue:
+            raise PeerError(INVALID, "a binding leads to a queue or to an exchange: name one of them")
+        if not event.to_exchange and event.queue not in self._queues:
+            raise PeerError(NOT_FOUND, f"there is no queue {event.queue!r}: declare it first")
+        return self._exchanges[event.exchange]
 
     def _check_alternate(self, name: str) -> None:
         if name and name not in self._exchanges:
@@ -218,28 +228,35 @@ class Wiring:
     def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
         """Ids of the queues a message goes to, each once, in the order of their names.
 
-        An exchange that finds no queue passes the message to its alternate exchange, if it has one.
+        An exchange that finds no queue, also not by exchanges bound to it, passes the message to its alternate, if it
+        has one.
+
+        Raises:
+            LooksAtHeaders: that depends on the message's headers, and they were not given.
         """
         place = (exchange, key)
         if headers is None:
             found = self._cache.get(place)
             if found is not None:
                 return found
-        route = self._route(exchange, key, headers or {})
+        route = self._route(exchange, key, headers)
         if headers is None:
             if len(self._cache) >= ROUTES_CACHED:
                 self._cache.clear()
             self._cache[place] = route
         return route
 
-    def _route(self, name: str, key: str, headers: dict[str, Any]) -> tuple[str, ...]:
+    def _route(self, name: str, key: str, headers: dict[str, Any] | None) -> tuple[str, ...]:
         seen: set[str] = set()
         while name not in seen:
             seen.add(name)
             exchange = self._exchanges.get(name)
             if exchange is None:
                 return ()
-            names = [key] if name == "" else exchange.bound(key, headers)
+            if exchange.links is None:
+                names = [key] if name == "" else exchange.bound(key, headers)
+            else:
+                names = reached(self._exchanges, exchange, key, headers)
             ids = tuple(self._queues[queue].id for queue in sorted(set(names)) if queue in self._queues)
             if ids or not exchange.definition.alternate:
                 return ids
@@ -247,17 +264,8 @@ class Wiring:
         return ()
 
     def needs_headers(self, exchange: str) -> bool:
-        """Whether routing there, or in its alternates, looks at a message's properties."""
-        seen: set[str] = set()
-        while exchange not in seen and exchange in self._exchanges:
-            seen.add(exchange)
-            definition = self._exchanges[exchange].definition
-            if definition.type == "headers":
-                return True
-            if not definition.alternate:
-                return False
-            exchange = definition.alternate
-        return False
+        """Whether routing there, in its alternates, or in exchanges bound to these, looks at a message's headers."""
+        return look_at_headers(self._exchanges, exchange)
 
     # ---- queries
 
@@ -284,12 +292,18 @@ class Wiring:
             for place in sorted(self._exchanges[name].bindings)
         ]
 
+    def links(self) -> list[Binding]:
+        """Bindings to exchanges; in these a queue's name is an exchange's."""
+        linked = [links for name in sorted(self._exchanges) if (links := self._exchanges[name].links) is not None]
+        return [links.bindings[place] for links in linked for place in sorted(links.bindings)]
+
     def snapshot(self) -> list[Any]:
         """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
         of_uses = self.uses.snapshot()
         now = WiringSnapshot(
-            self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses
-        )
+            self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
+            self.links(),
+        )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
     @classmethod
@@ -307,6 +321,8 @@ class Wiring:
             wiring._exchanges = {definition.name: Exchange(definition) for definition in was.exchanges}
             for binding in was.bindings:
                 wiring._exchanges[binding.exchange].bind(binding)
+            for binding in was.links:
+                wiring._exchanges[binding.exchange].link(binding)
             wiring.flow = ClusterFlow.restore(was.flow)
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)

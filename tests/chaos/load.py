@@ -384,6 +384,8 @@ ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving, "alo
 
 BY_KEY, OTHERS, KEY = ".by-key", ".others", "this"
 """Ends of the names of a queue's exchanges; the key by which the first finds it."""
+RELAY = ".relay"
+"""Of an exchange that the first leads to, and that leads to the queue as well and back: each message comes once."""
 
 
 def declare(connection: Connection, queue: str, durable: bool = False) -> None:
@@ -398,12 +400,16 @@ def declare(connection: Connection, queue: str, durable: bool = False) -> None:
     connection.declare_exchange(queue + BY_KEY, "direct", alternate=queue + OTHERS, arguments={"chaos": 1})
     connection.declare_exchange(queue + BY_KEY, "direct", passive=True)
     connection.bind(queue + BY_KEY, queue, KEY)
+    connection.declare_exchange(queue + RELAY, "fanout")
+    connection.bind(queue + RELAY, queue)
+    connection.bind_exchange(queue + BY_KEY, queue + RELAY, KEY)
+    connection.bind_exchange(queue + RELAY, queue + BY_KEY, arguments={"chaos": 1})
 
 
 def delete(connection: Connection, queue: str) -> None:
     for name in (queue, queue + DEAD):
         connection.delete_queue(name)
-    for name in (queue + BY_KEY, queue + OTHERS, queue + DEAD):
+    for name in (queue + BY_KEY, queue + OTHERS, queue + DEAD, queue + RELAY):
         connection.delete_exchange(name)
 
 

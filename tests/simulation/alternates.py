@@ -88,9 +88,9 @@ class Alternates:
             return
         routes = self._routes.setdefault(f"{source.partition('~')[0]}/{frame.handle}", {})
         for index in range(len(frame.blobs)):
-            keys, headers = frame.keys, frame.headers
+            keys = frame.keys
             names = self.watch.wiring.route(
-                exchange, keys[index] if keys else key or "", headers[index] if headers else None
+                exchange, keys[index] if keys else key or "", exchanges.looked_at(exchange, frame, index)
             )
             routes[frame.first + index] = [self.watch.wiring.ids[name] for name in names]
 

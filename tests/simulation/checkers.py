@@ -484,9 +484,11 @@ class Watcher:
             exchanges, queues = machine.wiring.exchanges(), machine.wiring.queues()
             found = ({q.name: q.id for q in queues}, {q.name: (q.arguments, q.durable, q.alternate) for q in queues},
                      {e.name: e.type for e in exchanges}, {e.name: e.alternate for e in exchanges if e.alternate},
-                     {(b.exchange, b.queue, b.key) for b in machine.wiring.bindings()})  # fmt: skip
+                     {(b.exchange, b.queue, b.key) for b in machine.wiring.bindings()},
+                     {(b.exchange, b.queue, b.key) for b in machine.wiring.links()})  # fmt: skip
             wiring = self.wiring
-            wanted = (wiring.ids, wiring.defined, wiring.exchanges, wiring.alternates, wiring.bindings)
+            wanted = (wiring.ids, wiring.defined, wiring.exchanges, wiring.alternates, wiring.bindings,
+                      set(wiring.links))  # fmt: skip
             if found != wanted:
                 raise Violation(f"I16: the wiring of {name} is {found}, the model's is {wanted}")
 

@@ -20,6 +20,7 @@ from mantamq.protocol.wire.client_frames import (
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
 from .checkers import Watcher
+from .exchanges import looked_at
 from .model import ModelQueue, Violation, each, each_run
 from .world import World
 
@@ -221,7 +222,7 @@ class Deliveries:
                 else self.watch.wiring.route(
                     exchange,
                     frame.keys[index] if frame.keys else key or "",
-                    frame.headers[index] if frame.headers else None,
+                    looked_at(exchange, frame, index),
                 )
             )
             sent[frame.first + index] = (blob, [self.watch.wiring.ids[name] for name in names])

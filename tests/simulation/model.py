@@ -397,6 +397,7 @@ class ModelWiring:
                           "amq.match": "headers", "amq.topic": "topic"}  # fmt: skip
         self.bindings: set[tuple[str, str, str]] = set()
         self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.links: dict[tuple[str, str, str], dict[str, Any]] = {}  # (exchange, to which exchange, key) -> arguments
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
         self.condemned: dict[str, events.Condemn] = {}  # queue id -> by what
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
@@ -433,6 +434,12 @@ class ModelWiring:
                 if event.name not in used and self.exchanges.pop(event.name, None):
                     self.alternates.pop(event.name, None)
                     self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
+                    self.links = {link: how for link, how in self.links.items() if event.name not in link[:2]}
+            case events.Bind() if event.to_exchange:
+                if event.exchange in self.exchanges and event.to_exchange in self.exchanges:
+                    self.links[event.exchange, event.to_exchange, event.key] = event.arguments
+            case events.Unbind() if event.to_exchange:
+                self.links.pop((event.exchange, event.to_exchange, event.key), None)
             case events.Bind():
                 if event.exchange in self.exchanges and event.queue in self.ids:
                     place = (event.exchange, event.queue, event.key)
@@ -495,13 +502,29 @@ class ModelWiring:
 
     def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> list[str]:
         """Names of the queues a message goes to. Where an exchange finds none, its alternate is asked."""
-        names = self._found(exchange, key, headers or {})
+        names = self._everywhere(exchange, key, headers or {})
         asked = [exchange]
         while not names and exchange in self.alternates and self.alternates[exchange] not in asked:
             exchange = self.alternates[exchange]
             asked.append(exchange)
-            names = self._found(exchange, key, headers or {})
+            names = self._everywhere(exchange, key, headers or {})
         return names
+
+    def _everywhere(self, exchange: str, key: str, headers: dict[str, Any]) -> list[str]:
+        """What an exchange finds, and all those that it leads to: more and more of them, until there are no others."""
+        reached, names = {exchange}, set[str]()
+        while True:
+            further = set(reached)
+            for name in reached:
+                names.update(self._found(name, key, headers))
+                led = {there for (here, there, pattern), how in self.links.items() if here == name
+                       and (_has(how, headers) if (kind := self.exchanges[name]) == "headers" else _matches(kind, pattern, key))}  # fmt: skip
+                further |= led
+                if name != exchange and not led and not self._found(name, key, headers) and name in self.alternates:
+                    further.add(self.alternates[name])
+            if further == reached:
+                return sorted(names)
+            reached = further
 
     def _found(self, exchange: str, key: str, headers: dict[str, Any]) -> list[str]:
         if exchange == "":

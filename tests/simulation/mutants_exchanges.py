@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.wiring import exchanges
+from mantamq.protocol.broker import routing
+from mantamq.protocol.wiring import exchanges, links, wiring
+from mantamq.protocol.wiring.exchanges import Exchange
+from mantamq.protocol.wiring.wiring import Wiring
+from msgspec.structs import replace
 
 Patch = pytest.MonkeyPatch
 
@@ -30,6 +34,59 @@ def any_with_x_asks_for_all(patch: Patch) -> None:
         return match(arguments, headers)
 
     patch.setattr(exchanges, "_headers_match", strict)
+
+
+def exchanges_that_are_bound_are_not_gone_on_from(patch: Patch) -> None:
+    """A message goes on to exchanges that are bound to its own, and to none that are bound to those."""
+    reached = links.reached
+
+    def near(exchanges: Any, first: Any, key: str, headers: Any) -> Any:
+        cut = {name: Exchange(one.definition, one.bindings) for name, one in exchanges.items() if one is not first}
+        return reached(cut | {first.definition.name: first}, first, key, headers)
+
+    patch.setattr(wiring, "reached", near)
+
+
+def the_alternate_is_asked_although_others_have_found_a_queue(patch: Patch) -> None:
+    """An exchange that finds no queue itself passes to its alternate, though exchanges bound to it have found some."""
+    route = Wiring._route
+
+    def hasty(self: Any, name: str, key: str, headers: Any) -> Any:
+        found = route(self, name, key, headers)
+        exchange = self._exchanges.get(name)
+        if exchange is not None and exchange.links and exchange.definition.alternate:
+            if not exchange.bound(key, headers):
+                found = tuple(dict.fromkeys((*found, *route(self, exchange.definition.alternate, key, headers))))
+        return found
+
+    patch.setattr(Wiring, "_route", hasty)
+
+
+def an_exchange_on_the_way_has_no_alternate(patch: Patch) -> None:
+    reached = links.reached
+
+    def without(exchanges: Any, first: Any, key: str, headers: Any) -> Any:
+        bare = {
+            name: Exchange(replace(one.definition, alternate=""), one.bindings, one.links)
+            for name, one in exchanges.items()
+        }
+        return reached(bare, bare[first.definition.name], key, headers)
+
+    patch.setattr(wiring, "reached", without)
+
+
+def a_sender_that_knows_nothing_of_headers_has_none(patch: Patch) -> None:
+    """Its exchange has come to look at them behind its back; the broker does not look into the messages."""
+    patch.setattr(routing, "headers_of", lambda blob: {})
+
+
+def exchanges_bound_to_one_that_goes_stay_bound(patch: Patch) -> None:
+    patch.setattr(Exchange, "unlink", lambda self, name, key=None: key is not None)
+
+
+def an_update_lacks_exchanges_bound_to_exchanges(patch: Patch) -> None:
+    restore = Wiring.restore.__func__  # type: ignore[attr-defined]
+    patch.setattr(Wiring, "restore", classmethod(lambda cls, snapshot: restore(cls, [*snapshot[:6], []])))
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

@@ -274,8 +274,9 @@ class Recovered:
             {queue.name: queue.id for queue in wiring.queues()},
             {exchange.name: exchange.type for exchange in wiring.exchanges()},
             {(binding.exchange, binding.queue, binding.key) for binding in wiring.bindings()},
+            {(link.exchange, link.queue, link.key) for link in wiring.links()},
         )
-        if found != (wanted := (model.ids, model.exchanges, model.bindings)):
+        if found != (wanted := (model.ids, model.exchanges, model.bindings, set(model.links))):
             raise Violation(f"I24: {name} has recovered at {commit} the wiring {found}, the model says {wanted}")
 
     # ---- I28

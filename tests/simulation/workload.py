@@ -247,7 +247,17 @@ class Story:
         for _ in range(rng.choice([2, 3, 5])):
             self._new_receivers()
         if self.more.some:
-            self.more.senders(self.user())
+            self._send_by_more()
+
+    def _send_by_more(self) -> None:
+        """By exchanges of more kinds; of one it shows only when its senders are there that it looks at properties."""
+        user, keeper = self.user(True), self.user(True)
+        self.more.senders(user)
+        self.until(lambda: user.idle and all(box.core for box in user.outboxes.values()), "senders are attached")
+        self.more.declare_late(keeper)
+        self.until(lambda: keeper.idle, "an exchange is bound to another behind the back of its senders")
+        self._unended.remove(keeper)
+        keeper.leave()
 
     def _declared(self, name: str) -> dict[str, bool]:
         """What a queue is declared with besides."""
@@ -340,6 +350,8 @@ class Story:
             world.run_for(rng.randrange(1, 2 * pace_us))
             for _ in range(rng.choice([1, 2, 4])):
                 self._act(batch)
+            if self.more.passing() and (live := [client for client in self._lined if client.opened and client.alive]):
+                self.more.pass_by(live[-1], self.queues, self.deliveries.passing)
             self.moves.maybe()
             if self.moves.left:
                 self._replace_the_cut_off()

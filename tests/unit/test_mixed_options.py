@@ -19,6 +19,7 @@ CALLS = {
     "declare_queue": [Connection.declare_queue, AsyncConnection.declare_queue],
     "declare_exchange": [Connection.declare_exchange, AsyncConnection.declare_exchange],
     "bind": [Connection.bind, AsyncConnection.bind],
+    "bind_exchange": [Connection.bind_exchange, AsyncConnection.bind_exchange],
 }
 
 

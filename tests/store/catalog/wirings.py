@@ -67,6 +67,7 @@ events: st.SearchStrategy[AnyEvent] = st.one_of(
               st.booleans(), alternates),
     st.builds(Bind, exchanges, words, keys, arguments),
     st.builds(Bind, exchanges, words, keys, arguments),
+    st.builds(Bind, exchanges, st.just(""), keys, arguments, exchanges),
     st.builds(DeleteQueue, words),
     st.builds(DeleteExchange, exchanges),
     st.builds(Unbind, exchanges, words, keys),

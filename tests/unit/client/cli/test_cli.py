@@ -276,6 +276,11 @@ def test_wiring(at: Run) -> None:
     assert {e["name"] for e in at("exchange", "list", "--json").json} >= {"", "e", "amq.topic"}
     listed = {q["name"]: q for q in at("queue", "list", "--json").json}
     assert listed["r"]["arguments"] == {"limit": 5} and listed["q"]["messages"] == 0
+    assert at("bind", "e", "amq.match", "#", "--to-exchange", "-a", "n=1", "--json").json == {"new": True}
+    linked = {"exchange": "e", "queue": "", "key": "#", "arguments": {"n": 1}, "to_exchange": "amq.match"}
+    assert at("bindings", "--json").json[1:] == [linked] and "amq.match" in at("bindings").out
+    assert at("unbind", "e", "r", "#").code == 1
+    assert at("unbind", "e", "amq.match", "#", "--to-exchange").code == 0
     assert at("unbind", "e", "r", "JFK.#").code == 0
     assert at("exchange", "delete", "e").code == 0
     assert at("queue", "delete", "r").code == 0

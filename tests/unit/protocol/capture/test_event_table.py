@@ -174,6 +174,7 @@ def test_the_clusters_own_stream():
     assert going.kind == "cluster_flow_off"
     assert one(DeclareQueue("q", {"x": 1})).detail.startswith('{"alternate"')
     assert one(Bind("e", "q", "k", {})).detail == "e/k"
+    assert one(Bind("e", "", "k", {}, "f")).detail == "e/k to exchange f"
 
 
 def test_what_a_ring_drops_is_told_behind_what_came():

@@ -32,9 +32,10 @@ EVENTS: list[AnyEvent] = [
     InUse("q#2", "b1", 4, True),
     Condemn("q#2", "b1", 4, 7, False, True),
     Evict("b3", 2),
+    Bind("e", "", "k", {"y": 2}, "amq.match"),
 ]
 GOLDEN = (
-    "969195a3712332a17181a161920181a16ec0c2a165"  # the queue
+    "979195a3712332a17181a161920181a16ec0c2a165"  # the queue
     "9795a0a664697265637480c3a095aa616d712e646972656374a664697265637480c3a095aa616d712e66616e6f7574a666616e6f757480c3a0"
     "95ab616d712e68656164657273a76865616465727380c3a095a9616d712e6d61746368a76865616465727380c3a0"
     "95a9616d712e746f706963a5746f70696380c3a095a165a5746f70696381a178c401ffc3aa616d712e66616e6f7574"  # seven exchanges
@@ -42,6 +43,7 @@ GOLDEN = (
     "929192a26232a6626568696e6401"  # flow control
     "9303a4776f7264ab73757065727669736f7233"  # the supervisor
     "939193a3712332a26231049196a3712332a262310407c2c39192a2623302"  # the uses of queues
+    "9194a165a9616d712e6d61746368a16b81a17902"  # the exchange that is bound
 )
 
 
@@ -66,6 +68,7 @@ def test_it_comes_back_as_it_was() -> None:
     assert again.flow.members == {"b2": "behind"} and again.supervisor == wired().supervisor
     assert again.uses.users == {"q#2": {"b1": 4}} and again.uses.confirms("q#2", "b1", 4, 7)
     assert again.route("e", "k.l") == ("q#2",)
+    assert [(link.exchange, link.queue) for link in again.links()] == [("e", "amq.match")] and again.needs_headers("e")
 
 
 def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
@@ -74,9 +77,18 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
     def longer(rows: list[list[Any]]) -> list[list[Any]]:
         return [[*row, "newer", {"much": 1}] for row in rows]
 
-    queues, exchanges, bindings, flow, supervisor, (users, condemned, out) = carried()
+    queues, exchanges, bindings, flow, supervisor, (users, condemned, out), links = carried()
     uses = [longer(users), longer(condemned), out, "newer"]
-    newer = [longer(queues), longer(exchanges), longer(bindings), [*flow, 5], [*supervisor, 5], uses, ["newer"]]
+    newer = [
+        longer(queues),
+        longer(exchanges),
+        longer(bindings),
+        [*flow, 5],
+        [*supervisor, 5],
+        uses,
+        longer(links),
+        ["newer"],
+    ]
     assert Wiring.restore(newer).snapshot() == Wiring.restore(carried()).snapshot()
 
 
