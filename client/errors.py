@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import queue
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from ..protocol import errors as codes
 
@@ -155,7 +156,13 @@ class Empty(MantaError, queue.Empty):
 
 
 class Full(MantaError, queue.Full):
-    """The sender's capacity, or the queue's size, is used up."""
+    """The sender's capacity, or the queue's size, is used up.
+
+    Attributes:
+        left: of a batch, of which a part was added, the items that were not.
+    """
+
+    left: Sequence[Any] = ()
 
 
 _CLASSES: tuple[type[MantaError], ...] = (

@@ -23,7 +23,7 @@ from typing import Any
 
 from .addresses import find_or_start
 from .aio.aio import AsyncConnection, AsyncReceiver, AsyncSender, AsyncSession, connect_async
-from .errors import Empty, Full, Invalid, MantaError, NotFound
+from .errors import Empty, Exists, Full, Invalid, MantaError, NotFound
 from .message import Message
 from .sync.sync import Connection, Receiver, Sender, Session, connect
 
@@ -158,19 +158,21 @@ class Queue:
     Args:
         name: the queue's name. Without one it is a queue of its own, which is deleted when this process ends: give the
             handle to others. A number is `maxsize`, as in `ray.util.queue.Queue(5)`.
-        maxsize: `put` waits while the queue has this many items; 0 or less for no bound. It is this handle's, and
-            travels with it: others put as many as theirs say. It is looked at before each put, so several putters at
-            once may pass it by a few.
+        maxsize: the queue's limit, for all handles and senders of the cluster: `put` waits while the queue has this
+            many items, those that a consumer has taken and not settled too. 0 or less: as the queue is, without a
+            limit if it is new. A queue that is there with another limit is not used.
         address: as for `connect`; None for the rule above.
         token: what the cluster asks its clients for.
         create: declare the queue if it is not there.
-        confirm: `put` returns when the message is complete (held by a majority); False: when it is on its way.
+        confirm: `put` returns when the message is complete (held by a majority); False: when it is on its way, but
+            where the queue has a limit, since only the queue knows whether there is room.
         actor_options: taken for programs written for `ray.util.queue`. "name" is the queue's name; what says where an
             actor is to run and with what makes no difference, since there is none; anything else is refused.
 
     Raises:
         NoCluster: there is no cluster by the rule above, and none can be started.
         Invalid: an option of an actor that would mean something else here.
+        Exists: the queue is there, with another limit than `maxsize`.
     """
 
     def __init__(
@@ -199,7 +201,7 @@ class Queue:
         self._async_links: dict[AsyncConnection, asyncio.Task[tuple[AsyncSession, AsyncSender, AsyncReceiver]]] = {}
         if create:
             connection = self._connected()
-            connection.declare_queue(self.name)
+            self._declare(connection)
             if not name:
                 _unnamed.append((connection, self.name))
 
@@ -215,6 +217,22 @@ class Queue:
         return f"Queue({self.name!r})"
 
     # ---- opening
+
+    def _declare(self, connection: Connection) -> None:
+        try:
+            if self.maxsize > 0:
+                connection.declare_queue(self.name, max_count=self.maxsize, overflow="reject", flow_stop_count=0)
+            else:
+                connection.declare_queue(self.name)
+        except Exists:
+            arguments = connection.queue(self.name)["arguments"]
+            found = 0
+            if arguments.get("qpid.policy_type") == "reject" and "qpid.max_size" not in arguments:
+                found = int(arguments.get("qpid.max_count", 0))
+            if self.maxsize > 0 and found != self.maxsize:
+                text = f"queue {self.name!r} is there with {f'maxsize={found}' if found else 'no such limit'}"
+                raise Exists(f"{text}: leave maxsize={self.maxsize} out to use it as it is, or delete it") from None
+            self.maxsize = found
 
     def _connected(self) -> Connection:
         return _connection(self._addresses, self._token)
@@ -265,25 +283,34 @@ class Queue:
         return self.size() == 0
 
     def full(self) -> bool:
-        return self.maxsize > 0 and self.size() >= self.maxsize
+        return self.maxsize > 0 and not self._has_room(1)
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an item; complete when this returns (see `confirm`).
 
         Raises:
-            Full: the queue is at `maxsize`, and stays there for `timeout` seconds (at once if not `block`).
+            Full: the queue is at `maxsize`, and stays there for `timeout` seconds (at once if not `block`). The item is
+                not added.
             ValueError: a negative timeout.
             NotFound: the queue was deleted.
         """
         limit = _limit(block, timeout)
         message = _packed(item)
         with _as_ray():
-            if self.maxsize > 0:
-                self._wait_for_room(1, limit)
             _, sender, _ = self._links()
-            sender.send(message)
-            if self.confirm:
-                sender.sync()
+            if self.maxsize <= 0:
+                sender.send(message)
+                if self.confirm:
+                    sender.sync()
+                return
+            end = None if limit is None else time.monotonic() + limit
+            while sender._outcome([message]):
+                while end is None or time.monotonic() < end:
+                    time.sleep(POLL_S)
+                    if self._has_room(1):
+                        break
+                else:
+                    raise self._full()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Take the next item.
@@ -298,6 +325,7 @@ class Queue:
             session, _, receiver = self._links()
             message = receiver.get(0) if limit == 0 else receiver.fetch(limit)
         session.acknowledge(message)
+        self._make_room(receiver)
         return _unpacked(message)
 
     async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
@@ -305,20 +333,25 @@ class Queue:
         limit = _limit(block, timeout)
         message = _packed(item)
         with _as_ray():
-            session, sender, _ = await self._links_async()
-            if self.maxsize > 0:
-                loop = asyncio.get_running_loop()
-                end = None if limit is None else loop.time() + limit
-                while (await session.connection.queue(self.name))["available"] >= self.maxsize:
-                    if end is not None and loop.time() >= end:
-                        raise Full(f"queue {self.name!r} has its {self.maxsize} messages: get some, or wait longer")
+            session, sender, receiver = await self._links_async()
+            if self.maxsize <= 0:
+                await sender.send(message)
+                if self.confirm:
+                    await sender.sync()
+                return
+            end = None if limit is None else time.monotonic() + limit
+            await receiver._complete()  # what we have got ourselves has made room
+            while await sender._outcome([message]):
+                while end is None or time.monotonic() < end:
                     await asyncio.sleep(POLL_S)
-            await sender.send(message)
-            if self.confirm:
-                await sender.sync()
+                    if (await session.connection.queue(self.name))["messages"] < self.maxsize:
+                        break
+                else:
+                    raise self._full()
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
-        """`get`, without blocking the event loop. Cancelled while it waits, it takes nothing."""
+        """`get`, without blocking the event loop. Cancelled while it waits, it takes nothing. Of a queue with a limit
+        others may see the room that it makes a moment later."""
         limit = _limit(block, timeout)
         with _as_ray():
             session, _, receiver = await self._links_async()
@@ -333,14 +366,24 @@ class Queue:
         return self.get(block=False)
 
     def put_nowait_batch(self, items: Iterable[Any]) -> None:
-        """Add all items, or raise Full when they do not fit under `maxsize`."""
+        """Add all items, or raise Full when they do not fit under `maxsize`. Where others add some at the same time, so
+        that only a part fits, Full says how many are added, and `error.left` are the items that are not."""
         if not isinstance(items, Iterable):
             raise TypeError("Argument 'items' must be an Iterable")
+        items = list(items)
         messages = [_packed(item) for item in items]
+        _, sender, _ = self._links()
         if self.maxsize > 0:
             with _as_ray():
-                self._wait_for_room(len(messages), 0)
-        _, sender, _ = self._links()
+                if not self._has_room(len(messages)):
+                    raise self._full()
+                left = [items[index] for index in sender._outcome(messages)]
+                if left:
+                    added = f"{len(messages) - len(left)} of {len(messages)} items are added, others were faster"
+                    failure = Full(f"queue {self.name!r} has its {self.maxsize} messages: {added}")
+                    failure.left = left
+                    raise failure
+            return
         for message in messages:
             sender.send(message)
         if self.confirm:
@@ -362,6 +405,7 @@ class Queue:
                 raise Empty(f"fewer than {num_items} items are in the queue ({len(messages)})")
         for message in messages:
             session.acknowledge(message)
+        self._make_room(receiver)
         return [_unpacked(message) for message in messages]
 
     def shutdown(self, force: bool = False, grace_period_s: int = 5) -> None:
@@ -370,12 +414,18 @@ class Queue:
         with contextlib.suppress(NotFound):
             self._connected().delete_queue(self.name)
 
-    def _wait_for_room(self, count: int, timeout: float | None) -> None:
-        end = None if timeout is None else time.monotonic() + timeout
-        while self.size() + count > self.maxsize:
-            if end is not None and time.monotonic() >= end:
-                raise Full(f"queue {self.name!r} has its {self.maxsize} messages: get some, or wait longer")
-            time.sleep(POLL_S)
+    def _has_room(self, count: int) -> bool:
+        """Whether so many items would have found room just now."""
+        return int(self._connected().queue(self.name)["messages"]) + count <= self.maxsize
+
+    def _make_room(self, receiver: Receiver) -> None:
+        """Where there is a limit what we have got makes room before it is returned: also for others, whom we tell."""
+        if self.maxsize > 0:
+            with contextlib.suppress(MantaError, OSError):  # what we have got is ours
+                receiver._complete()
+
+    def _full(self) -> Full:
+        return Full(f"queue {self.name!r} has its {self.maxsize} messages: get some, or wait longer")
 
 
 def _restore(name: str, maxsize: int, addresses: tuple[str, ...], token: str, confirm: bool) -> Queue:

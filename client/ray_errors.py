@@ -23,4 +23,8 @@ _OWN: dict[type[errors.MantaError], type[errors.MantaError]] = {errors.Empty: Em
 
 def like_rays(error: errors.MantaError) -> errors.MantaError:
     """The same error, of the class that both know."""
-    return _OWN[type(error)](error.text) if type(error) in _OWN else error
+    if type(error) not in _OWN:
+        return error
+    own = _OWN[type(error)](error.text)
+    own.__dict__.update(error.__dict__)
+    return own

@@ -56,6 +56,11 @@ PROMISES: dict[str, list[str]] = {
     "RabbitMQ's x-overflow=reject-publish is reject.": [
         "tests/unit/protocol/queue/test_settings.py::test_definitions_that_mean_the_same_are_the_same",
     ],
+    'Queue("orders", maxsize=1000) of the Ray-native': [
+        "tests/unit/client/test_queue_sizes.py::test_of_all_who_put_at_once_so_many_succeed_as_there_is_room",
+        "tests/unit/client/test_queue_sizes.py::test_so_with_the_asyncio_twins",
+        "tests/unit/client/test_queue_sizes.py::test_whoever_waits_for_room_gets_it_and_each_item_is_there_once",
+    ],
     "A message that is larger than max_size is refused": [
         "tests/unit/client/test_limits.py::test_a_message_larger_than_the_limit_is_refused_by_a_ring_too",
         "tests/unit/protocol/queue/test_refusing.py::test_one_that_is_larger_than_the_limit_is_refused",

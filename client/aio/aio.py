@@ -354,6 +354,25 @@ class AsyncSender:
             raise Timeout(f"{self._core.unsettled} messages are not complete in time; they may still complete")
         self._core.check()
 
+    async def _outcome(self, messages: Iterable[Message]) -> list[int]:
+        """As `Sender._outcome`: tasks may share a sender so."""
+        core, connection = self._core, self._connection
+        numbers: list[int] = []
+
+        def room() -> bool:
+            return core.failure is not None or (core.unsettled < core.capacity and not connection._pressed)
+
+        for message in messages:
+            while not room():
+                core.flush()
+                await connection._until_moving(core, room, None)
+            if core.failure is not None:
+                break
+            numbers.append(core.put_apart(message))
+        core.flush()
+        await connection._until_moving(core, lambda: core.all_settled(numbers), None)
+        return [numbers.index(number) for number in core.outcome(numbers)]
+
     async def close(self) -> None:
         """Wait for what was sent, then end the sender, also when that raises (as `sync`)."""
         core = self._core
@@ -478,6 +497,12 @@ class AsyncReceiver:
         self._core.flush()
         if not await self._connection._until_moving(self._core, self._core.settled, timeout):
             raise Timeout("settlements are not complete in time; they may still complete")
+
+    async def _complete(self) -> None:
+        """As `Receiver._complete`."""
+        core = self._core
+        numbers = core.under_way()
+        await self._connection._until_moving(core, lambda: core.complete(numbers), None)
 
     async def _drain(self, giving_up: bool = False) -> None:
         core = self._core

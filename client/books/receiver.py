@@ -367,6 +367,15 @@ class ReceiverCore:
     def settled(self) -> bool:
         return (self._disposed == self._answered and not self._gathered) or self.failure is not None
 
+    def under_way(self) -> set[int]:
+        """Flush; the numbers of the settlements that are not complete."""
+        self.flush()
+        return set(self._disposing)
+
+    def complete(self, numbers: set[int]) -> bool:
+        """Whether these are complete, or can be no more: later ones of others are not waited for."""
+        return numbers.isdisjoint(self._disposing) or self.failure is not None
+
     def look(self, now: float) -> None:
         """Called by whoever waits for settlements."""
         self.patience.look(now, self.waiters > 0, self._answered)

@@ -18,7 +18,7 @@ from ...protocol.ranges import RangeSet, pairs, size, subtract
 from ...protocol.wire.client_frames import Completed, Detached, Failed, Transfer
 from ...protocol.wire.framing import check_depth
 from ...protocol.wire.message import encode
-from ..errors import Invalid, MantaError, TooLarge, Unavailable, again, error, link_ended
+from ..errors import Invalid, MantaError, ResourceLimitExceeded, TooLarge, Unavailable, again, error, link_ended
 from ..message import Message
 from .patience import Patience
 
@@ -150,6 +150,12 @@ class SenderCore:
         self._bytes += length
         if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
             self.flush()
+
+    def put_apart(self, message: Message) -> int:
+        """Take a message as `put`; its number, by which its caller gets its outcome for itself (`outcome`)."""
+        number = self.sent + len(self._blobs) + 1
+        self.put(message)
+        return number
 
     def flush(self) -> None:
         """Send what has gathered."""
@@ -289,6 +295,37 @@ class SenderCore:
     def settled(self, number: int) -> bool:
         """Whether everything up to `number` is complete: later sends of others are not waited for."""
         return not number or self._done.covers(1, number) or self.failure is not None
+
+    def all_settled(self, numbers: list[int]) -> bool:
+        """Whether these are complete or refused, or can be no more."""
+        return self.failure is not None or all(self._done.covers(number, number) for number in numbers)
+
+    def outcome(self, numbers: list[int]) -> list[int]:
+        """Of these numbers, all settled, the ones that a queue has refused at its limit. Nobody else is told of them.
+
+        Raises:
+            MantaError: one was refused for another reason, or the link has ended.
+        """
+        refused: list[int] = []
+        others: list[tuple[list[int], MantaError]] = []
+        wrong: MantaError | None = None
+        for ranges, failure in self.failures:
+            of = RangeSet(ranges)
+            ours = [number for number in numbers if of.covers(number, number)]
+            if type(failure) is ResourceLimitExceeded:
+                refused += ours
+            elif ours and type(failure) is not Unavailable:
+                wrong = failure
+            for number in ours:
+                of.remove(number, number)
+            if of:
+                others.append((of.flat(), failure))
+        self.failures = others
+        if wrong is None and self.failure is not None:
+            wrong = again(self.failure)
+        if wrong is not None:
+            raise wrong
+        return refused
 
     def check(self) -> None:
         """Raise what the user has not been told yet."""

@@ -320,6 +320,27 @@ class Sender:
                 raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
             core.check()
 
+    def _outcome(self, messages: Iterable[Message]) -> list[int]:
+        """Send, and wait for the outcome of these alone: threads may share a sender so. Which of them (0 the first) a
+        queue has refused at its limit. Raises as `send` otherwise."""
+        core, connection = self._core, self._connection
+        numbers: list[int] = []
+
+        def room() -> bool:
+            return core.failure is not None or (core.unsettled < core.capacity and not connection._pressed())
+
+        with self._lock:
+            for message in messages:
+                while not room():
+                    core.flush()
+                    connection._until_moving(core, room, None)
+                if core.failure is not None:
+                    break
+                numbers.append(core.put_apart(message))
+            core.flush()
+            connection._until_moving(core, lambda: core.all_settled(numbers), None)
+            return [numbers.index(number) for number in core.outcome(numbers)]
+
     def close(self) -> None:
         """Wait for what was sent, then end the sender, also when that raises (as `sync`)."""
         core = self._core
@@ -431,6 +452,13 @@ class Receiver:
             core.flush()
             if not self._connection._until_moving(core, core.settled, timeout):
                 raise Timeout("settlements are not complete in time; they may still complete")
+
+    def _complete(self) -> None:
+        """Wait until what was settled by now is complete; later settlements of other threads are not waited for."""
+        core = self._core
+        with self._lock:
+            numbers = core.under_way()
+            self._connection._until_moving(core, lambda: core.complete(numbers), None)
 
     def _drain(self, giving_up: bool = False) -> None:
         core = self._core
