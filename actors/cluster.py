@@ -296,6 +296,7 @@ def start_cluster(
     reserve_bytes: int = 256 * 1024**2,
     connect: str = "sqlite",
     catalog: str = "",
+    queue_limit: int = 0,
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
@@ -332,6 +333,8 @@ def start_cluster(
         connect: where the wiring is kept in SQL as well: "sqlite" for a file beside the logs, "postgresql://USER@HOST/DB"
             for a schema of each store; "log": in the logs alone.
         catalog: the first part of those schemas' names; "": manta.
+        queue_limit: in bytes, of queues that name no limit: they refuse what comes then, as with `max_size=`. It is
+            part of their declaration; 0: they have none.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or stores that cannot be used: nothing was changed
@@ -341,7 +344,7 @@ def start_cluster(
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
-        rebalance=rebalance, limits=chosen_limits(max_message_bytes),
+        rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit),
         store=_stored(
             data, container_bytes=container_bytes, containers=containers,
             reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart, catalog=connect,
@@ -351,10 +354,7 @@ def start_cluster(
     config.check(max(BROKERS, wait_for) if brokers is None else brokers)
     say = progress or (lambda text: None)
     owns_ray = _in_ray(address, namespace, num_cpus, say)
-    if bind is None and owns_ray:
-        config = replace(config, bind="127.0.0.1")
-    if queue_actors_max is None:
-        config = replace(config, queue_actors_max=queue_actors(brokers or BROKERS, alive_nodes()))
+    config = _fitting(config, bind is None and owns_ray, queue_actors_max is None, brokers or BROKERS)
     hosts = len({node.host for node in broker_nodes(alive_nodes())})
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
@@ -368,6 +368,13 @@ def start_cluster(
         atexit.register(cluster.stop)
     say(f"running: {', '.join(cluster.addresses)}")
     return cluster
+
+
+def _fitting(config: ClusterConfig, local: bool, chosen_here: bool, brokers: int) -> ClusterConfig:
+    """The choice, with what is best in this Ray where the operator has said nothing."""
+    if local:
+        config = replace(config, bind="127.0.0.1")
+    return replace(config, queue_actors_max=queue_actors(brokers, alive_nodes())) if chosen_here else config
 
 
 def _in_ray(address: str | None, namespace: str, num_cpus: int | None, say: Callable[[str], None]) -> bool:

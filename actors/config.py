@@ -209,11 +209,12 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
             )
 
 
-def chosen_limits(message_bytes: int) -> Limits:
-    """The bounds of a cluster whose operator has chosen how large a message may be, encoded.
+def chosen_limits(message_bytes: int, queue_bytes: int = 0) -> Limits:
+    """The bounds of a cluster whose operator has chosen how large a message may be, encoded, and a queue that names no
+    limit (0: as large as it gets).
 
     Raises:
-        LocalError: no frame carries that, and what may be chosen.
+        LocalError: no frame carries that, and what may be chosen; or no message is in such a queue.
     """
     least, most = MESSAGE_BYTES
     if not least <= message_bytes <= most:
@@ -221,7 +222,12 @@ def chosen_limits(message_bytes: int) -> Limits:
             f"the largest message may have {least:,} to {most:,} bytes (a frame carries no more), not "
             f"{message_bytes:,}: send what is larger in pieces, or where it is kept"
         )
-    return Limits(message_bytes=message_bytes)
+    if queue_bytes < 0 or 0 < queue_bytes < least:
+        raise LocalError(
+            f"queues that name no limit may have {least:,} bytes or more, or 0 for none, not {queue_bytes:,} (`mantamq "
+            "up --queue-limit`, start_cluster(queue_limit=...))"
+        )
+    return Limits(message_bytes=message_bytes, queue_bytes=queue_bytes)
 
 
 # ---- its processes

@@ -78,6 +78,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     # ---- queues
 
+    queue_bytes: int = 0
+    """The limit by size of a queue that names no limit, with what its declaration says of overflow; 0: it has none."""
     apply_entries: int = 1000
     """Most committed entries that a queue applies at once, before its process hears others and is heard: a log that is
     read back may have a hundred thousand."""

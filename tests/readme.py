@@ -65,6 +65,15 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_limits.py::test_a_message_larger_than_the_limit_is_refused_by_a_ring_too",
         "tests/unit/protocol/queue/test_refusing.py::test_one_that_is_larger_than_the_limit_is_refused",
     ],
+    "Queues that name no limit have none, or": [
+        "tests/unit/client/test_queue_limit.py::test_without_one_there_is_none",
+        "tests/unit/client/test_queue_limit.py::test_it_refuses_at_every_broker_and_shows_in_the_declaration_and_in_the_status",
+        "tests/unit/protocol/wiring/test_default_limit.py::test_who_names_no_limit_has_the_clusters",
+        "tests/unit/protocol/wiring/test_default_limit.py::test_a_cluster_goes_on_with_another_default_and_its_queues_are_the_same",
+    ],
+    "Who wants no limit there names a large one": [
+        "tests/unit/client/test_queue_limit.py::test_it_refuses_at_every_broker_and_shows_in_the_declaration_and_in_the_status",
+    ],
     "Producers are held back before that": [
         "tests/unit/client/test_limits.py::test_a_producer_is_held_back_sees_it_and_goes_on",
         "tests/unit/protocol/queue/test_producer_flow.py::test_it_stops_above_one_threshold_and_goes_on_below_the_other",

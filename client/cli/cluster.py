@@ -54,6 +54,11 @@ def _whole(text: str) -> int:
     return -(-size(text) // CONTAINER_UNIT) * CONTAINER_UNIT
 
 
+def _check_memory(memory: bool, stored: bool) -> None:
+    if memory and stored:
+        raise typer.BadParameter("with --memory nothing is stored: leave out --data, --restart and --wait-for, or it")
+
+
 def _least(wait_for: int) -> int:
     """Brokers of a cluster of which nobody has said how many there are."""
     from ...actors.supervisor.plan import BROKERS
@@ -87,6 +92,9 @@ def up(
     reserve: Annotated[str, typer.Option(callback=_size, help="kept free on the disk, for what makes room")] = "256MiB",
     connect: Annotated[str, typer.Option(help="the wiring in SQL: sqlite, postgresql://...; log: not")] = "sqlite",
     catalog: Annotated[str, typer.Option(help="first part of its schemas' names in PostgreSQL")] = "",
+    queue_limit: Annotated[
+        str, typer.Option(callback=_size, help="of queues that name none, as 100MiB; 0: none")
+    ] = "0",
     as_json: Json = False,
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
@@ -96,17 +104,16 @@ def up(
     from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
 
-    max_message_bytes = size(max_message_size)
+    sizes = {"max_message_bytes": size(max_message_size), "queue_limit": size(queue_limit)}
     own = not address
-    if memory and (data or restart or wait_for):
-        raise typer.BadParameter("with --memory nothing is stored: leave out --data, --restart and --wait-for, or it")
+    _check_memory(memory, bool(data or restart or wait_for))
     kept: dict[str, Any] = {
         "data": "" if memory else store_directory(data or _data(namespace)), "containers": initial_containers,
         "container_bytes": _whole(container_size), "reserve_bytes": size(reserve), "restart": restart, "wait_s": wait,
         "wait_for": wait_for,
     }  # fmt: skip
     # Options that cannot be met are refused before anything is started.
-    limits, store = chosen_limits(max_message_bytes), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
+    limits, store = chosen_limits(*sizes.values()), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
     ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
     _refuse_another(own, namespace, token)
@@ -121,8 +128,7 @@ def up(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
-                max_message_bytes=max_message_bytes, progress=progress.update, rebalance=rebalance, connect=connect,
-                catalog=catalog, **kept,
+                progress=progress.update, rebalance=rebalance, connect=connect, catalog=catalog, **sizes, **kept,
             )  # fmt: skip
         except BaseException:
             if own:

@@ -89,7 +89,9 @@ def _head(cluster: ClusterStatus) -> Text:
 def _figures(cluster: ClusterStatus) -> str:
     """Two different things are counted: who is one of the cluster, and who takes clients now."""
     there, taking = len(cluster.brokers), len(cluster.members)
-    return f"{there} in the cluster, {taking if taking != there else 'all'} of them take clients"
+    limits = {a.machine.queue_limit_bytes or 0 for a in cluster.actors if isinstance(a.machine, BrokerStatus)}
+    limit = f"; a queue that names no limit has {byte_count(max(limits))}" if any(limits) else ""
+    return f"{there} in the cluster, {taking if taking != there else 'all'} of them take clients{limit}"
 
 
 def _moved(move: MovedStatus) -> str:

@@ -100,8 +100,7 @@ class BrokerMachine(Acceptor):
         observers: Sequence[BrokerObserver] = (),
     ) -> None:  # fmt: skip
         super().__init__(timing, (observer.companion for observer in observers))
-        self.timing = timing
-        self.limits = limits
+        self.timing, self.limits = timing, limits
         self._observers = observers
         self.broker = broker
         self.inc = inc
@@ -129,8 +128,9 @@ class BrokerMachine(Acceptor):
         self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
         self.resets = Resets(self, cluster)
         self.management = Management(
-            self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored
-        )
+            self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
+            limits.queue_bytes,
+        )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers
         )

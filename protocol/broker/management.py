@@ -113,6 +113,7 @@ class Management:
     Args:
         report: this broker's status.
         stored: the cluster has a store, so a queue may be durable.
+        queue_bytes: as in `Limits`.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Management:
         replica_of: Mapping[str, str],
         report: Callable[[], BrokerStatus],
         stored: bool = False,
+        queue_bytes: int = 0,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -136,6 +138,7 @@ class Management:
         self._replica_of = replica_of
         self._report = report
         self._stored = stored
+        self._queue_bytes = queue_bytes
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete."""
@@ -176,7 +179,7 @@ class Management:
             self._queue_named(a.name)
             answer({"changed": False})
             return
-        arguments = check("queue", a.arguments)
+        arguments = check("queue", a.arguments, self._queue_bytes)
         if arguments.keys() & OURS_ORDERED and self._cluster.least_minor < _known_from(arguments):
             raise PeerError(UNAVAILABLE, OLDER_TEXT.format(a.name))
         if a.durable and not self._stored:  # a completion that is not true must not be given

@@ -181,6 +181,7 @@ class BrokerStatus(StatusStruct, kw_only=True):
             no client is let in; no key else.
         stop_left_ms: the cluster is being stopped, and no client let in; if that comes to nothing, the broker goes on
             after this time; no key else.
+        queue_limit_bytes: the limit of queues that name none; no key where they have none.
     """
 
     broker: str
@@ -218,6 +219,7 @@ class BrokerStatus(StatusStruct, kw_only=True):
     facts_dropped: int | UnsetType = UNSET
     returning: bool | UnsetType = UNSET
     stop_left_ms: int | UnsetType = UNSET
+    queue_limit_bytes: int | UnsetType = UNSET
 
 
 # ---- queues

@@ -20,6 +20,7 @@ from ..errors import INVALID, PeerError
 from ..queue.settings import QueueSettings, declared
 from ..wire.settings import Argument, names_of, parse, plain
 from ..wire.version import KNOWS_WITH_X
+from .definitions import BY_DEFAULT
 from .exchanges import WITH_X
 
 
@@ -59,9 +60,9 @@ LATER: dict[str, frozenset[str]] = {
 """Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
 
 
-def check(what: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def check(what: str, arguments: dict[str, Any], queue_bytes: int = 0) -> dict[str, Any]:
     """Check the arguments of a `what`: "queue", "exchange" or "binding". Returns them as they are ordered: a queue's in
-    the one spelling.
+    the one spelling, and with a limit of `queue_bytes` where it names none (0: then it has none).
 
     Raises:
         PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; a name that has one has a
@@ -71,9 +72,23 @@ def check(what: str, arguments: dict[str, Any]) -> dict[str, Any]:
     theirs = what == "binding" and arguments.get("x-match") in WITH_X
     _check_names(what, [name for name in arguments if not (theirs and name.startswith("x-"))])
     if SHAPES[what] is QueueSettings:
+        own = parse(QueueSettings, what, arguments)
+        if queue_bytes and not own.limited:
+            return _with_default(plain(own, arguments), queue_bytes)
         return plain(declared(arguments), arguments)
     parse(SHAPES[what], what, arguments)
     return arguments
+
+
+def _with_default(arguments: dict[str, Any], queue_bytes: int) -> dict[str, Any]:
+    """The limit is ordered with the declaration, so it is the same at every broker, whatever a later start chooses."""
+    whole = arguments | {"qpid.max_size": queue_bytes}
+    try:
+        whole = plain(declared(whole), whole)
+    except PeerError as error:
+        why = f"a queue that names no limit has {queue_bytes:,} bytes in this cluster (--queue-limit)"
+        raise PeerError(error.code, f"{error.text}; {why}") from None
+    return whole | {BY_DEFAULT: sorted(whole.keys() - arguments.keys())}
 
 
 def _check_names(what: str, names: Iterable[str]) -> None:

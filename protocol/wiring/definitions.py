@@ -79,6 +79,18 @@ def check_name(what: str, name: str) -> None:
         raise PeerError(INVALID, f"a {what}'s name has no control characters: {name!r}")
 
 
+BY_DEFAULT = "manta.by_default"
+"""Argument in which a broker notes the names of those that nobody has given: they are the cluster's."""
+
+
+def given(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that its client has given: they alone must agree when a queue is declared again, since a cluster
+    may go on with other defaults than it had."""
+    if BY_DEFAULT not in arguments:
+        return arguments
+    return {name: value for name, value in arguments.items() if name not in (BY_DEFAULT, *arguments[BY_DEFAULT])}
+
+
 def check_same(
     what: str,
     known: QueueDefinition | ExchangeDefinition,
@@ -87,8 +99,12 @@ def check_same(
 ) -> None:
     if not wanted.alternate:  # "" is "not named": a client that only makes sure of a queue need not know it
         fields = tuple(name for name in fields if name != "alternate")
-    differ = [name for name in fields if canonical(getattr(known, name)) != canonical(getattr(wanted, name))]
+    differ = [name for name in fields if _plain(known, name) != _plain(wanted, name)]
     if differ:
         had = ", ".join(f"{name}={getattr(known, name)!r}" for name in differ)
         text = f"{what} {known.name!r} exists with {had}: declare it so, or delete it first"
         raise PeerError(EXISTS, text)
+
+
+def _plain(definition: QueueDefinition | ExchangeDefinition, name: str) -> bytes:
+    return canonical(given(definition.arguments) if name == "arguments" else getattr(definition, name))

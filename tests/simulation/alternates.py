@@ -17,6 +17,7 @@ from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 from . import exchanges
 from .boxes import HEADERS
 from .checkers import Watcher
+from .defaults import roomy
 from .model import ModelQueue, Violation, each
 from .users import User
 from .world import World
@@ -52,7 +53,11 @@ def declare_again(user: User, rng: random.Random) -> None:
     name = rng.choice([PASSIVE, "dead"])
     user.ask(
         _declare_queue(
-            name, user.world.durable("dead") or bool(DECLARED), "", None, name == PASSIVE or rng.random() < 0.5
+            name,
+            user.world.durable("dead") or bool(DECLARED),
+            "",
+            roomy(user.world.limits.queue_bytes),
+            name == PASSIVE or rng.random() < 0.5,
         )
     )
     user.ask(_declare_exchange(rng.choice([PICKY, PASSIVE]), "direct", True, "", {"mine": 1}, True))

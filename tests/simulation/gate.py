@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import (
     boxes,
+    defaults,
     disk_faults,
     disk_stories,
     faults,
@@ -127,6 +128,8 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({"max_size": 120},)),
     ],
+    "one_broker_knows_no_default_limit": [(defaults, "SHARE", 1.0)],
+    "the_default_limit_is_above_one_that_is_named": [(defaults, "SHARE", 1.0), (kinds, "KINDS", 1.0)],
     "groups_are_forgotten_by_an_update": [
         (kinds, "KINDS", 1.0),
         (kinds, "OTHERS", ({"group_key": "c"},)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mantamq.protocol.broker import management
+from mantamq.protocol.broker.management import Management
 from mantamq.protocol.broker.verdicts import Case, Verdicts
 from mantamq.protocol.queue import refusing, state_policy
 from mantamq.protocol.queue.producer_flow import ProducerFlow
@@ -13,6 +15,7 @@ from mantamq.protocol.queue.refusing import Limit
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.verdicts import VerdictTeller
 from mantamq.protocol.wire.events import Enqueue
+from mantamq.protocol.wiring import arguments
 
 from .planting import planted
 
@@ -122,4 +125,27 @@ def refusals_are_not_in_an_update(patch: Patch) -> None:
     patch.setattr(QueueState, "restore", restored)
 
 
+def one_broker_knows_no_default_limit(patch: Patch) -> None:
+    made = Management.__init__
+
+    def begun(self: Any, machine: Any, *more: Any) -> None:
+        made(self, machine, *more)
+        self._queue_bytes *= machine.broker != "b1"
+
+    patch.setattr(Management, "__init__", begun)
+
+
+def the_default_limit_is_above_one_that_is_named(patch: Patch) -> None:
+    patch.setattr(arguments, "check", lambda what, given, limit=0: _checked(what, given, limit))
+    patch.setattr(management, "check", arguments.check)
+
+
+def _checked(what: str, given: dict[str, Any], limit: int) -> dict[str, Any]:
+    plain = _check(what, given)
+    return (
+        arguments._with_default(plain, limit) if what == "queue" and limit and "qpid.max_size" not in plain else plain
+    )
+
+
+_check = arguments.check
 ALL = planted(globals())

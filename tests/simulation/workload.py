@@ -16,7 +16,7 @@ from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from msgspec.structs import replace
 
-from . import alternates, disk_stories, sizes
+from . import alternates, defaults, disk_stories, sizes
 from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
@@ -108,6 +108,7 @@ class Story:
             backlog_bytes=self.flow_limit[0],
             backlog_entries=self.flow_limit[1],
             flow_give_up=self.flow_patience[0],
+            queue_bytes=defaults.drawn(seed),
         )
         self.world = world(
             rng,
@@ -139,6 +140,7 @@ class Story:
         self.conditions = Conditions(self.world, self.watch)
         self.orders = Orders(self.world, self.watch, self.deliveries)
         self.resumes = Resumes(self.world, self.watch)
+        self.defaults = defaults.Defaults(self.watch, limits.queue_bytes)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         little = self.flow_limit[0] < DEFAULT.backlog_bytes
@@ -205,7 +207,10 @@ class Story:
     def _set_up(self) -> None:
         rng = self.rng
         admin = self.client()
-        admin.command("declare_queue", name="dead", **self._declared("dead"))
+        roomy = defaults.roomy(self.world.limits.queue_bytes)
+        if roomy:  # limits are refused until it is heard that all members know them
+            self.until(lambda: self.world.machines[admin.broker].cluster.least_minor > 0, "a heartbeat comes")
+        admin.command("declare_queue", name="dead", arguments=roomy, **self._declared("dead"))
         admin.command("bind", exchange="amq.fanout", queue="dead")
         keeper = self.user(True)
         self.until(

@@ -55,6 +55,15 @@ def test_a_healthy_cluster_on_one_screen(width: int) -> None:
     assert len(text.splitlines()) < 40
 
 
+def test_the_limit_of_queues_that_name_none_is_said() -> None:
+    found = actors()
+    assert "names no limit" not in printed(view(report(found)))
+    for broker in ("b1", "b2", "b3"):
+        machine(found, broker).queue_limit_bytes = 100 << 20
+    text = " ".join(printed(view(report(found))).split())
+    assert "all of them take clients; a queue that names no limit has 100.0 MiB" in text
+
+
 def test_who_moves_the_consume_locks_is_said() -> None:
     found = actors()
     machine(found, "sequencer2").duty = DutyStatus(name="ownership2", turn=1, silent_ms=100)
