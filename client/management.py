@@ -50,6 +50,14 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
 """Keyword of `declare_queue` -> the argument that it is."""
 
 
+def _by_keyword(refused: Invalid, typed: dict[str, Any]) -> Invalid:
+    """A refused declaration, in whose text each argument that was given by a keyword has that beside its own name."""
+    text = refused.text
+    for keyword in [keyword for keyword, value in typed.items() if value is not None]:
+        text = text.replace(f"argument {TYPED[keyword]!r}", f"argument {TYPED[keyword]!r} ({keyword})")
+    return Invalid(text)
+
+
 def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[None]:
     return _Ask("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _nothing)
 
@@ -182,7 +190,10 @@ class Management:
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
                  "fairshare": fairshare}  # fmt: skip
-        return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
+        try:
+            return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
+        except Invalid as refused:
+            raise _by_keyword(refused, typed) from None
 
     def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
         """Delete a queue with its messages.
@@ -256,7 +267,8 @@ class Management:
         return self._ask(_purge(name, count))
 
     def queue(self, name: str) -> Description:
-        """A queue and its numbers: messages, bytes, acquired, owner, handovers, ...
+        """A queue: its "kind", its "definition" by the keywords of `declare_queue` with the thresholds of flow control
+        in force, the brokers that it is "kept_by", and its numbers: messages, bytes, acquired, owner, ...
 
         Raises:
             NotFound: there is none.
@@ -306,7 +318,10 @@ class AsyncManagement:
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
                  "fairshare": fairshare}  # fmt: skip
-        return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
+        try:
+            return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
+        except Invalid as refused:
+            raise _by_keyword(refused, typed) from None
 
     async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
         """As `Connection.delete_queue`."""

@@ -17,8 +17,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ...protocol.errors import LocalError
 from ...protocol.limits import MESSAGE_BYTES
-from ..errors import Empty
+from ...protocol.ranges import size
+from ..errors import Empty, MantaError, NotAllowed, NotFound, ResourceLimitExceeded, Unroutable
 from ..message import Message
+from ..sync.sync import Sender
 from .console import Broker, Json, Token, connection, err, say
 from .wiring import pairs
 
@@ -63,7 +65,8 @@ def send(
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Send each line of standard input (or of a file) as a message; done when all are complete. It says how many
-    went to no queue, since none is bound where they were sent; with --mandatory the others are sent all the same."""
+    went to no queue, since none is bound where they were sent; with --mandatory the others are sent all the same.
+    When a queue refuses any it reads no more lines, and says how many are complete and how many were refused."""
     properties: dict[str, Any] | None = pairs(prop) or None
     if content is not None:
         bodies: Iterable[bytes] = [content.encode()]
@@ -87,12 +90,15 @@ def send(
     ):
         sender = c.session().sender(address, capacity=capacity)
         task = progress.add_task("", total=None, rate="")
-        for body in bodies:
-            sender.send(Message(body, subject, properties, ttl))
-            count += 1
-            if not count % 1000:
-                progress.update(task, completed=count, rate=f"{count / (time.monotonic() - started):,.0f}/s")
-        sender.sync()
+        try:
+            for body in bodies:
+                sender.send(Message(body, subject, properties, ttl))
+                count += 1
+                if not count % 1000:
+                    progress.update(task, completed=count, rate=f"{count / (time.monotonic() - started):,.0f}/s")
+            sender.sync()
+        except (ResourceLimitExceeded, Unroutable, NotFound, NotAllowed) as refusal:
+            raise _refused(sender, count, refusal) from None
     seconds = time.monotonic() - started
     text = f"{count:,} messages sent and complete in {seconds:.2f} s"
     nowhere = sender.unroutable
@@ -101,6 +107,24 @@ def send(
     say(text, {"sent": count, "unroutable": nowhere, "seconds": seconds}, as_json)
     if mandatory and nowhere:
         raise typer.Exit(1)
+
+
+def _refused(sender: Sender, count: int, first: MantaError) -> MantaError:
+    """The refusal that ended a `send`, with how many of `count` lines were refused, when all are complete."""
+    refusal: MantaError | None = first
+    refused = 0
+    while refusal is not None:
+        numbers: list[int] = getattr(refusal, "numbers", [])
+        refused += size(numbers)
+        refusal = None
+        try:
+            sender.sync()
+        except (ResourceLimitExceeded, Unroutable, NotFound, NotAllowed) as another:
+            refusal = another if hasattr(another, "numbers") else None  # without, the sender has ended
+        except MantaError as end:
+            return type(end)(f"{count:,} lines sent, {refused:,} of them refused at least: {first}; {end}")
+    said = f"{count:,} line{'s' * (count != 1)} sent: {count - refused:,} complete, {refused:,} refused"
+    return type(first)(f"{said}: {first}. Nothing was read behind them")
 
 
 def receive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import nullcontext
 from typing import Annotated, Any
@@ -11,11 +12,14 @@ import typer
 from rich.live import Live
 
 from ...protocol.errors import LocalError
-from ..errors import InUse, NotEmpty
+from ..errors import InUse, Invalid, NotEmpty
+from ..management import TYPED
 from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
+from .queue_sheet import limit_of, sheet_of
 from .sheets import Sheet
 from .status import stores, stores_table
 
+LISTED = ["name", "kind", "limit", "messages", "acquired", "bytes", "owner"]
 QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", "enqueued", "dequeued"]
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", help="NAME=VALUE, VALUE as JSON or text")]
 
@@ -27,6 +31,7 @@ def register(app: typer.Typer) -> None:
     queue.command("list")(queue_list)
     queue.command("purge")(queue_purge)
     queue.command("reset")(queue_reset)
+    queue.command("show")(queue_show)
     exchange = typer.Typer(help="Exchanges.", no_args_is_help=True)
     exchange.command("add")(exchange_add)
     exchange.command("delete")(exchange_delete)
@@ -83,13 +88,21 @@ def queue_add(
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
     with connection(broker, token) as c:
-        new = c.declare_queue(
-            name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
-            priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
-            flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
-            flow_resume_size=flow_resume_size, fairshare=fairshare,
-        )  # fmt: skip
+        try:
+            new = c.declare_queue(
+                name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
+                priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
+                flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
+                flow_resume_size=flow_resume_size, fairshare=fairshare,
+            )  # fmt: skip
+        except Invalid as refused:
+            raise Invalid(_as_typed(refused.text)) from None
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
+
+
+def _as_typed(text: str) -> str:
+    """A text with the options of the command line in place of the client's keywords."""
+    return re.sub(rf"(?<![.\w])({'|'.join(TYPED)})\b", lambda found: f"--{found[0].replace('_', '-')}", text)
 
 
 def queue_delete(
@@ -110,11 +123,21 @@ def queue_delete(
 
 
 def queue_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
-    """All queues with their depths and owners."""
+    """All queues: of which kind they are, what they take, how full they are, who owns them."""
     with connection(broker, token) as c:
         rows = c.queues()
-    show(rows, QUEUE_COLUMNS, as_json, "queues")
+    show(rows if as_json else [row | {"limit": limit_of(row)} for row in rows], LISTED, as_json, "queues")
     _tell_silent(rows, as_json)
+
+
+def queue_show(name: str, broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+    """All about one queue: how it is declared, how full it is, where its replicas are."""
+    with connection(broker, token) as c:
+        found, members = c.queue(name), c.members
+    if as_json:
+        say("", found, True)
+    else:
+        out.print(sheet_of(found, members))
 
 
 def queue_purge(

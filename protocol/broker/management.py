@@ -14,6 +14,7 @@ import msgspec
 
 from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
+from ..queue.described import definition, kind_of
 from ..queue.settings import QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
@@ -235,7 +236,8 @@ class Management:
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
-        self._questions.ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, report)))
+        where = {"kept_by": list(self._cluster.voters)}
+        self._questions.ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, where | report)))
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
         """Each as `_queue` describes it; one that does not answer has an "error" in place of its numbers, and one that
@@ -298,14 +300,17 @@ def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:
 
 
 def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]:
-    definition = {
+    settings = read(QueueSettings, queue.arguments)
+    declared = {
         "name": queue.name,
         "id": queue.id,
         "durable": queue.durable,
         "alternate": queue.alternate,
         "arguments": queue.arguments,
+        "kind": kind_of(settings),
+        "definition": definition(settings),
     }
-    return definition | report
+    return declared | report
 
 
 _COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgspec.Struct]]] = {

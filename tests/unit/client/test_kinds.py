@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.client import Empty, Exists, Invalid, Message, connect
+from mantamq.client import Empty, Exists, Invalid, Message, connect, connect_async
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -141,3 +141,14 @@ def test_one_kind_is_not_another(connection):
     with pytest.raises(Exists):
         connection.declare_queue("q", arguments={"x-max-priority": 4})
     assert not connection.declare_queue("q", arguments={"qpid.priorities": "5"})
+
+
+async def test_a_refused_argument_is_named_by_its_keyword_too(cluster, connection):
+    text = r"'qpid\.max_count' \(max_count\) is 0"
+    with pytest.raises(Invalid, match=text):
+        connection.declare_queue("q", max_count=0)
+    async with connect_async(cluster.address) as other:
+        with pytest.raises(Invalid, match=text):
+            await other.declare_queue("q", max_count=0)
+    with pytest.raises(Invalid, match=r"'qpid\.max_count' is 0"):
+        connection.declare_queue("q", arguments={"qpid.max_count": 0})

@@ -1,0 +1,125 @@
+"""`queue show`, `queue list`, and what the command line says of refusals, against brokers in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fake_broker import FakeBroker
+from mantamq.client import connect
+from mantamq.client.cli import app
+
+pytestmark = pytest.mark.timeout(30)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeBroker]:
+    """Two brokers, for whom time passes."""
+    over = threading.Event()
+    with FakeBroker(2) as cluster:
+
+        def ticks() -> None:
+            while not over.wait(0.005):
+                cluster.pass_time(10)
+
+        thread = threading.Thread(target=ticks)
+        thread.start()
+        yield cluster
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Any, cluster: FakeBroker) -> Run:
+    """Run `mantamq` with these words at the first broker, 80 columns wide: exit code, what it printed, what it said."""
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["mantamq", *words, "-b", cluster.address])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code: Any = 0
+        try:
+            app.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_show_tells_all_of_a_queue(at: Run, cluster: FakeBroker) -> None:
+    options = ("--max-count", "50", "--max-size", "10000", "-a", "team=blue", "--group-key", "customer")
+    assert at("queue", "add", "orders", *options)[0] == 0
+    with connect(cluster.address) as connection:
+        sender = connection.session().sender("orders")
+        for _ in range(3):
+            sender.send(b"x")
+        sender.sync()
+        receiver = connection.session().receiver("orders", capacity=1, window="unaccepted")
+        receiver.fetch(5)
+        code, text, _ = at("queue", "show", "orders")
+        shown = json.loads(at("queue", "show", "orders", "--json")[1])
+    assert code == 0 and all(len(line) <= 80 for line in text.splitlines())
+    told = " ".join(text.split())
+    for said in (
+        "groups, transient", "max_count=50, max_size=10000, overflow='reject', group_key='customer'", "team='blue'",
+        "50, 9.8 KiB reject", "more than 40 messages or 7.8 KiB", "less than 35 messages or 6.8 KiB", "producers go on",
+        "3: 2 available, 1 acquired", "consumers 1 at b1", "consume lock b1", f"b2 {cluster.addresses['b2']}",
+    ):  # fmt: skip
+        assert said in told, (said, text)
+    assert shown["kind"] == "groups" and shown["kept_by"] == ["b1", "b2"]
+    assert shown["definition"] == {
+        "max_count": 50, "max_size": 10000, "overflow": "reject", "group_key": "customer", "flow_stop_count": 40,
+        "flow_resume_count": 35, "flow_stop_size": 8000, "flow_resume_size": 7000,
+    }  # fmt: skip
+
+
+def test_show_of_a_plain_queue_and_of_none(at: Run) -> None:
+    at("queue", "add", "plain")
+    shown = json.loads(at("queue", "show", "plain", "--json")[1])
+    assert shown["kind"] == "plain" and shown["definition"] == {}
+    assert "limit none" in " ".join(at("queue", "show", "plain")[1].split())
+    code, _, error = at("queue", "show", "none")
+    assert code == 1 and "there is no queue 'none'" in error
+
+
+def test_the_list_has_kinds_and_limits_in_80_columns(at: Run) -> None:
+    at("queue", "add", "a-rather-long-name-of-a-queue", "--max-count", "1000000", "--priorities", "3")
+    at("queue", "add", "ring", "-a", "x-max-length-bytes=1048576")
+    text = at("queue", "list")[1]
+    lines = text.splitlines()
+    assert all(len(line) <= 80 for line in lines) and lines[1].split()[:3] == ["name", "kind", "limit"]
+    assert all(word in text for word in (" 1,000,000 ", " reject ", "1.0 MiB ring", " priority "))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--max-count", "-1"], "'qpid.max_count' (--max-count) is -1"),
+        (["--flow-resume-count", "5"], "--flow-resume-count needs a --flow-stop-count"),
+        (["-a", "qpid.max_count=-1"], "'qpid.max_count' is -1"),
+        (["--overflow", "ring"], "give --max-count or --max-size"),
+    ],
+)
+def test_a_refused_option_is_named_as_it_was_typed(at: Run, words: list[str], said: str) -> None:
+    code, _, error = at("queue", "add", "q", *words)
+    assert code == 1 and said in error and error.count("\n") == 1, error
+
+
+def test_send_says_how_many_lines_were_refused(at: Run, cluster: FakeBroker) -> None:
+    at("queue", "add", "q", "--max-count", "50", "--flow-stop-count", "0")
+    code, _, error = at("send", "q", stdin=b"x\n" * 80)
+    assert code == 1 and error.startswith("mantamq: 80 lines sent: 50 complete, 30 refused: queue 'q' has refused")
+    code, _, error = at("send", "q", "-m", "x")
+    assert code == 1 and "1 line sent: 0 complete, 1 refused" in error
+    with connect(cluster.address) as connection:
+        assert connection.queue("q")["messages"] == 50
