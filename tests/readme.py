@@ -45,6 +45,17 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_conditional_delete.py::test_who_comes_while_it_is_decided_waits",
         "tests/unit/conversations/test_conditional_delete.py::test_what_is_sent_meanwhile_completes_when_the_queue_stays",
     ],
+    "What is counted is the same everywhere": [
+        "tests/unit/client/test_counts.py::test_every_broker_has_counted_the_same",
+        "tests/unit/protocol/queue/test_statistics.py::test_each_message_is_counted_by_what_became_of_it",
+    ],
+    "A replica that joins goes on counting where the others are.": [
+        "tests/unit/protocol/queue/test_statistics.py::test_a_replica_that_joins_counts_on",
+    ],
+    "Every broker tells it": [
+        "tests/unit/client/test_counts.py::test_every_broker_has_counted_the_same",
+        "tests/unit/client/test_counts.py::test_the_oldest_message_has_an_age",
+    ],
     "A limit refuses what comes": [
         "tests/unit/client/test_limits.py::test_at_its_limit_a_queue_refuses_and_all_else_goes_on",
         "tests/unit/client/test_limits.py::test_of_a_fanout_the_other_queues_get_it",

@@ -37,13 +37,17 @@ class Acquisitions(dict[Holder, RangeSet]):
                     lost += (acquisition, a, b)
         return settled, lost
 
-    def drop(self, ranges: list[tuple[int, int]]) -> None:
-        """These messages are gone, as far as anybody holds them."""
+    def drop(self, ranges: list[tuple[int, int]]) -> int:
+        """These messages are gone, as far as anybody holds them: returns how many that was."""
+        dropped = 0
         for holder, held in list(self.items()):
+            dropped += held.count
             for first, last in ranges:
                 held.remove(first, last)
+            dropped -= held.count
             if not held.count:
                 del self[holder]
+        return dropped
 
     def end(self, broker: str, inc: int) -> list[tuple[int, int]]:
         """A broker is out up to an incarnation, with all it acquired: returns what that held, by position."""

@@ -47,7 +47,7 @@ class LastValue:
                 old += (p for p in range(first, last + 1) if self._newest(self._trait(blobs[p])) > p)
         if old:
             gone = [(position, position) for position in sorted(old)]
-            self._state.discard(gone)
+            self._state.tallies.last_value += self._state.discard(gone)
             done.dropped += ((position, position, False) for position, _ in gone)
 
     def _newest(self, key: str) -> int:

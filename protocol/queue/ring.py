@@ -50,7 +50,7 @@ class Ring:
         if over_count > 0 or over_size > 0:
             oldest = self._oldest(over_count, over_size)
             done.dropped += ((first, last, first not in state.available) for first, last in oldest)
-            state.discard(oldest)
+            state.tallies.ring += state.discard(oldest)
 
     def _oldest(self, over_count: int, over_size: int) -> list[tuple[int, int]]:
         """The oldest messages, whoever holds them: so many, with so many bytes."""

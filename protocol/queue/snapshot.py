@@ -9,7 +9,7 @@ of a list are closed; anything new about them comes in a field of its own.
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -32,6 +32,32 @@ class Counters(msgspec.Struct, array_like=True, frozen=True):
     flow_stopped_count: int = 0
 
 
+class Tallies(msgspec.Struct, array_like=True):
+    """What is counted of a queue and decides nothing (`statistics.py`).
+
+    Attributes:
+        bytes_in: of the messages that came in.
+        releases: messages that came back from consumers.
+        revoked: messages that went while a consumer held them.
+        ring, last_value, purged: messages that went by that.
+        arrivals: (position, Unix ms): that message, and those behind it up to the next, came then or within a second.
+            The one thing that is not the same on every replica.
+        arrived_to: the position behind the last one for which that is known.
+    """
+
+    bytes_in: int = 0
+    releases: int = 0
+    revoked: int = 0
+    ring: int = 0
+    last_value: int = 0
+    purged: int = 0
+    arrivals: list[tuple[int, int]] = []
+    arrived_to: int = 1
+
+    def copy(self) -> Tallies:
+        return msgspec.structs.replace(self, arrivals=list(self.arrivals))
+
+
 class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     """The fields are those of `QueueState`; sets of positions are flat ranges.
 
@@ -44,6 +70,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         refusals: (client, numbers that were refused, as ranges).
         flow_stopped: producers are held back.
         turn: the level whose turn it is, and how much of its share is used; empty: nothing was acquired yet.
+        tallies: what is counted.
     """
 
     index: int
@@ -64,6 +91,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     refusals: list[tuple[str, list[int]]] = []
     flow_stopped: bool = False
     turn: list[int] = []
+    tallies: Tallies = msgspec.field(default_factory=Tallies)
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -75,14 +103,11 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
-        live = RangeSet(self.available)
-        for held in [*(ranges for *_, ranges in self.acquired), self.dead_lettering]:
-            for first, last in pairs(held):
-                live.add(first, last)
-        return live
+        return live_of(self.available, (pairs(held) for held in (*(r for *_, r in self.acquired), self.dead_lettering)))
 
     def canonical(self) -> QueueSnapshot:
-        """The same in one order: equal queues have equal canonical snapshots. The order of `numbers` is state."""
+        """The same in one order, without what each replica says for itself: equal queues have equal canonical
+        snapshots. The order of `numbers` is state."""
         return msgspec.structs.replace(
             self,
             acquired=sorted(self.acquired),
@@ -90,7 +115,17 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),
+            tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0),
         )
+
+
+def live_of(available: list[int], others: Iterable[Iterable[tuple[int, int]]]) -> RangeSet:
+    """The positions that are available, together with those of other ranges."""
+    live = RangeSet(available)
+    for held in others:
+        for first, last in held:
+            live.add(first, last)
+    return live
 
 
 def read_snapshot(state: Any) -> QueueSnapshot:

@@ -37,7 +37,7 @@ from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
 from .fence import Fence
 from .refused_numbers import RefusedNumbers
-from .snapshot import Counters, QueueSnapshot
+from .snapshot import Counters, QueueSnapshot, Tallies, live_of
 from .state_policy import Rule, StatePolicy, followed
 
 COUNTERS = Counters.__struct_fields__
@@ -65,6 +65,7 @@ class QueueState:
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
         refusals: the numbers of clients that were refused at its limit.
         turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
+        tallies: what is counted, and decides nothing.
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
     """
 
@@ -86,6 +87,7 @@ class QueueState:
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
         self.refused = self.flow_stopped_count = 0
         self.refusals = RefusedNumbers()
+        self.tallies = Tallies()
         self.flow_stopped = False
         self.turn: tuple[int, int] | None = None
         self._apply = _rules(self)
@@ -122,7 +124,8 @@ class QueueState:
         first = self.next_position
         self.next_position = first + count
         self.blobs.update(zip(range(first, first + count), blobs, strict=True))
-        self.bytes += sum(map(len, blobs))
+        self.bytes += (size := sum(map(len, blobs)))
+        self.tallies.bytes_in += size
         self.available.add(first, first + count - 1)
         if expiry:
             for index, expires_ms in pairs(expiry):
@@ -160,6 +163,7 @@ class QueueState:
 
     def _return(self, positions: list[tuple[int, int]], redelivered: bool) -> None:
         for first, last in positions:
+            self.tallies.releases += last - first + 1
             self.available.add(first, last)
             if redelivered:
                 self.deliveries.back(first, last)
@@ -211,15 +215,16 @@ class QueueState:
 
     def _purge(self, event: Purge) -> Applied:
         gone = self.available.head(event.count or self.available.count)
-        self.discard(gone)
+        self.tallies.purged += self.discard(gone)
         return Applied(positions=gone)
 
-    def discard(self, ranges: list[tuple[int, int]]) -> None:
-        """Messages go that are available, or held by a consumer, whose settlement is then lost (`StatePolicy`)."""
+    def discard(self, ranges: list[tuple[int, int]]) -> int:
+        """So many messages go that are available, or held by a consumer, whose settlement is then lost."""
         for first, last in ranges:
             self.available.remove(first, last)
-        self.acquired.drop(ranges)
-        self.discarded += self._dequeue(ranges)
+        self.tallies.revoked += self.acquired.drop(ranges)
+        self.discarded += (count := self._dequeue(ranges))
+        return count
 
     def _evict(self, event: Evict) -> Applied:
         if not self.fence.put_out(event.broker, event.inc):
@@ -289,38 +294,34 @@ class QueueState:
             refusals=self.refusals.table(),
             flow_stopped=self.flow_stopped,
             turn=list(self.turn or ()),
+            tallies=self.tallies.copy(),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
         """Take over the state in `snapshot`, still without messages; `fill` brings those."""
         self.blobs.clear()
         self.bytes = 0
-        self.index = snapshot.index
-        self.next_position = snapshot.next_position
+        self.index, self.next_position = snapshot.index, snapshot.next_position
         self.available.assign(snapshot.available)
         self.acquired = Acquisitions({(broker, inc, n): RangeSet(held) for broker, inc, n, held in snapshot.acquired})
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
         self.deliveries = DeliveryCounts(snapshot.marks, snapshot.deliveries)
         self.expiry = dict(snapshot.expiry)
-        self.owner = snapshot.owner
-        self.grant = snapshot.grant
+        self.owner, self.grant = snapshot.owner, snapshot.grant
         self.numbers = LastNumbers(table=snapshot.numbers)
         self.fence.evicted = dict(snapshot.evicted)
         self.fence.absent = set(snapshot.absent)
         self.refusals = RefusedNumbers(snapshot.refusals)
         self.flow_stopped = snapshot.flow_stopped
         self.turn = (snapshot.turn[0], snapshot.turn[1]) if len(snapshot.turn) == 2 else None
+        self.tallies = snapshot.tallies.copy()
         for name in COUNTERS:
             setattr(self, name, getattr(snapshot.counters, name))
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
-        live = RangeSet(self.available.flat())
-        for held in [*self.acquired.values(), self.dead_lettering]:
-            for first, last in held:
-                live.add(first, last)
-        return live
+        return live_of(self.available.flat(), [*self.acquired.values(), self.dead_lettering])
 
     def fill(self, blobs: dict[int, bytes]) -> None:
         """Take a restored snapshot's messages. One that is missing is dequeued by an event still to be applied."""

@@ -360,9 +360,9 @@ class HostedQueue:
         return more or (dispatcher.looks.short and bool(dispatcher.subscriptions))
 
     def report(self) -> QueueStatus:
-        consumers, keeper = len(self.dispatcher.subscriptions), self.keeper
+        consumers, keeper, now_ms = len(self.dispatcher.subscriptions), self.keeper, self._outbox.now_ms
         update, judged = self.catch_up.report(), self.verdicts is not None
-        return queue_status(self.state, consumers, self.applied, keeper, update, self._name, judged)
+        return queue_status(self.state, consumers, self.applied, keeper, update, self._name, judged, now_ms)
 
 
 def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:

@@ -16,6 +16,7 @@ from ..log.keeper import Keeper
 from ..log.submitter import Submitter
 from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
 from ..queue.settings import QueueSettings
+from ..queue.statistics import arrived
 from ..status.machines import QueueStatus
 from ..supervisor.office import Commission, Office
 from ..timing import DEFAULT_TIMING, Timing
@@ -197,8 +198,11 @@ class ReplicaMachine(Acceptor):
             unfinished: dict[str, None] = {}
             for id in list(self.dirty):
                 queue = self.queues.get(id)
-                if queue is not None and queue.serve():
+                if queue is None:
+                    continue
+                if queue.serve():
                     unfinished[id] = None
+                arrived(queue.state, self.now_ms)
             self.dirty = unfinished
             if unfinished:
                 self.effects.append(Again())

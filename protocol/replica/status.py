@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from ..log.keeper import Keeper
 from ..queue.state import QueueState
+from ..queue.statistics import age_ms, figures
 from ..status.machines import QueueStatus, UpdateStatus
 
 
@@ -56,8 +57,10 @@ def queue_status(
     update: UpdateStatus | None,
     replica: str,
     judged: bool = False,
+    now_ms: int = 0,
 ) -> QueueStatus:
     """How a queue is at one replica; `judged`: it may refuse messages, or hold its producers back."""
+    counted = figures(state)
     return QueueStatus(
         messages=state.available.count + state.acquired.messages(),
         available=state.available.count,
@@ -82,4 +85,13 @@ def queue_status(
         refused=state.refused if judged else UNSET,
         flow_stopped=state.flow_stopped if judged else UNSET,
         flow_stopped_count=state.flow_stopped_count if judged else UNSET,
+        acquires=counted.acquires,
+        releases=counted.releases,
+        bytes_in=counted.bytes_in,
+        bytes_out=counted.bytes_out,
+        discarded_ring=counted.ring,
+        discarded_last_value=counted.last_value,
+        discarded_purge=counted.purged,
+        discarded_subscriber=counted.subscriber,
+        age_ms=age_ms(state, now_ms),
     )

@@ -264,6 +264,13 @@ class QueueStatus(StatusStruct, kw_only=True):
         update: the last one that came here.
         replica: peer name of the replica.
         durable: it is kept on disk; no key else.
+        acquires: how often messages were given to consumers. releases: how often they came back, also since a consumer
+            or its broker was gone.
+        bytes_in, bytes_out: size of all messages that came in, and of all that went, encoded.
+        discarded_ring, discarded_last_value, discarded_purge, discarded_subscriber: number of the discarded ones that
+            went since a ring was full, since a newer value came, by `purge`, and since they were rejected where there
+            is no alternate exchange; with `refused` these are all.
+        age_ms: for how long the oldest message has been in it, to a second or so; 0 where it is empty.
     """
 
     messages: int
@@ -289,6 +296,15 @@ class QueueStatus(StatusStruct, kw_only=True):
     refused: int | UnsetType = UNSET
     flow_stopped: bool | UnsetType = msgspec.field(name="flowStopped", default=UNSET)
     flow_stopped_count: int | UnsetType = msgspec.field(name="flowStoppedCount", default=UNSET)
+    acquires: int = 0
+    releases: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    discarded_ring: int = 0
+    discarded_last_value: int = 0
+    discarded_purge: int = 0
+    discarded_subscriber: int = 0
+    age_ms: int = 0
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

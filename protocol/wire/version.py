@@ -41,7 +41,8 @@ to. What a selector passes over concerns nobody but its consumer's broker, so me
 8: `earlier` in `LogReport` and `Promise`: of an old log whose lives are not said, only the last one is looked at.
 Queues whose levels have shares, which a member before 8 would give by the level alone; `QueueSnapshot.turn`.
 x-match all-with-x and any-with-x, which a member before 8 would refuse: while one is in the cluster all do.
-`to_exchange` in `Bind` and `Unbind`, refused while a member before 8 is in the cluster."""
+`to_exchange` in `Bind` and `Unbind`, refused while a member before 8 is in the cluster.
+`QueueSnapshot.tallies`: what an updater before 8 has counted begins anew with its updatee."""
 KNOWS_SHARES = 8
 """The minor version from which a member counts how much of its share a level has used."""
 KNOWS_LINKS = 8

@@ -16,6 +16,7 @@ from mantamq.protocol.wire import events
 from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Prepare, Request, Results
 from mantamq.protocol.wire.queue_frames import Deliver
 
+from .counts import same_counts
 from .model import GONE, ModelQueue, ModelWiring, Violation, declared, each
 from .world import World
 
@@ -542,6 +543,7 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
     held_back = state.refused, state.flow_stopped, state.flow_stopped_count
     if held_back != (theirs := (sum(map(len, model.refused.values())), model.stopped, model.stops)):
         raise Violation(f"{where}: (refused, stopped, how often) are {held_back}, the model says {theirs}")
+    same_counts(where, state, model)
     counts = delivery_counts(state)
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I9 {where}: delivery counts are {counts}, the model says {model.returned}")

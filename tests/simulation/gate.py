@@ -22,6 +22,7 @@ from . import (
     losses,
     mutants,
     mutants_clients,
+    mutants_counts,
     mutants_disks,
     mutants_exchanges,
     mutants_failover,
@@ -61,6 +62,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_routes,
             mutants_selectors,
             mutants_truth,
+            mutants_counts,
             mutants_exchanges,
         )
         for name, plant in module.ALL.items()

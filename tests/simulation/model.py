@@ -142,6 +142,12 @@ class ModelQueue:
     fair: str = ""  # the header whose values take turns
     group: str = ""  # the header by which messages are of groups
     key: str = ""  # the header of which each value has one message, the last
+    counts: dict[str, int] = field(
+        default_factory=dict
+    )  # what happened to messages, or to bytes -> how often, how many
+
+    def count(self, what: str, how_many: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + how_many
 
     def apply(self, event: events.AnyEvent) -> bool:
         """Apply a committed event; False when it was void."""
@@ -189,6 +195,7 @@ class ModelQueue:
             case events.Purge():
                 waiting = sorted(p for p in self.live if self.place[p] == "available")
                 for position in waiting[: event.count or None]:
+                    self.count("purged")
                     self._go(position, "discarded")
             case events.DeadLetterDone():
                 for position in self.batches.pop(event.batch, ("", []))[1]:
@@ -230,6 +237,7 @@ class ModelQueue:
         for position in self.live:
             match self.place[position]:
                 case ("held", event.broker, int(inc), _) if inc <= event.inc:
+                    self.count("released")
                     self.place[position] = "available"
                     self.returned[position] = self.returned.get(position, 0) + 1
         return True
@@ -240,7 +248,7 @@ class ModelQueue:
             self.dead_lettered[blob] = self.dead_lettered.get(blob, 0) + 1
         self.place[position] = how
         self.went[how] = self.went.get(how, 0) + 1
-        del self.live[position]
+        self.count("bytes out", len(self.live.pop(position)))
 
     def _enqueue(self, event: events.Enqueue) -> bool:
         expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
@@ -260,6 +268,7 @@ class ModelQueue:
                 self.arrived[blob] = self.arrived.get(blob, 0) + 1
                 continue
             self.place[position] = "available"
+            self.count("bytes in", len(blob))
             self.blobs[position] = self.live[position] = blob
             self.arrived[blob] = self.arrived.get(blob, 0) + 1
             if index in expiry:
@@ -290,6 +299,7 @@ class ModelQueue:
                 return
             oldest = min(inside, key=lambda p: (self.level(p), p))
             self.pushed_out.add(oldest)
+            self.count("pushed out")
             self._go(oldest, "discarded")
 
     def level(self, position: int) -> int:
@@ -333,6 +343,7 @@ class ModelQueue:
         if self.key:
             for position in sorted(self.live):
                 if position < new and self.place[position] == "available" and self.key_of(position) == self.key_of(new):
+                    self.count("replaced")
                     self._go(position, "discarded")
 
     def _outdated(self) -> None:
@@ -340,6 +351,7 @@ class ModelQueue:
         if self.key:
             for position in [p for p in self.live if self.place[p] == "available"]:
                 if any(newer > position and self.key_of(newer) == self.key_of(position) for newer in self.live):
+                    self.count("replaced")
                     self._go(position, "discarded")
 
     def _acquire(self, event: events.Acquire) -> bool:
@@ -351,7 +363,9 @@ class ModelQueue:
         for acquisition, position in each_run(event.runs):
             if self.place[position] != "available":
                 self.missed.add((event.broker, acquisition, position))
-            elif event.accepted:
+                continue
+            self.count("acquired")
+            if event.accepted:
                 self._go(position, "accepted")
             else:
                 self.place[position] = ("held", event.broker, event.inc, acquisition)
@@ -367,6 +381,7 @@ class ModelQueue:
             if type(event) is events.Accept:
                 self._go(position, "accepted")
             elif type(event) is events.Release:
+                self.count("released")
                 self.place[position] = "available"
                 if event.redelivered:
                     self.returned[position] = self.returned.get(position, 0) + 1
@@ -374,6 +389,7 @@ class ModelQueue:
                 self.place[position] = "dead_lettering"
                 dead_lettering.append(position)
             else:
+                self.count("rejected for good")
                 self._go(position, "discarded")
         if dead_lettering:
             self.batches[self.index] = event.broker, dead_lettering
