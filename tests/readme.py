@@ -163,6 +163,20 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_selectors.py::test_another_broker_is_told",
         "tests/unit/client/test_selectors.py::test_consumers_at_two_brokers_get_each_its_own",
     ],
+    'Exclusive receivers: session.receiver("orders", exclusive=True)': [
+        "tests/unit/client/test_exclusive.py::test_one_receiver_has_a_queue_alone_at_all_brokers",
+        "tests/unit/client/test_exclusive.py::test_exclusive_is_refused_while_others_consume",
+        "tests/unit/conversations/test_exclusive.py::test_two_that_ask_at_once_at_two_brokers",
+    ],
+    "It keeps the queue when its client comes back": [
+        "tests/unit/client/test_exclusive.py::test_another_broker_is_told_and_the_claim_is_kept",
+        "tests/unit/conversations/test_exclusive.py::"
+        "test_the_claim_goes_with_the_broker_and_not_with_the_sequencer_or_the_replica",
+    ],
+    "When it is closed, or its connection or broker is over": [
+        "tests/unit/conversations/test_exclusive.py::test_who_goes_leaves_it_to_the_next",
+        "tests/unit/client/test_exclusive.py::test_the_claim_goes_with_the_connection",
+    ],
     "The language is JMS's subset of SQL-92": [
         "tests/unit/protocol/queue/test_selector.py::test_what_it_says",
         "tests/unit/protocol/queue/test_selector.py::test_the_truth_tables",

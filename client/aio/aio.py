@@ -164,6 +164,7 @@ class AsyncSession:
         window: Literal["unfetched", "unaccepted"] = "unfetched",
         timeout: float | None = None,
         selector: str | None = None,
+        exclusive: bool = False,
     ) -> AsyncReceiver:
         """Open a receiver.
 
@@ -179,18 +180,23 @@ class AsyncSession:
             selector: a condition in JMS's subset of SQL-92, as "n > 3 AND colour = 'red'": only messages for which it
                 is true come, the others stay for other consumers. Names are properties, and fields of a message
                 (subject, priority, message_id ...).
+            exclusive: this receiver has the queue alone, in the whole cluster: no other consumes from it (others may
+                browse) until this one is closed, or its connection or broker is gone. It stays so when another broker
+                takes over.
 
         Raises:
             NotFound: there is no such queue.
             Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0; the selector
                 is none, and at which column.
             NotAllowed: a selector where the queue has message groups and this is no browser; or the broker knows none.
+            InUse: an exclusive receiver has the queue; or this one was to be exclusive, and others consume.
         """
         idle_s = idle(timeout)
         connection = self.connection
         conversation = connection._conversation
         wanted = conversation.checked_selector(selector)
-        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted))
+        alone = conversation.checked_exclusive(exclusive, mode)
+        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone))
         await _attached(connection, handle)
         settles = accept and mode == "consume"
         core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)

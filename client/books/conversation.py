@@ -40,7 +40,7 @@ from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
-from ...protocol.wire.version import KNOWS_SELECTORS, MINOR, spoken
+from ...protocol.wire.version import KNOWS_EXCLUSIVE, KNOWS_SELECTORS, MINOR, spoken
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiver import ReceiverCore
@@ -61,6 +61,10 @@ def _mandatory(frame: AttachSender | AttachReceiver) -> bool:
 
 def _selective(frame: AttachSender | AttachReceiver) -> bool:
     return type(frame) is AttachReceiver and frame.selector != ""
+
+
+def _exclusive(frame: AttachSender | AttachReceiver) -> bool:
+    return type(frame) is AttachReceiver and frame.exclusive > 0
 
 
 class Conversation:
@@ -259,6 +263,8 @@ class Conversation:
             receiver = self._receivers.get(handle)
             if receiver is not None:
                 frame = msgspec.structs.replace(frame, before=receiver.before)
+            if _exclusive(frame):  # what an earlier connection claimed is ours still
+                frame = msgspec.structs.replace(frame, exclusive=self.greetings)
             if sender is not None or receiver is not None:
                 self._reattaching.add(handle)
             self.write(frame)
@@ -341,6 +347,23 @@ class Conversation:
                 f"they need {spoken(KNOWS_SELECTORS)}"
             )
         return selector
+
+    def checked_exclusive(self, exclusive: bool, mode: str = "consume") -> int:
+        """Whether a receiver is to have its queue alone, as it is sent: see `AttachReceiver`.
+
+        Raises:
+            Invalid: it does not consume. NotAllowed: this broker is too old to keep others away.
+        """
+        if not exclusive:
+            return 0
+        if mode != "consume":
+            raise Invalid(f"only a receiver that consumes can be exclusive, not one of mode {mode!r}: leave one away")
+        if self.opened is not None and self.opened.minor < KNOWS_EXCLUSIVE:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no exclusive "
+                f"receivers: they need {spoken(KNOWS_EXCLUSIVE)}"
+            )
+        return max(1, self.greetings)
 
     def attach(self, make: Callable[[int], AttachSender | AttachReceiver]) -> int:
         self.check()
@@ -443,6 +466,9 @@ class Conversation:
             return
         if frame.minor < KNOWS_SELECTORS and any(_selective(link) for link in self._frames.values()):
             self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no selectors"
+            return
+        if frame.minor < KNOWS_EXCLUSIVE and any(_exclusive(link) for link in self._frames.values()):
+            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no exclusive receivers"
             return
         self.opened = frame
         self.members = frame.members

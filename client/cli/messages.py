@@ -139,6 +139,7 @@ def receive(
     reject: Annotated[bool, typer.Option("--reject", help="reject instead of accept")] = False,
     release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
     selector: Annotated[str, typer.Option(help="only messages for which this is true: \"n > 3 AND c = 'red'\"")] = "",
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="let no other consumer have the queue")] = False,
     show: Annotated[Print, typer.Option("--print", help="of each message; --json is --print json")] = Print.body,
     capacity: Annotated[int, typer.Option(min=0, help="prefetch window")] = 500,
     broker: Broker = "", token: Token = "", as_json: Json = False,
@@ -156,7 +157,8 @@ def receive(
         session = c.session()
         # A bounded receive asks for each message: a window would take more, and give them back flagged.
         window = 0 if count else capacity
-        receiver = session.receiver(queue, capacity=window, mode="browse" if browse else "consume", selector=selector)
+        mode = "browse" if browse else "consume"
+        receiver = session.receiver(queue, capacity=window, mode=mode, selector=selector, exclusive=exclusive)
         settle = session.release if release else session.reject if reject else session.acknowledge
         printed: list[Message] = []
         interrupted = False

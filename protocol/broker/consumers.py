@@ -2,7 +2,8 @@
 cluster stream (`wiring/uses.py`).
 
 A consumer is attached when the cluster knows that its broker uses the queue. A consumer that comes while the queue may
-be about to go waits until that is decided.
+be about to go waits until that is decided. One that is to have the queue alone comes only where there is none yet, here
+by this file's count and elsewhere by the order of the cluster stream; then none comes beside it.
 """
 
 from __future__ import annotations
@@ -11,23 +12,28 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..errors import IN_USE
 from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Attached
 from ..wire.events import CLUSTER, InUse, encode_event
 from ..wire.queue_frames import Consume
+from ..wiring.uses import alone, shared
 from .cluster_state import ClusterState
 from .requests import Requests
 from .session import ReceiverLink, Session
 
 Tell = Callable[[], None]
+SHARED: tuple[str, int] = ("", 0)
+"""The claim of consumers that share a queue."""
 
 
 class PendingReceiver(NamedTuple):
-    """A receiver that is not attached yet."""
+    """A receiver that is not attached yet. `claim`: by which it is to have the queue alone, as in `InUse`."""
 
     session: Session
     link: ReceiverLink
     consume: Consume
+    claim: tuple[str, int] = SHARED
 
 
 class _Use:
@@ -37,15 +43,19 @@ class _Use:
         links: subs of the consumers there are, waiting ones among them.
         wanted: what this broker asked for last: that it uses the queue, or not.
         waiting: sub -> a receiver that is not attached yet.
+        behind: sub -> one that cannot be beside those that wait, and may yet be instead of them.
+        claim: who has, or is to have, the queue alone, as in `InUse`: its name, "" for nobody, and its life.
         asked: the `InUse` events that are not applied yet: on or off, and the calls to make when each is.
     """
 
-    __slots__ = ("asked", "links", "waiting", "wanted")
+    __slots__ = ("asked", "behind", "claim", "links", "waiting", "wanted")
 
     def __init__(self) -> None:
         self.links: set[int] = set()
         self.wanted = False
         self.waiting: dict[int, PendingReceiver] = {}
+        self.behind: dict[int, PendingReceiver] = {}
+        self.claim = SHARED
         self.asked: deque[tuple[bool, list[Tell]]] = deque()
 
 
@@ -58,53 +68,87 @@ class Consumers:
         self._requests = requests
         self._uses: dict[str, _Use] = {}
 
-    def begin(self, session: Session, link: ReceiverLink, consume: Consume) -> None:
-        """A consumer comes: attach it now, or when its use of the queue counts everywhere."""
-        use = self._uses.setdefault(link.queue, _Use())
+    def begin(self, session: Session, link: ReceiverLink, consume: Consume, claim: tuple[str, int] = SHARED) -> str:
+        """A consumer comes: attach it now, or when its use of the queue counts everywhere. Returns why it must not come
+        beside those that are here, "" if it may."""
+        id = link.queue
+        use = self._uses.setdefault(id, _Use())
+        if use.links and (use.claim != SHARED or claim != SHARED):
+            if use.wanted and not use.asked:
+                here = self._cluster.broker
+                return shared(id, [here]) if use.claim == SHARED else alone(id, here)
+            link.waits = link.waits or []
+            use.behind[link.sub] = PendingReceiver(session, link, consume, claim)
+            return ""
+        use.claim = claim
         use.links.add(link.sub)
         if use.wanted and not use.asked:
             self._attach(session, link, consume)
-            return
-        link.waits = []
-        use.waiting[link.sub] = PendingReceiver(session, link, consume)
-        if not use.wanted and not self._condemned(link.queue):
-            self._ask(link.queue, use, True, [])
+            return ""
+        link.waits = link.waits or []
+        use.waiting[link.sub] = PendingReceiver(session, link, consume, claim)
+        if not use.wanted and not self._condemned(id):
+            self._ask(id, use, True, [])
+        return ""
 
     def end(self, link: ReceiverLink, tell: Tell | None = None) -> None:
         """A receiver has gone; `tell` is called when that counts everywhere."""
         use = self._uses.get(link.queue)
         tells = [tell] if tell is not None else []
+        if use is not None:
+            use.behind.pop(link.sub, None)
         if use is not None and link.sub in use.links:
             use.links.discard(link.sub)
             use.waiting.pop(link.sub, None)
             if not use.links:
                 if use.wanted:
                     self._ask(link.queue, use, False, tells)
-                    return
-                if not use.asked:
+                    tells = []
+                elif not use.asked:
                     del self._uses[link.queue]
+                self._go_on(use)
         for one in tells:
             one()
 
-    def applied(self, event: InUse, refused: bool) -> None:
-        """An `InUse` of this broker has applied."""
+    def applied(self, event: InUse, code: str, text: str) -> list[tuple[PendingReceiver, str]]:
+        """An `InUse` of this broker has applied, or was refused with that code and text. Returns the receivers that
+        must end, since a consumer is in their way, and why."""
         use = self._uses.get(event.queue)
         if use is None or not use.asked:
-            return  # the queue is gone
+            return []  # the queue is gone
         _, tells = use.asked.popleft()
         for tell in tells:
             tell()
         if use.asked:
-            return
-        if use.wanted and refused:
+            return []
+        if use.wanted and code:
             use.wanted = False
-            self._resume(event.queue, use)
+            if code != IN_USE:
+                self._resume(event.queue, use)
+                return []
+            refused = [(pending, text) for pending in use.waiting.values()]
+            del self._uses[event.queue]
+            return refused + self._go_on(use)
         elif use.wanted:
             waiting, use.waiting = use.waiting, {}
-            for session, link, consume in waiting.values():
-                self._attach(session, link, consume)
+            for pending in waiting.values():
+                self._attach(pending.session, pending.link, pending.consume)
+            return self._go_on(use)
         elif not use.links:
             del self._uses[event.queue]
+        return []
+
+    def _go_on(self, use: _Use) -> list[tuple[PendingReceiver, str]]:
+        """Those that were behind come now. Returns which must end, and why."""
+        behind, use.behind = use.behind, {}
+        said = [(pending, self.begin(*pending)) for pending in behind.values()]
+        return [(pending, text) for pending, text in said if text]
+
+    def taken_over(self, event: InUse) -> list[int]:
+        """A claim has gone to another broker. Returns the sub of the consumer here that had it, if it was here."""
+        use = self._uses.get(event.queue)
+        mine = use is not None and use.claim[0] == event.claim and use.claim[1] < event.life
+        return list(use.links) if use is not None and mine else []
 
     def resumed(self) -> None:
         """A queue may not be about to go any more: ask again for the consumers that wait."""
@@ -125,7 +169,7 @@ class Consumers:
             return []
         for tell in [tell for _, tells in use.asked for tell in tells]:
             tell()
-        return list(use.waiting.values())
+        return [*use.waiting.values(), *use.behind.values()]
 
     def _resume(self, id: str, use: _Use) -> None:
         if not self._condemned(id):
@@ -138,7 +182,7 @@ class Consumers:
     def _ask(self, id: str, use: _Use, on: bool, tells: list[Tell]) -> None:
         use.wanted = on
         use.asked.append((on, tells))
-        event = InUse(id, self._cluster.broker, self._cluster.inc, on)
+        event = InUse(id, self._cluster.broker, self._cluster.inc, on, *(use.claim if on else SHARED))
         self._requests.request([(CLUSTER, encode_event(event))], lambda: None)
 
     def _attach(self, session: Session, link: ReceiverLink, consume: Consume) -> None:

@@ -322,8 +322,8 @@ class BrokerMachine(Acceptor):
 
     def _applied(self, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """Follow up on an applied event of the cluster stream."""
-        if type(event) is InUse and (event.broker, event.inc) == (self.broker, self.inc):
-            self.consumers.applied(event, outcome.code != "")
+        if type(event) is InUse:
+            self.receivers.used(event, outcome)
         elif type(event) is Recount:
             self.consumers.recount()
         elif type(event) is Condemn and not outcome.code:

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from ..errors import INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.selector import selector
 from ..queue.settings import QueueSettings
 from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
+from ..wire.events import InUse
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Settle, Settled
 from ..wire.settings import read
+from ..wire.version import KNOWS_EXCLUSIVE
 from ..wiring.definitions import QueueDefinition
+from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
-from .consumers import Consumers
+from .consumers import SHARED, Consumers
 from .session import ReceiverLink, Session, not_attached
 
 
@@ -68,6 +71,9 @@ class Receivers:
         if frame.selector and (error := _unselectable(definition, frame)) is not None:
             refuse(self._outbox, session, frame.handle, error.code, error.text)
             return
+        if frame.exclusive and (error := self._unclaimable(frame)) is not None:
+            refuse(self._outbox, session, frame.handle, error.code, error.text)
+            return
         host = self._replica_of.get(definition.id)
         if host is None:
             text = f"queue {frame.queue!r} has no replica at this broker now: try again or use another broker"
@@ -79,10 +85,41 @@ class Receivers:
         mode = "rescue" if session.rescue else frame.mode
         consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector)
         if frame.mode == "consume":
-            self._consumers.begin(session, link, consume)
+            claim = (f"{session.client}/{frame.handle}", frame.exclusive) if frame.exclusive else SHARED
+            if text := self._consumers.begin(session, link, consume, claim):
+                self._end(session, link, IN_USE, text)
         else:
             send(host, consume)
             send(session.peer, Attached(frame.handle, queue=definition.id))
+
+    def _unclaimable(self, frame: AttachReceiver) -> PeerError | None:
+        """Why a receiver cannot be exclusive."""
+        if frame.mode != "consume" or not 0 < frame.exclusive < 1 << 62:
+            text = "an exclusive receiver consumes, and says which connection of its client it is on, from 1"
+            return PeerError(INVALID, f"{text}: leave exclusive away, or the mode")
+        if self._cluster.least_minor < KNOWS_EXCLUSIVE:
+            text = (
+                f"no receiver can have queue {frame.queue!r} alone yet: a member of the cluster is of an older "
+                "version, and would let others in: upgrade all members first"
+            )
+            return PeerError(UNAVAILABLE, text)
+        return None
+
+    def used(self, event: InUse, outcome: Outcome) -> None:
+        """An `InUse` has applied, of this broker or another."""
+        if (event.broker, event.inc) != (self._cluster.broker, self._cluster.inc):
+            if event.claim and not outcome.code:
+                self.taken_over(event)
+            return
+        for pending, text in self._consumers.applied(event, outcome.code, outcome.text):
+            self._end(pending.session, pending.link, IN_USE, text)
+
+    def taken_over(self, event: InUse) -> None:
+        """A claim has gone to another broker, since its client has come back there: its older connection is over."""
+        for session, link in [self.subs[sub] for sub in self._consumers.taken_over(event) if sub in self.subs]:
+            self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
+            text = f"its client has come back at {event.broker}, and goes on there: use one connection per client id"
+            self._end(session, link, IN_USE, text)
 
     # ---- credit, deliveries, settlements
 
@@ -151,7 +188,7 @@ class Receivers:
 
     def undeclared(self, id: str, code: str, text: str) -> None:
         """A queue is gone: its receivers end."""
-        for session, link, _ in self._consumers.undeclared(id):
+        for session, link, *_ in self._consumers.undeclared(id):
             self._end(session, link, NOT_FOUND, f"there is no queue {id.rpartition('#')[0]!r}: declare it first")
         self.detach_all(id, code, text)
 

@@ -369,7 +369,7 @@ def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]
 
 def _in_use(base: Row, event: InUse, done: Applied) -> Iterator[Row]:
     kind = "in_use" if event.on else "not_in_use"
-    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc)
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, detail=event.claim)
 
 
 def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:

@@ -241,12 +241,19 @@ class Lost(Event, tag=40):
 
 
 class InUse(Event, tag=48):
-    """A broker has its first consumer of the queue of that id (`on`), or no longer has any (`wiring/uses.py`)."""
+    """A broker has its first consumer of the queue of that id (`on`), or no longer has any (`wiring/uses.py`).
+
+    Attributes:
+        claim: the one consumer that is to have the queue alone, as "client/handle"; "": its consumers share it.
+        life: which of that client's connections it is on, counted from 1: a later one takes the claim over.
+    """
 
     queue: str
     broker: str
     inc: int
     on: bool
+    claim: str = ""
+    life: int = 0
 
 
 class Condemn(Event, tag=49):

@@ -42,7 +42,11 @@ to. What a selector passes over concerns nobody but its consumer's broker, so me
 Queues whose levels have shares, which a member before 8 would give by the level alone; `QueueSnapshot.turn`.
 x-match all-with-x and any-with-x, which a member before 8 would refuse: while one is in the cluster all do.
 `to_exchange` in `Bind` and `Unbind`, refused while a member before 8 is in the cluster.
-`QueueSnapshot.tallies`: what an updater before 8 has counted begins anew with its updatee."""
+`QueueSnapshot.tallies`: what an updater before 8 has counted begins anew with its updatee.
+`AttachReceiver.exclusive`, `InUse.claim`, `InUse.life`: a member before 8 would admit others beside an exclusive
+receiver, so while one is in the cluster those are refused; a client with one leaves a broker that knows none."""
+KNOWS_EXCLUSIVE = 8
+"""The minor version from which a member lets a consumer have a queue alone."""
 KNOWS_SHARES = 8
 """The minor version from which a member counts how much of its share a level has used."""
 KNOWS_LINKS = 8

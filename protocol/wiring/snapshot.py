@@ -51,12 +51,22 @@ class Condemned(msgspec.Struct, frozen=True, array_like=True):
         return (self.broker, self.inc, self.number) == (broker, inc, number)
 
 
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """A consumer that has the queue of that id alone: see `InUse`."""
+
+    queue: str
+    broker: str
+    claim: str
+    life: int
+
+
 class UsesSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """`Uses`, where every use is known. `out`: brokers, each with the newest incarnation that is out."""
 
     users: list[Use] = []
     condemned: list[Condemned] = []
     out: list[tuple[str, int]] = []
+    claims: list[Claim] = []
 
 
 class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):

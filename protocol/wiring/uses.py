@@ -1,27 +1,32 @@
 """The brokers that use each queue, and the queues that are condemned: as a pure function of the cluster stream.
 
-A broker orders `InUse` for its first and for its last consumer of a queue (browsers do not count). To delete a queue on
-a condition, a broker orders `Condemn` first: with `if_unused` it stands only if no broker uses the queue by then, and
-while it stands none begins to; with `if_empty` no broker completes transfers to the queue meanwhile. It ends with the
-queue, with `Lift`, or with the incarnation of the broker that asked.
+A broker orders `InUse` for its first and for its last consumer of a queue (browsers do not count). A consumer may claim
+a queue for itself alone: that is refused while any broker uses the queue, and all others are while the claim stands. So
+two brokers never both admit one. A claim ends as its broker's use does; or it passes to a newer connection of the same
+client, at whatever broker, since the older one has gone without a word.
+
+To delete a queue on a condition, a broker orders `Condemn` first: with `if_unused` it stands only if no broker uses the
+queue by then, and while it stands none begins to; with `if_empty` no broker completes transfers to the queue meanwhile.
+It ends with the queue, with `Lift`, or with the incarnation of the broker that asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 import msgspec
 
 from ..errors import BUSY, IN_USE, NOT_FOUND
 from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin, Return
-from .snapshot import Condemned, Use, UsesSnapshot
+from .snapshot import Claim, Condemned, Use, UsesSnapshot
 
 
 class Uses:
     """Attributes:
     users: queue id -> broker -> its incarnation.
     condemned: queue id -> the `Condemn` that stands.
+    claims: queue id -> the consumer that has it alone.
     whole: every use that was ordered is known. Not so where the wiring came from a program that does not know of uses,
         until `Recount`: such a broker takes a queue for unused that others know is used, and decides nothing.
     """
@@ -29,6 +34,7 @@ class Uses:
     def __init__(self) -> None:
         self.users: dict[str, dict[str, int]] = {}
         self.condemned: dict[str, Condemned] = {}
+        self.claims: dict[str, Claim] = {}
         self.whole = True
         self._out: dict[str, int] = {}  # broker -> the newest incarnation that is out
 
@@ -56,15 +62,27 @@ class Uses:
         return "", ""
 
     def _use(self, event: InUse, stands: Condemned | None) -> tuple[str, str]:
+        users = self.users.get(event.queue, {})
+        claim = self.claims.get(event.queue)
         if not event.on:
-            users = self.users.get(event.queue, {})
             users.pop(event.broker, None)
             if not users:
                 self.users.pop(event.queue, None)
-        elif stands is not None and stands.if_unused:
+            if claim is not None and claim.broker == event.broker:
+                del self.claims[event.queue]
+            return "", ""
+        if stands is not None and stands.if_unused:
             return BUSY, "it is being deleted: wait for what comes of it"
-        else:
-            self.users.setdefault(event.queue, {})[event.broker] = event.inc
+        wanted = Claim(event.queue, event.broker, event.claim, event.life)
+        if claim is not None and claim != wanted:
+            if claim.claim != event.claim or claim.life >= event.life:
+                return IN_USE, alone(event.queue, claim.broker)
+            users.pop(claim.broker, None)
+        elif claim is None and event.claim and users:
+            return IN_USE, shared(event.queue, users)
+        if event.claim:
+            self.claims[event.queue] = wanted
+        self.users.setdefault(event.queue, {})[event.broker] = event.inc
         return "", ""
 
     def confirms(self, id: str, broker: str, inc: int, number: int) -> bool:
@@ -76,6 +94,7 @@ class Uses:
         """The queue is gone."""
         self.users.pop(id, None)
         self.condemned.pop(id, None)
+        self.claims.pop(id, None)
 
     def ends(self, event: AnyEvent) -> None:
         """Incarnations of a broker may be out: they use no queue any more, and the queues they condemned stay."""
@@ -95,6 +114,8 @@ class Uses:
                 del users[broker]
                 if not users:
                     del self.users[id]
+                if (claim := self.claims.get(id)) is not None and claim.broker == broker:
+                    del self.claims[id]
         for id, stands in list(self.condemned.items()):
             if stands.broker == broker and stands.inc <= inc:
                 del self.condemned[id]
@@ -105,7 +126,8 @@ class Uses:
             return []
         users = [Use(id, broker, inc) for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]
         condemned = [self.condemned[id] for id in sorted(self.condemned)]
-        return msgspec.to_builtins(UsesSnapshot(users, condemned, sorted(self._out.items())))
+        claims = [self.claims[id] for id in sorted(self.claims)]
+        return msgspec.to_builtins(UsesSnapshot(users, condemned, sorted(self._out.items()), claims))
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Uses:
@@ -117,4 +139,21 @@ class Uses:
             uses.users.setdefault(use.queue, {})[use.broker] = use.inc
         uses.condemned = {one.queue: one for one in was.condemned}
         uses._out = dict(was.out)
+        uses.claims = {one.queue: one for one in was.claims}
         return uses
+
+
+def alone(id: str, at: str) -> str:
+    """Why a queue takes no more consumers: one of them, at a broker, has it alone."""
+    return (
+        f"queue {id.rpartition('#')[0]!r} is one consumer's alone (exclusive, at {at}): wait until that goes, or browse"
+    )
+
+
+def shared(id: str, at: Iterable[str]) -> str:
+    """Why no consumer may have a queue alone: others, at these brokers, consume."""
+    name, where = id.rpartition("#")[0], ", ".join(sorted(at))
+    return (
+        f"queue {name!r} has consumers already (at {where}): an exclusive receiver has a queue to itself, so close the "
+        "others first"
+    )

@@ -219,9 +219,11 @@ class Client:
         self.send(AttachSender(handle, exchange, key, 0, mandatory))
         return handle
 
-    def attach_receiver(self, queue: str, mode: str = "consume", accept: bool = True, selector: str = "") -> int:
+    def attach_receiver(
+        self, queue: str, mode: str = "consume", accept: bool = True, selector: str = "", exclusive: bool = False
+    ) -> int:
         handle = len(self.links) + 1
-        self.send(AttachReceiver(handle, queue, mode, accept, [], selector))
+        self.send(AttachReceiver(handle, queue, mode, accept, [], selector, int(exclusive)))
         self.links[handle].selector = selector
         return handle
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import (
     boxes,
+    claims,
     defaults,
     disk_faults,
     disk_stories,
@@ -22,6 +23,7 @@ from . import (
     losses,
     mutants,
     mutants_clients,
+    mutants_consumers,
     mutants_counts,
     mutants_disks,
     mutants_exchanges,
@@ -57,6 +59,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
         for module in (
             mutants,
             mutants_clients,
+            mutants_consumers,
             mutants_kinds,
             mutants_membership,
             mutants_routes,
@@ -174,6 +177,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "a_life_is_used_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
     "an_emptied_disk_votes": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power", "empty_disk"]), _SHORT],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
+    **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
 BROKEN = ("TypeError", "AttributeError", "NameError")

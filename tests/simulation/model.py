@@ -416,6 +416,7 @@ class ModelWiring:
         self.links: dict[tuple[str, str, str], dict[str, Any]] = {}  # (exchange, to which exchange, key) -> arguments
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
         self.condemned: dict[str, events.Condemn] = {}  # queue id -> by what
+        self.alone: dict[str, events.InUse] = {}  # queue id -> by what one consumer has it alone
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
@@ -486,7 +487,9 @@ class ModelWiring:
                     if self._counts(event):
                         self.users.pop((event.queue, event.broker), None)
                 elif event.queue in self.ids.values() and self._counts(event) and not (stands and stands.if_unused):
-                    self.users[event.queue, event.broker] = event.inc
+                    if self._comes(event):
+                        self.users[event.queue, event.broker] = event.inc
+                self.alone = {id: one for id, one in self.alone.items() if (id, one.broker) in self.users}
             case events.Lift():
                 stands = self.condemned.get(event.queue)
                 if stands and (stands.broker, stands.inc, stands.number) == (event.broker, event.inc, event.number):
@@ -495,6 +498,7 @@ class ModelWiring:
                 gone = self.ids.get(event.name, "")
                 self.condemned.pop(gone, None)
                 self.users = {user: inc for user, inc in self.users.items() if user[0] != gone}
+                self.alone.pop(gone, None)
             case events.Evict():
                 self._over(event.broker, event.inc)
             case events.Rejoin():
@@ -506,12 +510,27 @@ class ModelWiring:
             case _:
                 pass
 
+    def _comes(self, event: events.InUse) -> bool:
+        """Whether a consumer comes to a queue that one may have alone."""
+        there = [user for user in self.users if user[0] == event.queue]
+        had = self.alone.get(event.queue)
+        if had is not None and had != event:
+            if not event.claim or event.claim != had.claim or event.life <= had.life:
+                return False
+            self.users.pop((event.queue, had.broker))
+        elif event.claim and had is None and there:
+            return False
+        if event.claim:
+            self.alone[event.queue] = event
+        return True
+
     def _counts(self, event: events.InUse | events.Condemn) -> bool:
         return event.inc > self.over.get(event.broker, -1)
 
     def _over(self, broker: str, inc: int) -> None:
         inc = self.over[broker] = max(inc, self.over.get(broker, -1))
         self.users = {user: at for user, at in self.users.items() if user[1] != broker or at > inc}
+        self.alone = {id: one for id, one in self.alone.items() if (id, one.broker) in self.users}
         self.condemned = {
             id: stands for id, stands in self.condemned.items() if stands.broker != broker or stands.inc > inc
         }

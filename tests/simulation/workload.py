@@ -20,6 +20,7 @@ from . import alternates, defaults, disk_stories, sizes
 from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
+from .claims import Claims
 from .clients import Client, Item, Link
 from .conditions import Conditions
 from .credits import Credits
@@ -32,6 +33,7 @@ from .flows import Flows
 from .kinds import Kinds, Orders
 from .leases import Leases
 from .ledger import Ledger
+from .lines import Line
 from .model import Violation
 from .moves import Moves
 from .recovered import Recovered
@@ -154,6 +156,7 @@ class Story:
         self.kinds = Kinds(seed)
         self.more = Exchanges(seed)
         self.selectors = Selectors(seed)
+        self.claims = Claims(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -246,7 +249,7 @@ class Story:
         if SINGLE in self.watch.wiring.ids:
             self.singles = Singles(self.world, self.watch)
             self.single = self.user(True)
-            self.single.receiver(SINGLE, rng.choice([1, 10, 100]), single=True)
+            self.single.receiver(SINGLE, rng.choice([1, 10, 100]), single=True, exclusive=self.claims.some)
         for _ in range(rng.choice([2, 3])):
             self._new_sender()
         for _ in range(rng.choice([2, 3, 5])):
@@ -324,7 +327,8 @@ class Story:
         queue, capacity, accept = rng.choice(self.queues), rng.choice([0, 1, 3, 20, 100, 1000]), rng.random() > 0.15
         bounds = mode == "consume" and accept and capacity > 0 and rng.random() < 0.3
         window = "unaccepted" if bounds else "unfetched"
-        user.receiver(queue, capacity, mode, accept, window=window, selector=self.selectors.one())
+        selector, alone = self.selectors.one(), mode == "consume" and self.claims.one()
+        user.receiver(queue, capacity, mode, accept, window=window, selector=selector, exclusive=alone)
 
     def _new_receivers(self) -> None:
         rng = self.rng
@@ -336,7 +340,8 @@ class Story:
         client = self.client()
         for _ in range(rng.choice([1, 1, 2])):
             mode = "browse" if rng.random() < 0.1 else "consume"
-            client.attach_receiver(rng.choice(self.queues), mode, rng.random() > 0.15)
+            queue, accept = rng.choice(self.queues), rng.random() > 0.15
+            client.attach_receiver(queue, mode, accept, exclusive=mode == "consume" and self.claims.one())
 
     # ---- the middle: anything goes
 
@@ -367,8 +372,30 @@ class Story:
                 self._replace_the_cut_off()
             self._cut_users()
             self._replace_the_cut_off()
+            if self.claims.due():
+                self._claim()
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
+
+    def _claim(self) -> None:
+        """Somebody tries to have a queue alone, or to come beside others; and somebody else may leave it meanwhile."""
+        claims = self.claims
+        if claims.holders() and claims.rng.random() < 0.5:
+            self._let_go(*claims.rng.choice(claims.holders()))
+        queue = claims.rng.choice(self.queues)
+        if claims.rng.random() < self.share:
+            self.user().receiver(queue, claims.rng.choice([1, 20, 100]), exclusive=claims.one())
+        else:
+            self.client().attach_receiver(queue, exclusive=claims.one())
+
+    def _let_go(self, line: Client, handle: int) -> None:
+        """A consumer is closed."""
+        if isinstance(line, Line):
+            inbox = line.user.inboxes[handle]
+            if inbox.open and inbox.user is not self.single:
+                line.user.start(line.user.close_receiver(inbox))
+        elif line.alive and line.links[handle].open and not line.links[handle].closing:
+            line.detach(handle)
 
     def _replace_the_cut_off(self) -> None:
         """For each client that lost its broker another comes, at another member; not without end while none serves."""
@@ -604,6 +631,8 @@ class Story:
         for name in self.temporary[::2]:
             alive[0].command("delete_queue", name=name)
         del self.temporary[::2]
+        if self.claims.some:
+            self._try_claims()
         # Those who are there leave, stay beside new ones, or must manage by themselves: what came back must find them.
         how = rng.choice(["leave", "stay", "alone"])
         receivers = [(c, h, link) for c in alive for h, link in c.links.items() if link.open and link.mode]
@@ -655,6 +684,46 @@ class Story:
         if self.disks is not None:
             self.until(self.disks.stores.steady, "no flush that stood still goes on")
         self._finish(alive)
+
+    def _try_claims(self) -> None:
+        """Nobody has a queue alone any more; who wants it so gets it, and others do not, and then again."""
+        self.world.run(max(self.world.now_us, self.world.noticed_us))
+        name = self.claims.rng.choice(self.queues)
+        self.until(lambda: not self._sent_away(name), "consumers have gone")
+        for _ in range(2):
+            one, other = self.client(), self.client()
+            handle = 0
+
+            def has_it(one: Client = one) -> bool:
+                """It asks again while those who have gone are not known to have, or have only just come."""
+                nonlocal handle
+                if not handle or one.links[handle].ended:
+                    self._sent_away(name)
+                    handle = one.attach_receiver(name, exclusive=True)
+                return one.links[handle].attached and not one.links[handle].ended
+
+            self.until(has_it, f"{name} is one consumer's alone")
+            for exclusive in (False, True):
+                link = other.links[other.attach_receiver(name, exclusive=exclusive)]
+                self.until(lambda link=link: link.attached or link.ended, "it is told")
+                if link.code != "in-use":
+                    raise Violation(f"{name} is {one.name}'s alone, and {other.name} comes beside it")
+            one.detach(handle)
+            self.until(lambda one=one, handle=handle: one.links[handle].ended, "it has gone")
+        self.claims.tried += 1
+
+    def _sent_away(self, name: str) -> bool:
+        """Have those leave who consume from a queue, or have another one alone; whether there were any."""
+        claims = self.claims
+        here = [
+            (line, handle)
+            for line, handle in claims.holders(alone=False)
+            if (claims.alone(line, handle) or claims.queue(line, handle) == name)
+            and (self.single is None or claims.client(line) != self.single.name)
+        ]
+        for line, handle in here:
+            self._let_go(line, handle)
+        return bool(here)
 
     def _held_back(self) -> bool:
         """Whether some queue holds its producers back: then what waits for it may wait until it is drained."""

@@ -587,3 +587,14 @@ def test_receive_takes_what_a_selector_wants(at: Run, broker: FakeBroker) -> Non
     assert left(broker) == 2
     ran = at("receive", "q", "--selector", "n >")
     assert ran.code == 1 and "column 4" in ran.err and ran.err.count("\n") == 1
+
+
+def test_receive_may_have_a_queue_alone(at: Run, broker: FakeBroker) -> None:
+    at("send", "q", stdin=b"a\n")
+    with connect(broker.address) as connection:
+        receiver = connection.session().receiver("q")
+        refused = at("receive", "q", "--exclusive", "--timeout", 1)
+        assert refused.code == 1 and "has consumers already (at b1)" in refused.err
+        receiver.close()
+    assert at("receive", "q", "--exclusive", "--timeout", 1).out == "a\n"
+    assert at("receive", "q", "--exclusive", "--browse").code != 0

@@ -27,6 +27,7 @@ from mantamq.protocol.wire.queue_frames import (
     Settle,
     Settled,
 )
+from mantamq.protocol.wire.version import KNOWS_EXCLUSIVE
 
 from tests.unit.broker_bench import Bench
 
@@ -43,12 +44,12 @@ class Alone:
         self.receivers = Receivers(made.outbox, made.cluster, self.consumers, made.sessions, {"q#1": REPLICA})
         self.session = made.session()
 
-    def attach(self, handle: int = 1, mode: str = "consume", queue: str = "q") -> None:
-        self.receivers.attach(self.session, AttachReceiver(handle, queue, mode))
+    def attach(self, handle: int = 1, mode: str = "consume", queue: str = "q", exclusive: int = 0) -> None:
+        self.receivers.attach(self.session, AttachReceiver(handle, queue, mode, exclusive=exclusive))
 
     def used(self, event: InUse = ON) -> None:
         """What the broker has asked for is applied."""
-        self.consumers.applied(event, self.bench.apply(event).code != "")
+        self.receivers.used(event, self.bench.apply(event))
 
     def consuming(self) -> None:
         self.attach()
@@ -189,3 +190,152 @@ def test_who_only_looks_is_never_told_for_sure():
     alone.bench.take()
     alone.receivers.flow(alone.session, Flow(1, 1, drain=True))
     assert alone.bench.take() == [(REPLICA, Credit("q#1", 1, 1, -1, True, False))]
+
+
+CLAIMED = InUse("q#1", "b1", 5, True, "c/1", 1)
+
+
+def alone() -> Alone:
+    made = Alone()
+    made.bench.cluster.least_minor = KNOWS_EXCLUSIVE
+    return made
+
+
+def refusals(alone: Alone) -> list[str]:
+    return [f"{frame.code}: {frame.text}" for _, frame in alone.bench.take() if type(frame) is Detached]
+
+
+def test_an_exclusive_receiver_claims_the_queue_and_nobody_comes_beside_it():
+    one = alone()
+    one.attach(exclusive=1)
+    assert one.bench.ordered() == [CLAIMED]
+    one.attach(2)
+    one.receivers.flow(one.session, Flow(2, 1))
+    assert not one.bench.take(), "its claim may yet be refused"
+    one.used(CLAIMED)
+    assert [type(frame) for _, frame in one.bench.take()] == [Consume, Attached, Detached]
+    for exclusive in (0, 1):
+        one.attach(3, exclusive=exclusive)
+        assert "alone (exclusive, at b1)" in refusals(one)[0]
+    one.attach(4, mode="browse")
+    assert [type(frame) for _, frame in one.bench.take()] == [Consume, Attached]
+    one.receivers.detach(one.session, 1)
+    one.receivers.cancelled(REPLICA, Cancelled("q#1", 1))
+    one.bench.take()
+    one.used(OFF)
+    one.bench.take()
+    one.attach(5)
+    assert one.bench.ordered() == [ON], "the next may share"
+
+
+def test_a_queue_with_consumers_is_nobodys_alone():
+    one = alone()
+    one.consuming()
+    one.attach(2, exclusive=1)
+    assert "in-use: queue 'q' has consumers already (at b1)" in refusals(one)[0]
+    one = alone()
+    one.bench.apply(InUse("q#1", "b2", 1, True))
+    one.attach(exclusive=1)
+    one.bench.take()
+    one.used(CLAIMED)
+    assert "has consumers already (at b2)" in refusals(one)[0]
+    assert not one.receivers.subs and not one.session.receivers
+    one.attach(2)
+    assert one.bench.ordered() == [ON], "and this broker begins anew"
+
+
+def test_consumers_that_wait_are_refused_where_another_broker_was_first():
+    one = alone()
+    one.attach()
+    one.attach(2)
+    one.bench.take()
+    one.bench.apply(InUse("q#1", "b2", 1, True, "d/1", 1))
+    one.used()
+    assert len(found := refusals(one)) == 2 and all("alone (exclusive, at b2)" in text for text in found)
+    one.bench.apply(InUse("q#1", "b2", 1, False))
+    one.attach(3)
+    assert one.bench.ordered() == [ON]
+
+
+def test_who_was_behind_one_that_is_refused_comes_instead_of_it():
+    """What waited here for a queue that is another's did not stand in the way of that one's return."""
+    one = alone()
+    one.bench.apply(InUse("q#1", "b2", 1, True, "c/2", 1))
+    one.attach(1)
+    one.attach(2, exclusive=2)
+    one.receivers.flow(one.session, Flow(2, 7))
+    one.attach(3, exclusive=1)
+    assert one.bench.ordered() == [ON]
+    one.used()
+    claimed = InUse("q#1", "b1", 5, True, "c/2", 2)
+    said = one.bench.take()
+    assert [frame.code for _, frame in said if type(frame) is Detached] == ["in-use"]
+    one.used(claimed)
+    consume, attached, credit, refused = one.bench.take()
+    assert attached[1] == Attached(2, queue="q#1") and credit[1].messages == 7
+    assert refused[1].handle == 3 and "alone (exclusive, at b1)" in refused[1].text
+
+
+@pytest.mark.parametrize("goes", ["detached", "over"])
+def test_who_was_behind_one_that_goes_comes_instead_of_it(goes):
+    one = alone()
+    one.attach(exclusive=1)
+    other = one.bench.session("c2", "d")
+    one.receivers.attach(other, AttachReceiver(1, "q"))
+    one.receivers.attach(other, AttachReceiver(2, "q"))
+    one.receivers.detach(other, 1)
+    one.receivers.cancelled(REPLICA, Cancelled("q#1", 2))
+    one.bench.take()
+    if goes == "over":
+        one.receivers.ended(one.session)
+    else:
+        one.receivers.detach(one.session, 1)
+        one.receivers.cancelled(REPLICA, Cancelled("q#1", 1))
+    one.bench.take()
+    for event in (CLAIMED, OFF):
+        one.used(event)
+    assert [type(f) for _, f in one.bench.take() if type(f) is not Detached] == []
+    one.used()
+    assert ("c2", Attached(2, queue="q#1")) in one.bench.take()
+
+
+def test_who_has_come_back_elsewhere_is_over_here():
+    one = alone()
+    one.attach(exclusive=1)
+    one.used(CLAIMED)
+    one.bench.take()
+    for event in (InUse("q#1", "b2", 1, True, "c/1", 1), InUse("q#1", "b2", 1, True, "d/1", 7)):
+        assert one.bench.apply(event).code == "in-use"
+    newer = InUse("q#1", "b2", 1, True, "c/1", 2)
+    assert one.bench.apply(newer).code == ""
+    one.receivers.taken_over(newer)
+    cancel, off, detached = one.bench.take()
+    assert cancel == (REPLICA, Cancel("q#1", 1, True)) and type(detached[1]) is Detached
+    assert detached[1].code == "in-use" and "come back at b2" in detached[1].text
+    one.used(OFF)
+    assert one.bench.cluster.wiring.uses.claims["q#1"].broker == "b2", "whose claim stands all the same"
+    one.receivers.taken_over(InUse("q#1", "b3", 1, True, "c/1", 3))
+    assert one.bench.take() == []
+
+
+def test_a_claim_is_said_again_when_the_brokers_are_asked_to():
+    one = alone()
+    one.attach(exclusive=1)
+    one.used(CLAIMED)
+    one.bench.take()
+    one.consumers.recount()
+    assert one.bench.ordered() == [CLAIMED]
+    one.used(CLAIMED)
+    assert one.bench.take() == [] and one.session.receivers
+
+
+@pytest.mark.parametrize(
+    ("mode", "exclusive", "least", "code"),
+    [("browse", 1, 8, "invalid"), ("consume", -1, 8, "invalid"), ("consume", 1 << 62, 8, "invalid"),
+     ("consume", 1, 7, "unavailable")],
+)  # fmt: skip
+def test_a_claim_that_cannot_be_is_refused(mode, exclusive, least, code):
+    one = alone()
+    one.bench.cluster.least_minor = least
+    one.attach(mode=mode, exclusive=exclusive)
+    assert refusals(one)[0].startswith(code) and not one.receivers.subs

@@ -19,7 +19,7 @@ from mantamq.protocol.wire.events import (
     Supervise,
 )
 from mantamq.protocol.wiring.cluster_flow import ClusterFlow
-from mantamq.protocol.wiring.snapshot import Condemned, FlowSnapshot, Use, UsesSnapshot
+from mantamq.protocol.wiring.snapshot import Claim, Condemned, FlowSnapshot, Use, UsesSnapshot
 from mantamq.protocol.wiring.uses import Uses
 from mantamq.protocol.wiring.wiring import Wiring
 
@@ -29,7 +29,7 @@ EVENTS: list[AnyEvent] = [
     Bind("e", "q", "k.#", {"z": 1.5}),
     FlowControl("b2", True, "behind"),
     Supervise(3, "word", "supervisor3"),
-    InUse("q#2", "b1", 4, True),
+    InUse("q#2", "b1", 4, True, "c/1", 3),
     Condemn("q#2", "b1", 4, 7, False, True),
     Evict("b3", 2),
     Bind("e", "", "k", {"y": 2}, "amq.match"),
@@ -42,7 +42,7 @@ GOLDEN = (
     "9194a165a171a36b2e2381a17acb3ff8000000000000"  # the binding
     "929192a26232a6626568696e6401"  # flow control
     "9303a4776f7264ab73757065727669736f7233"  # the supervisor
-    "939193a3712332a26231049196a3712332a262310407c2c39192a2623302"  # the uses of queues
+    "949193a3712332a26231049196a3712332a262310407c2c39192a26233029194a3712332a26231a3632f3103"  # the uses of queues
     "9194a165a9616d712e6d61746368a16b81a17902"  # the exchange that is bound
 )
 
@@ -66,6 +66,7 @@ def test_it_comes_back_as_it_was() -> None:
     again = Wiring.restore(carried())
     assert again.snapshot() == Wiring.restore(again.snapshot()).snapshot() and again.digest() == wired().digest()
     assert again.flow.members == {"b2": "behind"} and again.supervisor == wired().supervisor
+    assert again.uses.claims == {"q#2": Claim("q#2", "b1", "c/1", 3)}
     assert again.uses.users == {"q#2": {"b1": 4}} and again.uses.confirms("q#2", "b1", 4, 7)
     assert again.route("e", "k.l") == ("q#2",)
     assert [(link.exchange, link.queue) for link in again.links()] == [("e", "amq.match")] and again.needs_headers("e")
@@ -77,8 +78,8 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
     def longer(rows: list[list[Any]]) -> list[list[Any]]:
         return [[*row, "newer", {"much": 1}] for row in rows]
 
-    queues, exchanges, bindings, flow, supervisor, (users, condemned, out), links = carried()
-    uses = [longer(users), longer(condemned), out, "newer"]
+    queues, exchanges, bindings, flow, supervisor, (users, condemned, out, claims), links = carried()
+    uses = [longer(users), longer(condemned), out, longer(claims), "newer"]
     newer = [
         longer(queues),
         longer(exchanges),
@@ -109,8 +110,10 @@ def test_what_is_none_names_the_rule() -> None:
 def test_flow_control_and_uses_come_back_by_themselves() -> None:
     flow = ClusterFlow.restore(FlowSnapshot([("b2", "behind")], 3))
     assert flow.stopped and flow.snapshot() == FlowSnapshot([("b2", "behind")], 3)
-    one = UsesSnapshot([Use("q#1", "b1", 4)], [Condemned("q#1", "b1", 4, 7, True, False)], [("b2", 3)])
+    one = UsesSnapshot(
+        [Use("q#1", "b1", 4)], [Condemned("q#1", "b1", 4, 7, True, False)], [("b2", 3)], [Claim("q#1", "b1", "c/1", 3)]
+    )
     uses = Uses.restore(msgspec.to_builtins(one))
     assert uses.whole and uses.confirms("q#1", "b1", 4, 7) and not uses.confirms("q#1", "b1", 5, 7)
     assert uses.snapshot() == msgspec.to_builtins(one)
-    assert not Uses.restore([]).whole and Uses.restore([[]]).whole
+    assert not Uses.restore([]).whole and Uses.restore([[]]).whole and not Uses.restore([[], [], []]).claims
