@@ -177,6 +177,11 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_exclusive.py::test_who_goes_leaves_it_to_the_next",
         "tests/unit/client/test_exclusive.py::test_the_claim_goes_with_the_connection",
     ],
+    "Consumer priorities: of the consumers at one broker": [
+        "tests/unit/client/test_ranks.py::test_the_higher_one_gets_all_while_it_has_credit",
+        "tests/unit/client/test_ranks.py::test_another_broker_is_told",
+        "tests/unit/protocol/queue/test_ranks.py::test_the_higher_one_first_while_it_has_credit",
+    ],
     "The language is JMS's subset of SQL-92": [
         "tests/unit/protocol/queue/test_selector.py::test_what_it_says",
         "tests/unit/protocol/queue/test_selector.py::test_the_truth_tables",

@@ -165,6 +165,7 @@ class AsyncSession:
         timeout: float | None = None,
         selector: str | None = None,
         exclusive: bool = False,
+        priority: int = 0,
     ) -> AsyncReceiver:
         """Open a receiver.
 
@@ -183,6 +184,8 @@ class AsyncSession:
             exclusive: this receiver has the queue alone, in the whole cluster: no other consumes from it (others may
                 browse) until this one is closed, or its connection or broker is gone. It stays so when another broker
                 takes over.
+            priority: of the consumers at one broker those with the highest one get all messages, as long as they have
+                credit; the others get what is left. Brokers take turns all the same.
 
         Raises:
             NotFound: there is no such queue.
@@ -195,8 +198,8 @@ class AsyncSession:
         connection = self.connection
         conversation = connection._conversation
         wanted = conversation.checked_selector(selector)
-        alone = conversation.checked_exclusive(exclusive, mode)
-        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone))
+        alone, rank = conversation.checked_exclusive(exclusive, mode), conversation.checked_priority(priority, mode)
+        handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank))
         await _attached(connection, handle)
         settles = accept and mode == "consume"
         core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)

@@ -40,7 +40,7 @@ from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
-from ...protocol.wire.version import KNOWS_EXCLUSIVE, KNOWS_SELECTORS, MINOR, spoken
+from ...protocol.wire.version import KNOWS_EXCLUSIVE, KNOWS_RANKS, KNOWS_SELECTORS, MINOR, spoken
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiver import ReceiverCore
@@ -65,6 +65,10 @@ def _selective(frame: AttachSender | AttachReceiver) -> bool:
 
 def _exclusive(frame: AttachSender | AttachReceiver) -> bool:
     return type(frame) is AttachReceiver and frame.exclusive > 0
+
+
+def _ranked(frame: AttachSender | AttachReceiver) -> bool:
+    return type(frame) is AttachReceiver and frame.priority != 0
 
 
 class Conversation:
@@ -365,6 +369,23 @@ class Conversation:
             )
         return max(1, self.greetings)
 
+    def checked_priority(self, priority: int, mode: str = "consume") -> int:
+        """A receiver's priority as it is sent.
+
+        Raises:
+            Invalid: it is no number; or the receiver does not consume. NotAllowed: this broker is too old to know any.
+        """
+        if type(priority) is not int or not -(1 << 31) <= priority < 1 << 31:
+            raise Invalid(f"a receiver's priority is a whole number of 32 bits, higher ones first, not {priority!r}")
+        if priority and mode != "consume":
+            raise Invalid(f"only a receiver that consumes has a priority, not one of mode {mode!r}: leave one away")
+        if priority and self.opened is not None and self.opened.minor < KNOWS_RANKS:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no priorities of "
+                f"receivers: they need {spoken(KNOWS_RANKS)}"
+            )
+        return priority
+
     def attach(self, make: Callable[[int], AttachSender | AttachReceiver]) -> int:
         self.check()
         self._handles += 1
@@ -469,6 +490,9 @@ class Conversation:
             return
         if frame.minor < KNOWS_EXCLUSIVE and any(_exclusive(link) for link in self._frames.values()):
             self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no exclusive receivers"
+            return
+        if frame.minor < KNOWS_RANKS and any(_ranked(link) for link in self._frames.values()):
+            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no priorities of receivers"
             return
         self.opened = frame
         self.members = frame.members

@@ -140,6 +140,7 @@ def receive(
     release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
     selector: Annotated[str, typer.Option(help="only messages for which this is true: \"n > 3 AND c = 'red'\"")] = "",
     exclusive: Annotated[bool, typer.Option("--exclusive", help="let no other consumer have the queue")] = False,
+    priority: Annotated[int, typer.Option(help="be served before consumers of lower priority at the broker")] = 0,
     show: Annotated[Print, typer.Option("--print", help="of each message; --json is --print json")] = Print.body,
     capacity: Annotated[int, typer.Option(min=0, help="prefetch window")] = 500,
     broker: Broker = "", token: Token = "", as_json: Json = False,
@@ -158,7 +159,9 @@ def receive(
         # A bounded receive asks for each message: a window would take more, and give them back flagged.
         window = 0 if count else capacity
         mode = "browse" if browse else "consume"
-        receiver = session.receiver(queue, capacity=window, mode=mode, selector=selector, exclusive=exclusive)
+        receiver = session.receiver(
+            queue, capacity=window, mode=mode, selector=selector, exclusive=exclusive, priority=priority
+        )
         settle = session.release if release else session.reject if reject else session.acknowledge
         printed: list[Message] = []
         interrupted = False

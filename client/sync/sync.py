@@ -134,6 +134,7 @@ class Session:
         timeout: float | None = None,
         selector: str | None = None,
         exclusive: bool = False,
+        priority: int = 0,
     ) -> Receiver:
         """Open a receiver.
 
@@ -152,6 +153,8 @@ class Session:
             exclusive: this receiver has the queue alone, in the whole cluster: no other consumes from it (others may
                 browse) until this one is closed, or its connection or broker is gone. It stays so when another broker
                 takes over.
+            priority: of the consumers at one broker those with the highest one get all messages, as long as they have
+                credit; the others get what is left. Brokers take turns all the same.
 
         Raises:
             NotFound: there is no such queue.
@@ -163,9 +166,9 @@ class Session:
         idle_s = idle(timeout)
         connection, conversation = self.connection, self.connection._conversation
         wanted = conversation.checked_selector(selector)
-        alone = conversation.checked_exclusive(exclusive, mode)
+        alone, rank = conversation.checked_exclusive(exclusive, mode), conversation.checked_priority(priority, mode)
         with connection._lock:
-            handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone))
+            handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank))
             _attached(connection, handle)
             settles = accept and mode == "consume"
             core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)

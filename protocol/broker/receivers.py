@@ -25,6 +25,9 @@ from .connections import RESCUE, refuse
 from .consumers import SHARED, Consumers
 from .session import ReceiverLink, Session, not_attached
 
+PRIORITIES = 1 << 31
+"""Above all priorities of consumers, as far as -PRIORITIES is below them."""
+
 
 class Receivers:
     """Args:
@@ -71,6 +74,10 @@ class Receivers:
         if frame.selector and (error := _unselectable(definition, frame)) is not None:
             refuse(self._outbox, session, frame.handle, error.code, error.text)
             return
+        if frame.priority and (frame.mode != "consume" or not -PRIORITIES <= frame.priority < PRIORITIES):
+            text = f"a receiver that consumes may have a priority of {-PRIORITIES} to {PRIORITIES - 1}, and no other"
+            refuse(self._outbox, session, frame.handle, INVALID, text)
+            return
         if frame.exclusive and (error := self._unclaimable(frame)) is not None:
             refuse(self._outbox, session, frame.handle, error.code, error.text)
             return
@@ -83,7 +90,7 @@ class Receivers:
         link = session.add_receiver(frame.handle, definition.id, host, sub)
         self.subs[sub] = (session, link)
         mode = "rescue" if session.rescue else frame.mode
-        consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector)
+        consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector, frame.priority)
         if frame.mode == "consume":
             claim = (f"{session.client}/{frame.handle}", frame.exclusive) if frame.exclusive else SHARED
             if text := self._consumers.begin(session, link, consume, claim):

@@ -97,6 +97,8 @@ class Dispatcher:
         resuming: subscription id -> its wait for messages that it held at another broker.
         leaving: id of a cancelled subscription -> the messages it held, until they are back.
         draining: whether a subscription may be draining.
+        turn: number of the subscription that is served first. served: those of which a run serves some, with at most
+            `run_messages`.
         looks: at messages, for selectors; while it is short another run has to tell what there is for somebody here.
     """
 
@@ -109,16 +111,16 @@ class Dispatcher:
         limits: Limits = DEFAULT,
     ) -> None:
         self._timing = timing
-        self._run_messages = limits.run_messages
+        self.run_messages = limits.run_messages
         self._deliver_bytes = limits.deliver_bytes
         self.state = state
-        self.subscriptions: dict[int, Subscription] = {}
+        self.subscriptions = self.served = dict[int, Subscription]()
         self.taken = RangeSet()
         self.expiring = RangeSet()
         self.resuming: dict[int, Resumption] = {}
         self.leaving: dict[int, dict[int, RangeSet]] = {}
         self.draining = False
-        self._turn = 0  # number of the subscription that is served first
+        self.turn = 0
         self._order = order
         self._allocator = allocator
         self._in_turns = order if isinstance(order, InTurns) and isinstance(allocator, AnyConsumer) else None
@@ -195,18 +197,16 @@ class Dispatcher:
         if looks.left < looks.most:
             looks.again()
         delivered: list[Delivered] = []
-        budget = self._run_messages
-        active = [
-            s for s in self.subscriptions.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits
-        ]
+        budget = self.run_messages
+        active = [s for s in self.served.values() if s.credit.messages > 0 and (acquire or s.browse) and not s.waits]
         available = self.state.available
         if not active or not (available.count or any(s.order is not self._order for s in active)):
             return delivered, False
         # An even share each turn: few messages are spread, many go out in large pieces.
         share = max(1, -(-min(available.count - self.taken.count, budget) // len(active)))
-        self._turn %= len(active)
-        order = active[self._turn :] + active[: self._turn] if self._turn else active
-        self._turn += 1
+        self.turn %= len(active)
+        order = active[self.turn :] + active[: self.turn] if self.turn else active
+        self.turn += 1
         take = self._take if self._in_turns is None or self.expiring.count else self._take_several
         taken = self.taken
         while order and budget > 0:

@@ -23,11 +23,12 @@ class Subscription:
         waits: number of things to wait for before the next delivery: each of its own releases that is not applied, and
             the return of messages it held at another broker.
         blocked: messages it held at another broker are known to be held there still.
+        priority: those of a higher one are served first (`ranks.py`).
     """
 
     __slots__ = (
-        "accept", "asked", "blocked", "browse", "credit", "draining", "held", "id", "known", "order", "place", "waits",
-        "wanted",
+        "accept", "asked", "blocked", "browse", "credit", "draining", "held", "id", "known", "order", "place",
+        "priority", "waits", "wanted",
     )  # fmt: skip
 
     def __init__(self, id: int, browse: bool, accept: bool, order: DeliveryOrder) -> None:
@@ -42,6 +43,7 @@ class Subscription:
         self.wanted = self.asked = self.known = 0
         self.waits = 0
         self.blocked = False
+        self.priority = 0
 
     def drain(self, sure: bool) -> None:
         """The consumer asks to hear when it has got all there is; with `sure`, all that is complete by now."""

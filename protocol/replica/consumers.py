@@ -12,6 +12,7 @@ from ..lock.holder import LockHolder
 from ..queue.applied import Applied
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
+from ..queue.ranks import rank
 from ..queue.selector import selector
 from ..queue.state import QueueState
 from ..timing import DEFAULT_TIMING, Timing
@@ -60,7 +61,8 @@ class QueueConsumers:
     def consume(self, frame: Consume) -> None:
         looks, rescue = frame.mode != "consume", frame.mode == "rescue"
         wanted = selector(frame.selector) if frame.selector else None
-        self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue, wanted)
+        subscription = self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue, wanted)
+        rank(self._dispatcher, subscription, frame.priority)
         self._dispatcher.resume(frame.sub, frame.before, self._outbox.now_ms)
         self._outbox.dirty[self._id] = None
         for observer in self._observers:

@@ -76,11 +76,12 @@ class AttachSender(Frame):
 class AttachReceiver(Frame):
     """mode: "consume" or "browse"; accept False: no settling; before, selector: see `Consume`. A broker before minor 7
     knows no selectors, and would deliver all: a client must not attach a receiver that has one there. Nor, before
-    minor 8, an exclusive one.
+    minor 8, an exclusive one, or one with a priority.
 
     Attributes:
         exclusive: 0; or it is to have the queue alone, and this is the client's connection of that number, from 1: a
             claim that an earlier connection of the client holds for this handle passes to it.
+        priority: see `Consume`; of receivers that consume.
     """
 
     handle: int
@@ -90,6 +91,7 @@ class AttachReceiver(Frame):
     before: list[tuple[str, int, list[int]]] = []
     selector: str = ""
     exclusive: int = 0
+    priority: int = 0
 
 
 class Attached(Frame):

@@ -109,6 +109,7 @@ class Consume(Frame):
             have been given more under later acquisitions than that (-1: no more than goes back together with the runs).
             It gets nothing until those messages are back in their places (`queue/resumption.py`).
         selector: which messages it wants (`queue/selector.py`); "": all.
+        priority: consumers of a higher one are served first, at this broker (`queue/ranks.py`).
     """
 
     queue: str
@@ -117,6 +118,7 @@ class Consume(Frame):
     accept: bool
     before: list[tuple[str, int, list[int]]] = []
     selector: str = ""
+    priority: int = 0
 
 
 class Credit(Frame):

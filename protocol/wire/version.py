@@ -44,9 +44,11 @@ x-match all-with-x and any-with-x, which a member before 8 would refuse: while o
 `to_exchange` in `Bind` and `Unbind`, refused while a member before 8 is in the cluster.
 `QueueSnapshot.tallies`: what an updater before 8 has counted begins anew with its updatee.
 `AttachReceiver.exclusive`, `InUse.claim`, `InUse.life`: a member before 8 would admit others beside an exclusive
-receiver, so while one is in the cluster those are refused; a client with one leaves a broker that knows none."""
-KNOWS_EXCLUSIVE = 8
-"""The minor version from which a member lets a consumer have a queue alone."""
+receiver, so while one is in the cluster those are refused; a client with one leaves a broker that knows none.
+`AttachReceiver.priority`, `Consume.priority`: what other brokers do is not changed by them."""
+KNOWS_EXCLUSIVE = KNOWS_RANKS = 8
+"""The minor versions from which a member lets a consumer have a queue alone, and a broker knows priorities of
+consumers."""
 KNOWS_SHARES = 8
 """The minor version from which a member counts how much of its share a level has used."""
 KNOWS_LINKS = 8

@@ -220,10 +220,11 @@ class Client:
         return handle
 
     def attach_receiver(
-        self, queue: str, mode: str = "consume", accept: bool = True, selector: str = "", exclusive: bool = False
-    ) -> int:
+        self, queue: str, mode: str = "consume", accept: bool = True, selector: str = "", exclusive: bool = False,
+        priority: int = 0,
+    ) -> int:  # fmt: skip
         handle = len(self.links) + 1
-        self.send(AttachReceiver(handle, queue, mode, accept, [], selector, int(exclusive)))
+        self.send(AttachReceiver(handle, queue, mode, accept, [], selector, int(exclusive), priority))
         self.links[handle].selector = selector
         return handle
 

@@ -34,11 +34,13 @@ from . import (
     mutants_losses,
     mutants_membership,
     mutants_queues,
+    mutants_ranks,
     mutants_recovered,
     mutants_recovery,
     mutants_routes,
     mutants_selectors,
     mutants_truth,
+    ranks,
     selectors,
     workload,
 )
@@ -62,6 +64,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_consumers,
             mutants_kinds,
             mutants_membership,
+            mutants_ranks,
             mutants_routes,
             mutants_selectors,
             mutants_truth,
@@ -178,6 +181,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "an_emptied_disk_votes": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power", "empty_disk"]), _SHORT],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
+    **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
 BROKEN = ("TypeError", "AttributeError", "NameError")

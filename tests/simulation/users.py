@@ -363,14 +363,15 @@ class User:
     def receiver(
         self, queue: str, capacity: int, mode: str = "consume", accept: bool = True, single: bool = False,
         window: str = "unfetched", selector: str = "", exclusive: bool = False,
+        priority: int = 0,
     ) -> None:  # fmt: skip
         def attach() -> Task:
             yield lambda: self.opened or self.over
             if self.over:
                 return
             wanted = conversation.checked_selector(selector)
-            alone = conversation.checked_exclusive(exclusive)
-            handle = conversation.attach(lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, alone))
+            more = conversation.checked_exclusive(exclusive), conversation.checked_priority(priority)
+            handle = conversation.attach(lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, *more))
             inbox = self.inboxes[handle] = Inbox(self, handle, queue, capacity, mode, accept, window, selector)
             inbox.single = single
             yield lambda: conversation.attached(handle)

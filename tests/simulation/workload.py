@@ -36,6 +36,7 @@ from .ledger import Ledger
 from .lines import Line
 from .model import Violation
 from .moves import Moves
+from .ranks import Ranks
 from .recovered import Recovered
 from .resumes import Resumes
 from .routes import Routes
@@ -157,6 +158,7 @@ class Story:
         self.more = Exchanges(seed)
         self.selectors = Selectors(seed)
         self.claims = Claims(self.world, self.watch, seed)
+        self.ranks = Ranks(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -327,8 +329,11 @@ class Story:
         queue, capacity, accept = rng.choice(self.queues), rng.choice([0, 1, 3, 20, 100, 1000]), rng.random() > 0.15
         bounds = mode == "consume" and accept and capacity > 0 and rng.random() < 0.3
         window = "unaccepted" if bounds else "unfetched"
-        selector, alone = self.selectors.one(), mode == "consume" and self.claims.one()
-        user.receiver(queue, capacity, mode, accept, window=window, selector=selector, exclusive=alone)
+        selector, consumes = self.selectors.one(), mode == "consume"
+        alone, priority = consumes and self.claims.one(), self.ranks.one() if consumes else 0
+        user.receiver(
+            queue, capacity, mode, accept, window=window, selector=selector, exclusive=alone, priority=priority
+        )
 
     def _new_receivers(self) -> None:
         rng = self.rng
@@ -341,7 +346,9 @@ class Story:
         for _ in range(rng.choice([1, 1, 2])):
             mode = "browse" if rng.random() < 0.1 else "consume"
             queue, accept = rng.choice(self.queues), rng.random() > 0.15
-            client.attach_receiver(queue, mode, accept, exclusive=mode == "consume" and self.claims.one())
+            consumes = mode == "consume"
+            alone, priority = consumes and self.claims.one(), self.ranks.one() if consumes else 0
+            client.attach_receiver(queue, mode, accept, exclusive=alone, priority=priority)
 
     # ---- the middle: anything goes
 

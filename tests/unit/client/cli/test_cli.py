@@ -598,3 +598,15 @@ def test_receive_may_have_a_queue_alone(at: Run, broker: FakeBroker) -> None:
         receiver.close()
     assert at("receive", "q", "--exclusive", "--timeout", 1).out == "a\n"
     assert at("receive", "q", "--exclusive", "--browse").code != 0
+
+
+def test_receive_may_have_a_priority(at: Run, broker: FakeBroker) -> None:
+    with connect(broker.address) as connection:
+        session = connection.session()
+        connection.declare_queue("q")
+        session.receiver("q")
+        at("send", "q", stdin=b"a\n")
+        assert session._receivers[0].fetch(5).body == b"a"
+        session._receivers[0].close()
+    assert at("receive", "q", "--priority", 5, "--timeout", 1).out == "a\n"
+    assert "32 bits" in at("receive", "q", "--priority", 1 << 40).err

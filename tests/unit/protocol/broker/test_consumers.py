@@ -339,3 +339,13 @@ def test_a_claim_that_cannot_be_is_refused(mode, exclusive, least, code):
     one.bench.cluster.least_minor = least
     one.attach(mode=mode, exclusive=exclusive)
     assert refusals(one)[0].startswith(code) and not one.receivers.subs
+
+
+def test_a_priority_goes_to_the_replica_and_a_browser_has_none():
+    one = alone()
+    one.receivers.attach(one.session, AttachReceiver(1, "q", priority=-7))
+    one.used()
+    assert one.bench.take()[1] == (REPLICA, Consume("q#1", 1, "consume", True, priority=-7))
+    for frame in (AttachReceiver(2, "q", "browse", priority=1), AttachReceiver(2, "q", priority=1 << 31)):
+        one.receivers.attach(one.session, frame)
+        assert "invalid: a receiver that consumes may have a priority of" in refusals(one)[0]
