@@ -120,8 +120,17 @@ QUEUE = [
     "blank",
     "update",
     "replica",
+    "acquires",
+    "releases",
+    "bytes_in",
+    "bytes_out",
+    "discarded_ring",
+    "discarded_last_value",
+    "discarded_purge",
+    "discarded_subscriber",
+    "age_ms",
 ]
-DEFINITION = ["name", "id", "durable", "alternate", "arguments"]
+DEFINITION = ["name", "id", "durable", "alternate", "arguments", "kind", "definition", "kept_by"]
 TAP = ["streams", "untold", "events", "dropped", "directory", "rows", "unwritten", "error"]
 
 
