@@ -25,12 +25,12 @@ class Message:
         durable: carried to whoever receives it. Whether it survives a stop of the cluster is the queue's matter.
 
     Received messages also have `queue`, `position` (its place in the queue), `redelivered` and `delivery_count` (how
-    often it was delivered before).
+    often it was delivered before), and `annotations`: what earlier consumers noted on it (`session.modify`).
     """
 
     __slots__ = (
-        "_acquisition", "_receiver", "body", "content_type", "correlation_id", "delivery_count", "durable",
-        "message_id", "position", "priority", "properties", "reply_to", "subject", "ttl",
+        "_acquisition", "_annotations", "_receiver", "body", "content_type", "correlation_id", "delivery_count",
+        "durable", "message_id", "position", "priority", "properties", "reply_to", "subject", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,15 @@ class Message:
     def redelivered(self) -> bool:
         """Whether a consumer may have seen it before."""
         return self.delivery_count > 0
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """What consumers noted on it, by name; of a message of one's own, {}: it is sent without any."""
+        return getattr(self, "_annotations", {})  # a message without any pays for none
+
+    @annotations.setter
+    def annotations(self, noted: dict[str, Any]) -> None:
+        self._annotations = noted
 
     @property
     def queue(self) -> str:

@@ -155,6 +155,8 @@ INCARNATIONS_PER_BROKER = 1000
 """The incarnations that a broker reserves for its queues, from its own on: each replica that dies takes one. The next
 process of the broker begins beyond them."""
 
+ANNOTATIONS_BYTES = 8 * 1024
+"""Most bytes of what consumers note on one message, encoded: the same everywhere, since every replica judges by it."""
 MESSAGE_BYTES = (1024, DEFAULT.frame_bytes * 3 // 4)
 """The least and the most an operator may choose as `Limits.message_bytes`: a frame carries more than the message."""
 RAISE_IT = "raise the limit with `mantamq up --max-message-size`, start_cluster(max_message_bytes=...)"

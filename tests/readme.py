@@ -56,6 +56,20 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_counts.py::test_every_broker_has_counted_the_same",
         "tests/unit/client/test_counts.py::test_the_oldest_message_has_an_age",
     ],
+    "A modified message keeps what its consumers say of it": [
+        "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
+    ],
+    "Whoever gets it next reads message.annotations": [
+        "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
+        "tests/unit/client/test_modify.py::test_what_cannot_be_noted_harms_nothing",
+        "tests/unit/protocol/queue/test_modify.py::test_annotations_are_merged_and_go_with_their_message",
+        "tests/unit/conversations/test_modified.py::test_what_was_noted_survives_a_takeover_and_an_update",
+        "tests/unit/conversations/test_modified.py::test_what_was_noted_survives_a_power_cut",
+    ],
+    "With undeliverable_here=True that receiver": [
+        "tests/unit/client/test_modify.py::test_undeliverable_here",
+        "tests/unit/client/test_modify.py::test_another_broker_is_told_what_is_undeliverable",
+    ],
     "A limit refuses what comes": [
         "tests/unit/client/test_limits.py::test_at_its_limit_a_queue_refuses_and_all_else_goes_on",
         "tests/unit/client/test_limits.py::test_of_a_fanout_the_other_queues_get_it",

@@ -251,6 +251,31 @@ class AsyncSession:
         """Refuse a message: to the queue's alternate exchange, or discarded."""
         _receiver_of(message).settle(REJECT, message)
 
+    async def modify(
+        self,
+        message: Message,
+        failed: bool = False,
+        undeliverable_here: bool = False,
+        annotations: dict[str, Any] | None = None,
+    ) -> None:
+        """Give a message back to its place in the queue, with what is said of it: AMQP's *modified*.
+
+        Args:
+            failed: this was an attempt at delivery, so its delivery count rises, as by `release`.
+            undeliverable_here: the receiver that fetched it does not get it again, as long as it lives, at whatever
+                broker; other consumers may. In a queue with message groups the receiver ends instead, saying why.
+            annotations: names and values for those who get it next: merged into `Message.annotations`, where a name
+                that is there already gets the new value. They stay with the message, on every broker, in an alternate
+                exchange's queues as well, and through a restart where the queue is durable; all those of one message
+                together have at most 8 KiB: such as would make them more are left out.
+
+        Raises:
+            Invalid: annotations that cannot travel, or are too large. NotAllowed: it was settled already, or this
+            broker is too old. LinkClosed: the receiver has ended; its messages are back in the queue.
+        """
+        self.connection._conversation.check_modify()
+        _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
+
     @property
     def lost(self) -> list[tuple[str, int]]:
         """(queue, position) of settlements that came too late: the messages were not ours any more. After a reconnect

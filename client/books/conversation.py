@@ -40,7 +40,7 @@ from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
-from ...protocol.wire.version import KNOWS_EXCLUSIVE, KNOWS_RANKS, KNOWS_SELECTORS, MINOR, spoken
+from ...protocol.wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, KNOWS_RANKS, KNOWS_SELECTORS, MINOR, spoken
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiver import ReceiverCore
@@ -266,7 +266,10 @@ class Conversation:
                 frame = msgspec.structs.replace(frame, next=sender.next)
             receiver = self._receivers.get(handle)
             if receiver is not None:
-                frame = msgspec.structs.replace(frame, before=receiver.before)
+                flat, id = receiver.undeliverable.flat(), receiver.queue_id
+                frame = msgspec.structs.replace(
+                    frame, before=receiver.before, undeliverable=flat, undeliverable_in=id if flat else ""
+                )
             if _exclusive(frame):  # what an earlier connection claimed is ours still
                 frame = msgspec.structs.replace(frame, exclusive=self.greetings)
             if sender is not None or receiver is not None:
@@ -385,6 +388,14 @@ class Conversation:
                 f"receivers: they need {spoken(KNOWS_RANKS)}"
             )
         return priority
+
+    def check_modify(self) -> None:
+        """Raises NotAllowed: this broker is too old to modify anything."""
+        if self.opened is not None and self.opened.minor < KNOWS_MODIFY:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and cannot modify messages: "
+                f"that needs {spoken(KNOWS_MODIFY)}; release or reject them"
+            )
 
     def attach(self, make: Callable[[int], AttachSender | AttachReceiver]) -> int:
         self.check()

@@ -10,19 +10,24 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any
+
+import msgspec
 
 from ...protocol.errors import PeerError
-from ...protocol.limits import DEFAULT
+from ...protocol.limits import ANNOTATIONS_BYTES, DEFAULT
 from ...protocol.ranges import RangeSet, compress, melted, pairs
 from ...protocol.wire.client_frames import Delivery, Detached, Dispose, Disposed, Flow
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.message import decode
-from ...protocol.wire.queue_frames import ACCEPT, RELEASE
+from ...protocol.wire.plain import check
+from ...protocol.wire.queue_frames import ACCEPT, MODIFY, RELEASE, Modification
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from ..message import Message, undecodable
 from .patience import Patience
 
 GATHER_SETTLEMENTS = 256
+_encode = msgspec.msgpack.Encoder().encode
 WINDOWS = "unfetched", "unaccepted"
 """A capacity bounds messages sent ahead and not fetched; or messages delivered and not settled, fetched or not.
 There a settlement makes room when it is made, and is said before the credit that it makes room for: the broker never
@@ -55,6 +60,7 @@ class ReceiverCore:
         asking: messages that waiting callers want; without a window the credit never exceeds it.
         credit: messages the broker may still send.
         before: what was held at the brokers that were lost, as in `AttachReceiver`.
+        undeliverable: positions given back as undeliverable here, of the queue of id `queue_id`.
     """
 
     def __init__(
@@ -89,6 +95,9 @@ class ReceiverCore:
         self.patience = Patience(limit_s)
         self.waiters = 0
         self.before: list[tuple[str, int, list[int]]] = []
+        self.undeliverable = RangeSet()
+        self.queue_id = ""  # which queue of that name it is, as far as brokers say
+        self._modification: Modification | None = None  # with which what is modified is sent, at once
         self._drain_again = False  # somebody has asked since the drain that is under way began
         self._settles = settles
         self._by_fetch = capacity > 0 and window == "unfetched"  # fetching makes room
@@ -98,7 +107,6 @@ class ReceiverCore:
         self._browse = browse
         self._seen = 0  # a browser's last position
         self._resumed_after = 0  # where a browser had come to when its broker was lost
-        self._queue_id = ""  # which queue of that name it is, as far as brokers say
         self._write = write
         self._batches: deque[Delivery] = deque()
         self._current: Iterator[tuple[int, bytes]] = iter(())
@@ -343,6 +351,22 @@ class ReceiverCore:
         if self._by_settling:
             self._widen()
 
+    def modify(
+        self, message: Message, failed: bool, undeliverable_here: bool, annotations: dict[str, Any] | None
+    ) -> None:
+        """Give a fetched message back with what is said of it.
+
+        Raises:
+            Invalid: the annotations cannot travel, or are too large. NotAllowed, LinkClosed: as `settle`.
+        """
+        noted = _checked(annotations)
+        self.flush()
+        self._modification = Modification(bool(failed), bool(undeliverable_here), noted)
+        self.settle(MODIFY, message)
+        self.flush()
+        if undeliverable_here and message._acquisition > 0:
+            self.undeliverable.add(message.position, message.position)
+
     def flush(self) -> None:
         """Send the settlements that have gathered."""
         if not self._gathered or self.failure is not None:
@@ -354,7 +378,8 @@ class ReceiverCore:
                 runs = melted(runs)
             self._disposed += 1
             self._disposing[self._disposed] = kind, runs
-            self._write(Dispose(self.handle, self._disposed, kind, runs))
+            said = self._modification if kind == MODIFY else None
+            self._write(Dispose(self.handle, self._disposed, kind, runs, said))
 
     def disposed(self, frame: Disposed) -> None:
         if self._disposing.pop(frame.number, None) is None:
@@ -451,9 +476,10 @@ class ReceiverCore:
 
     def attached(self, queue_id: str) -> None:
         """A broker says which queue it is: one that was declared anew meanwhile is seen from its beginning."""
-        if queue_id and self._queue_id and queue_id != self._queue_id:
+        if queue_id and self.queue_id and queue_id != self.queue_id:
             self._seen = self._resumed_after = 0
-        self._queue_id = queue_id or self._queue_id
+            self.undeliverable = RangeSet()
+        self.queue_id = queue_id or self.queue_id
 
     def resume(self) -> None:
         """Attached at another broker: ask for what is wanted."""
@@ -487,3 +513,18 @@ class ReceiverCore:
     def check(self) -> None:
         if self.failure is not None:
             raise again(self.failure)
+
+
+def _checked(annotations: dict[str, Any] | None) -> dict[str, Any]:
+    if annotations is None:
+        return {}
+    if not isinstance(annotations, dict) or not all(type(name) is str for name in annotations):
+        raise Invalid(f"annotations are a dict of names to values, not {annotations!r}")
+    try:
+        check(annotations, "a message's annotations")
+        size = len(encoded := _encode(annotations))
+    except (PeerError, TypeError, OverflowError, ValueError, RecursionError) as error:
+        raise Invalid(f"annotations hold bytes, text, numbers, lists and maps only: {error}") from None
+    if size > ANNOTATIONS_BYTES:
+        raise Invalid(f"annotations have at most {ANNOTATIONS_BYTES:,} bytes, these {size:,}: note less")
+    return msgspec.msgpack.decode(encoded)  # the caller's may change

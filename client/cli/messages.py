@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -138,6 +139,9 @@ def receive(
     ] = False,
     reject: Annotated[bool, typer.Option("--reject", help="reject instead of accept")] = False,
     release: Annotated[bool, typer.Option("--release", help="give back instead of accept")] = False,
+    annotate: Annotated[
+        list[str] | None, typer.Option("--annotate", help="with --release: NAME=VALUE, a note for who gets it next")
+    ] = None,
     selector: Annotated[str, typer.Option(help="only messages for which this is true: \"n > 3 AND c = 'red'\"")] = "",
     exclusive: Annotated[bool, typer.Option("--exclusive", help="let no other consumer have the queue")] = False,
     priority: Annotated[int, typer.Option(help="be served before consumers of lower priority at the broker")] = 0,
@@ -150,6 +154,8 @@ def receive(
         raise typer.BadParameter("--browse, --reject and --release exclude each other")
     if rescue and not browse:
         raise typer.BadParameter("--rescue only looks: name --browse as well")
+    if annotate and not release:
+        raise typer.BadParameter("--annotate notes something on what goes back: name --release as well")
     if forever and release:
         raise typer.BadParameter("--release gives back at the end: leave --forever away")
     got = 0
@@ -163,6 +169,8 @@ def receive(
             queue, capacity=window, mode=mode, selector=selector, exclusive=exclusive, priority=priority
         )
         settle = session.release if release else session.reject if reject else session.acknowledge
+        if annotate:
+            settle = partial(session.modify, failed=True, annotations=pairs(annotate))
         printed: list[Message] = []
         interrupted = False
         try:
@@ -232,4 +240,6 @@ def _described(message: Message) -> dict[str, Any]:
         value = getattr(message, name)
         if value is not None:
             fields[name] = value
+    if message.annotations:
+        fields["annotations"] = message.annotations
     return fields

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
@@ -222,6 +222,32 @@ class Session:
         """Refuse a message: to the queue's alternate exchange, or discarded."""
         with self.connection._lock:
             _receiver_of(message).settle(REJECT, message)
+
+    def modify(
+        self,
+        message: Message,
+        failed: bool = False,
+        undeliverable_here: bool = False,
+        annotations: dict[str, Any] | None = None,
+    ) -> None:
+        """Give a message back to its place in the queue, with what is said of it: AMQP's *modified*.
+
+        Args:
+            failed: this was an attempt at delivery, so its delivery count rises, as by `release`.
+            undeliverable_here: the receiver that fetched it does not get it again, as long as it lives, at whatever
+                broker; other consumers may. In a queue with message groups the receiver ends instead, saying why.
+            annotations: names and values for those who get it next: merged into `Message.annotations`, where a name
+                that is there already gets the new value. They stay with the message, on every broker, in an alternate
+                exchange's queues as well, and through a restart where the queue is durable; all those of one message
+                together have at most 8 KiB: such as would make them more are left out.
+
+        Raises:
+            Invalid: annotations that cannot travel, or are too large. NotAllowed: it was settled already, or this
+            broker is too old. LinkClosed: the receiver has ended; its messages are back in the queue.
+        """
+        with self.connection._lock:
+            self.connection._conversation.check_modify()
+            _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
 
     @property
     def lost(self) -> list[tuple[str, int]]:

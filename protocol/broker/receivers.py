@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
+from msgspec.structs import replace
+
 from ..errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.selector import selector
 from ..queue.settings import QueueSettings
 from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
 from ..wire.events import InUse
-from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Settle, Settled
+from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Modification, Settle, Settled
 from ..wire.settings import read
-from ..wire.version import KNOWS_EXCLUSIVE
+from ..wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, spoken
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -91,6 +93,8 @@ class Receivers:
         self.subs[sub] = (session, link)
         mode = "rescue" if session.rescue else frame.mode
         consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector, frame.priority)
+        if frame.undeliverable and frame.undeliverable_in == definition.id:
+            consume = replace(consume, undeliverable=session.undeliverable(frame))
         if frame.mode == "consume":
             claim = (f"{session.client}/{frame.handle}", frame.exclusive) if frame.exclusive else SHARED
             if text := self._consumers.begin(session, link, consume, claim):
@@ -152,7 +156,30 @@ class Receivers:
     def dispose(self, session: Session, frame: Dispose) -> None:
         link = session.dispose(frame)
         if link is not None:
-            self._outbox.send(link.replica, Settle(link.queue, link.sub, frame.number, frame.kind, frame.runs))
+            said = frame.modification
+            if said is not None and (refusal := self._unmodifiable(link, said)) is not None:
+                self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
+                self._end(session, link, refusal.code, refusal.text)
+                return
+            self._outbox.send(link.replica, Settle(link.queue, link.sub, frame.number, frame.kind, frame.runs, said))
+
+    def _unmodifiable(self, link: ReceiverLink, said: Modification) -> PeerError | None:
+        """Why what a receiver holds cannot be modified so: the receiver ends with that, and all of it goes back."""
+        cluster = self._cluster
+        if cluster.least_minor < KNOWS_MODIFY:
+            return PeerError(
+                NOT_ALLOWED,
+                f"a member of the cluster speaks protocol {spoken(cluster.least_minor)} and knows no modify: release "
+                "instead, or bring all members up to date",
+            )
+        definition = cluster.wiring.by_id(link.queue) if said.undeliverable_here else None
+        if definition is not None and (key := read(QueueSettings, definition.arguments).group_key):
+            return PeerError(
+                NOT_ALLOWED,
+                f"queue {definition.name!r} has message groups (by {key!r}), which a consumer gets whole and in order: "
+                "reject the message, or end the receiver, instead of undeliverable_here",
+            )
+        return None
 
     def settled(self, peer: str, frame: Settled) -> None:
         found = self.subs.get(frame.sub)

@@ -8,15 +8,18 @@ end one sender, receiver or command.
 
 from __future__ import annotations
 
+import msgspec
+
 from ..errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
-from ..limits import Limits, too_large
+from ..limits import ANNOTATIONS_BYTES, Limits, too_large
 from ..queue.resumption import Before
 from ..ranges import pairs, size
 from ..wire.client_frames import AttachReceiver, Dispose, Flow, Transfer
-from ..wire.queue_frames import ACCEPT, REJECT, RELEASE, Credit
+from ..wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Credit
 
 BEFORE = 16
 """At most this many earlier brokers of a receiver count: it may pass by several in vain while one holds what it had."""
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class SenderLink:
@@ -150,6 +153,19 @@ class Session:
                 raise PeerError(INVALID, "runs are acquisition, first and last position, first not above last")
         return frame.before[-BEFORE:]
 
+    def undeliverable(self, frame: AttachReceiver) -> list[int]:
+        """What a receiver has given back as undeliverable to itself.
+
+        Raises:
+            PeerError: fatal, these are no ranges of positions.
+        """
+        flat = frame.undeliverable
+        if len(flat) % 2 or any(not 0 < first <= last for first, last in pairs(flat)):
+            raise PeerError(
+                INVALID, "what is undeliverable is ranges of positions, first and last, first not above last"
+            )
+        return flat
+
     def add_receiver(self, handle: int, queue: str, replica: str, sub: int) -> ReceiverLink:
         link = self.receivers[handle] = ReceiverLink(handle, queue, replica, sub)
         return link
@@ -249,7 +265,7 @@ class Session:
         if link is None:
             return None
         if frame.kind not in (ACCEPT, RELEASE, REJECT):
-            raise PeerError(INVALID, f"a settlement accepts (1), releases (2) or rejects (3), not {frame.kind}")
+            _check_modification(frame)
         if frame.number != link.settled + 1:
             raise PeerError(INVALID, f"settlements must be numbered without gaps: expected {link.settled + 1}")
         runs = frame.runs
@@ -260,6 +276,15 @@ class Session:
 
     def delivered(self, link: ReceiverLink, ranges: list[int]) -> None:
         link.credit -= size(ranges)
+
+
+def _check_modification(frame: Dispose) -> None:
+    said = frame.modification
+    if frame.kind != MODIFY or said is None:
+        text = f"a settlement accepts (1), releases (2), rejects (3) or modifies (4, and says how), not {frame.kind}"
+        raise PeerError(INVALID, text)
+    if said.annotations and (size := len(_encode(said.annotations))) > ANNOTATIONS_BYTES:
+        raise PeerError(INVALID, f"annotations have at most {ANNOTATIONS_BYTES:,} bytes, not {size:,}: note less")
 
 
 def not_attached(handle: int) -> PeerError:

@@ -38,6 +38,7 @@ from ..wire.events import (
     Lift,
     Lost,
     Member,
+    Modify,
     Own,
     Purge,
     Recount,
@@ -78,7 +79,7 @@ class Row(NamedTuple):
         acquisition: of "acquire", "accept", "release", "reject".
         number_first, number_last: the client's numbers of the run's first and last message ("enqueue"); they rise with
             the positions, and those in between may have gone to other queues.
-        value: by kind: "acquire": 1 when accepted at once; "release", "evict": 1 when it counts as a delivery;
+        value: by kind: "acquire": 1 when accepted at once; "release" (or modify), "evict": 1 when it is a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
             uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "discard": 1 when a
             consumer held them; "lost": 1 when an operator ordered it; "credit_stall", "flow_off",
@@ -256,12 +257,12 @@ def _acquire(base: Row, event: Acquire, done: Applied) -> Iterator[Row]:
             at += 1
 
 
-_SETTLES: dict[type[Event], str] = {Accept: "accept", Release: "release", Reject: "reject"}
+_SETTLES: dict[type[Event], str] = {Accept: "accept", Release: "release", Modify: "release", Reject: "reject"}
 
 
-def _settle(base: Row, event: Accept | Release | Reject, done: Applied) -> Iterator[Row]:
+def _settle(base: Row, event: Accept | Release | Reject | Modify, done: Applied) -> Iterator[Row]:
     base = base._replace(kind=_SETTLES[type(event)], broker=event.broker, inc=event.inc)
-    if isinstance(event, Release):
+    if isinstance(event, Release | Modify):
         base = base._replace(value=int(event.redelivered))
     held = list(done.positions)
     lost = list(runs(done.lost))
@@ -393,8 +394,7 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
     Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
     DeclareQueue: _declare_queue, DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange,
-    DeleteExchange: _delete_exchange, Bind: _bind,
+    DeleteExchange: _delete_exchange, Bind: _bind, Modify: _settle,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control,
-    Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn,
-    Recount: _recount,
+    Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
 }  # fmt: skip

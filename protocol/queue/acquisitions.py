@@ -7,7 +7,7 @@ can never hit a later delivery of the same message: what is not held under that 
 from __future__ import annotations
 
 from ..ranges import RangeSet, runs, subtract
-from ..wire.events import Accept, Reject, Release
+from ..wire.events import Accept, Modify, Reject, Release
 
 Holder = tuple[str, int, int]
 """(broker, incarnation, acquisition)"""
@@ -18,7 +18,7 @@ class Acquisitions(dict[Holder, RangeSet]):
 
     __slots__ = ()
 
-    def settle(self, event: Accept | Release | Reject) -> tuple[list[tuple[int, int]], list[int]]:
+    def settle(self, event: Accept | Release | Reject | Modify) -> tuple[list[tuple[int, int]], list[int]]:
         """Take the event's runs out: (ranges that were held, runs that were not)."""
         settled: list[tuple[int, int]] = []
         lost: list[int] = []

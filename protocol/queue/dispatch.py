@@ -76,7 +76,11 @@ class Delivered:
         for first, last in self.parts:
             ranges += (first, last)
             blobs += [blobs_of[position] for position in range(first, last + 1)]
-        redelivered = state.deliveries.column(self.parts) if state.deliveries else []
+        redelivered: list[int] = []
+        if state.deliveries:
+            redelivered = state.deliveries.column(self.parts)
+            if state.deliveries.annotations:
+                blobs = state.deliveries.noted_all(self.parts, blobs)
         return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered)
 
 
@@ -96,7 +100,7 @@ class Dispatcher:
         expiring: positions whose `Expire` is not applied yet.
         resuming: subscription id -> its wait for messages that it held at another broker.
         leaving: id of a cancelled subscription -> the messages it held, until they are back.
-        draining: whether a subscription may be draining.
+        draining: whether a subscription may be; follows: whether somebody may not take all that waits.
         turn: number of the subscription that is served first. served: those of which a run serves some, with at most
             `run_messages`.
         looks: at messages, for selectors; while it is short another run has to tell what there is for somebody here.
@@ -126,7 +130,7 @@ class Dispatcher:
         self._in_turns = order if isinstance(order, InTurns) and isinstance(allocator, AnyConsumer) else None
         self.looks = Looks(limits.run_looks)
         self._any = isinstance(allocator, AnyConsumer)
-        self._follows = not self._any  # somebody may not take all that waits
+        self.follows = not self._any
         allocator.attach(self.subscriptions, self.returned)
 
     # ---- subscriptions
@@ -139,7 +143,7 @@ class Dispatcher:
         order = Everything(self.state) if everything else self._order
         if wanted is not None:
             order = Selection(self.state, order, wanted, self.looks)
-            self._follows = True
+            self.follows = True
         subscription = self.subscriptions[id] = Subscription(id, browse, accept, order)
         return subscription
 
@@ -152,7 +156,7 @@ class Dispatcher:
                 and not s.browse
                 and not s.blocked
                 and (s.credit.bytes == UNLIMITED or self._fits(s))
-                and (not self._follows or self._may_have(s))
+                and (not self.follows or self._may_have(s))
             ):
                 return True
         return False
@@ -175,7 +179,7 @@ class Dispatcher:
         positions = [part for first, last in sorted(positions) for part in available.within(first, last)]
         if not positions:
             return
-        if self._follows:
+        if self.follows:
             self._allocator.returned(positions)
         for subscription in self.subscriptions.values():
             if not subscription.browse:
@@ -223,7 +227,7 @@ class Dispatcher:
                         ranges = rising(parts)
                     for a, b in ranges:
                         taken.add(a, b)
-                    if self._follows:
+                    if self.follows:
                         self._allocator.took(subscription, parts)
                     if subscription.accept:
                         held = subscription.held[acquisition] = RangeSet()

@@ -25,6 +25,7 @@ from ..wire.events import (
     Evict,
     Expire,
     Member,
+    Modify,
     Purge,
     Reject,
     Rejoin,
@@ -84,7 +85,7 @@ class MessageGroups:
     __slots__ = ("_group_of", "_owners", "_passed", "_state", "_subscriptions", "_trait")
 
     events: tuple[type[Event], ...] = (
-        Enqueue, Acquire, Accept, Release, Reject, Expire, Purge, Evict, Rejoin, Return, Member,
+        Enqueue, Acquire, Accept, Release, Reject, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
     )  # fmt: skip
     one_by_one = False
 

@@ -17,6 +17,7 @@ from ..wire.events import (
     Evict,
     Expire,
     Member,
+    Modify,
     Purge,
     Reject,
     Rejoin,
@@ -35,7 +36,7 @@ class ProducerFlow:
     __slots__ = ("_by_count", "_by_size", "_state")
 
     events: tuple[type[Event], ...] = (
-        Enqueue, Acquire, Accept, Release, Reject, DeadLetterDone, Expire, Purge, Evict, Rejoin, Return, Member,
+        Enqueue, Acquire, Accept, Release, Reject, DeadLetterDone, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
     )  # fmt: skip
     one_by_one = False
 

@@ -10,6 +10,7 @@ of a list are closed; anything new about them comes in a field of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -71,6 +72,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         flow_stopped: producers are held back.
         turn: the level whose turn it is, and how much of its share is used; empty: nothing was acquired yet.
         tallies: what is counted.
+        uncounted: of `marks`, those that came back and were not delivered by what their consumers said.
+        annotations: (position, what consumers noted on it).
     """
 
     index: int
@@ -92,6 +95,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     flow_stopped: bool = False
     turn: list[int] = []
     tallies: Tallies = msgspec.field(default_factory=Tallies)
+    uncounted: list[int] = []
+    annotations: list[tuple[int, dict[str, Any]]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -116,6 +121,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),
             tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0),
+            annotations=sorted(self.annotations, key=itemgetter(0)),
         )
 
 
@@ -139,7 +145,7 @@ def read_snapshot(state: Any) -> QueueSnapshot:
     except msgspec.ValidationError as error:
         raise PeerError(BAD_FRAME, f"a queue's snapshot must be a msgpack array of its fields: {error}") from None
     held = (ranges for *_, ranges in (*snapshot.acquired, *snapshot.batches))
-    for flat in (snapshot.available, snapshot.dead_lettering, snapshot.marks, *held):
+    for flat in (snapshot.available, snapshot.dead_lettering, snapshot.marks, snapshot.uncounted, *held):
         if len(flat) % 2 or any(not 0 < first <= last < snapshot.next_position for first, last in pairs(flat)):
             text = f"a queue's snapshot must hold ranges of positions before {snapshot.next_position}, not {flat[:8]}"
             raise PeerError(BAD_FRAME, text)
@@ -147,4 +153,9 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         if not (0 < position < snapshot.next_position and count > 0):
             text = f"a queue's snapshot must hold counts of deliveries before {snapshot.next_position}, not "
             raise PeerError(BAD_FRAME, f"{text}{count} of {position}")
+    if strange := [position for position, _ in snapshot.annotations if not 0 < position < snapshot.next_position]:
+        text = (
+            f"a queue's snapshot must hold annotations of positions before {snapshot.next_position}, not {strange[:8]}"
+        )
+        raise PeerError(BAD_FRAME, text)
     return snapshot

@@ -24,6 +24,7 @@ from ..wire.events import (
     Evict,
     Expire,
     Member,
+    Modify,
     Own,
     Purge,
     Reject,
@@ -58,7 +59,7 @@ class QueueState:
         dead_lettering: rejected positions whose copies are not committed elsewhere yet.
         batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
-        deliveries: how often each message was delivered and returned.
+        deliveries: how often each message was delivered and returned, and what consumers noted on it.
         expiry: position -> expiry in ms (only where there is one).
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
@@ -156,9 +157,11 @@ class QueueState:
         self.accepted += self._dequeue(settled)
         return Applied(True, lost, settled)
 
-    def _release(self, event: Release) -> Applied:
+    def _release(self, event: Release | Modify) -> Applied:
         settled, lost = self.acquired.settle(event)
         self._return(settled, event.redelivered)
+        if isinstance(event, Modify):
+            self.deliveries.modified(settled, event.annotations)
         return Applied(True, lost, settled)
 
     def _return(self, positions: list[tuple[int, int]], redelivered: bool) -> None:
@@ -295,6 +298,8 @@ class QueueState:
             flow_stopped=self.flow_stopped,
             turn=list(self.turn or ()),
             tallies=self.tallies.copy(),
+            uncounted=self.deliveries.uncounted.flat(),
+            annotations=list(self.deliveries.annotations.items()),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -306,7 +311,7 @@ class QueueState:
         self.acquired = Acquisitions({(broker, inc, n): RangeSet(held) for broker, inc, n, held in snapshot.acquired})
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
-        self.deliveries = DeliveryCounts(snapshot.marks, snapshot.deliveries)
+        self.deliveries = DeliveryCounts.of(snapshot)
         self.expiry = dict(snapshot.expiry)
         self.owner, self.grant = snapshot.owner, snapshot.grant
         self.numbers = LastNumbers(table=snapshot.numbers)
@@ -359,4 +364,5 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Rejoin: state._rejoin,
         Return: state._rejoin,
         Member: state._member,
+        Modify: state._release,
     }

@@ -15,6 +15,8 @@ from ..queue.observers import QueueObserver
 from ..queue.ranks import rank
 from ..queue.selector import selector
 from ..queue.state import QueueState
+from ..queue.undeliverable import leave_out
+from ..ranges import pairs, runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
@@ -63,6 +65,8 @@ class QueueConsumers:
         wanted = selector(frame.selector) if frame.selector else None
         subscription = self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue, wanted)
         rank(self._dispatcher, subscription, frame.priority)
+        if frame.undeliverable:
+            leave_out(self._dispatcher, frame.sub, list(pairs(frame.undeliverable)))
         self._dispatcher.resume(frame.sub, frame.before, self._outbox.now_ms)
         self._outbox.dirty[self._id] = None
         for observer in self._observers:
@@ -104,8 +108,11 @@ class QueueConsumers:
 
     def settle(self, frame: Settle) -> None:
         subscription = self._dispatcher.subscriptions.get(frame.sub)
-        if self.settlements.settle(frame, subscription.held if subscription is not None else {}):
+        back = self.settlements.settle(frame, subscription.held if subscription is not None else {})
+        if back:
             self._dispatcher.releasing(frame.sub)
+            if frame.modification is not None and frame.modification.undeliverable_here:
+                leave_out(self._dispatcher, frame.sub, [(first, last) for _, first, last in runs(back)])
         self._outbox.dirty[self._id] = None
 
     def settled(self, settling: Settling, done: Applied) -> None:

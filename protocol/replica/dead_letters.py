@@ -31,6 +31,8 @@ def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[
     for first, last in pairs(ranges):
         for position in range(first, last + 1):
             blob = state.blobs[position]
+            if state.deliveries.annotations:
+                blob = state.deliveries.noted(position, blob)
             size += len(blob)
             if size > most_bytes and size > len(blob):
                 if at == number:

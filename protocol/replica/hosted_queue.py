@@ -33,6 +33,7 @@ from ..wire.events import (
     Evict,
     Expire,
     Member,
+    Modify,
     Own,
     Reject,
     Rejoin,
@@ -63,6 +64,10 @@ from .verdicts import VerdictTeller
 SERVING, UPDATING = Status.SERVING, Status.UPDATING
 EXPELS = (Evict, Rejoin, Return, Member)
 """Events that end what a broker, or its older incarnations, had."""
+
+
+RETURNS = (Release, Modify)
+"""Events by which a consumer gives messages back."""
 
 
 class HostedQueue:
@@ -184,7 +189,7 @@ class HostedQueue:
             pass  # its answer is all
         elif kind is Own:
             self.grants.owned(event, done, mine, self.serving)  # type: ignore[arg-type]
-        elif kind is Release:
+        elif kind in RETURNS:
             self.dispatcher.returned(done.positions)
         elif kind in EXPELS:
             self._expelled(event, done)

@@ -6,15 +6,19 @@ lock: each of these orders what has gathered first.
 
 from __future__ import annotations
 
+import msgspec
+
 from ..ranges import RangeSet, runs
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.events import Accept, Acquire, AnyEvent, Reject, Release
-from ..wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
+from ..wire.events import Accept, Acquire, AnyEvent, Modify, Reject, Release
+from ..wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Modification, Settle
 
 ACQUIRE_RUNS = 512
 """As many runs are enough for one event."""
 
 _EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
+_BACK = (RELEASE, MODIFY)
+_encode = msgspec.msgpack.Encoder().encode
 
 
 PATIENT = frozenset({Acquire, Accept})
@@ -23,11 +27,13 @@ PATIENT = frozenset({Acquire, Accept})
 
 class Settling:
     """Settlements of one kind, gathered for one event. Attributes: runs (flat), tags (subscription id, its number, runs
-    lost at once, the runs that it still held), releasing (ids of subscriptions that wait for it)."""
+    lost at once, the runs that it still held), releasing (ids of subscriptions that wait for it), modification (of all
+    of them)."""
 
-    __slots__ = ("releasing", "runs", "tags")
+    __slots__ = ("modification", "releasing", "runs", "tags")
 
-    def __init__(self) -> None:
+    def __init__(self, modification: Modification | None = None) -> None:
+        self.modification = modification
         self.releasing: list[int] = []
         self.runs: list[int] = []
         self.tags: list[tuple[int, int, list[int], list[int]]] = []
@@ -47,20 +53,21 @@ class Settlements:
         self.acquires: list[int] = []
         self.acquires_accepted: list[int] = []
         self.due_ms = 0
-        self._settling: dict[int, Settling] = {}
+        self._settling: dict[int | tuple[bool, bytes], Settling] = {}
 
-    def settle(self, frame: Settle, held: dict[int, RangeSet]) -> bool:
-        """Gather what a subscription settles of what it holds; whether it gives something back."""
+    def settle(self, frame: Settle, held: dict[int, RangeSet]) -> list[int]:
+        """Gather what a subscription settles of what it holds; the runs that it gives back."""
         good, lost = claim(held, frame.runs)
-        settling = self._settling.get(frame.kind)
+        key = frame.kind if frame.modification is None else _key(frame.modification)
+        settling = self._settling.get(key)
         if settling is None:
-            settling = self._settling[frame.kind] = Settling()
+            settling = self._settling[key] = Settling(frame.modification)
         settling.runs += good
         settling.tags.append((frame.sub, frame.number, lost, good))
-        if frame.kind == RELEASE and good:
+        if frame.kind in _BACK and good:
             settling.releasing.append(frame.sub)
-            return True
-        return False
+            return good
+        return []
 
     def anything(self) -> bool:
         return bool(self._settling or self.acquires or self.acquires_accepted)
@@ -89,9 +96,18 @@ class Settlements:
         if self._settling:
             settling, self._settling = self._settling, {}
             for kind, gathered in settling.items():
-                event = _EVENTS[kind](broker, inc, gathered.runs) if gathered.runs else None
+                event: AnyEvent | None = None
+                if gathered.runs and (said := gathered.modification) is not None:
+                    event = Modify(broker, inc, gathered.runs, said.failed, said.annotations)
+                elif gathered.runs:
+                    event = _EVENTS[kind](broker, inc, gathered.runs)  # type: ignore[index]
                 events.append((event, gathered))
         return events
+
+
+def _key(said: Modification) -> tuple[bool, bytes]:
+    """Equal for those that go as one event."""
+    return said.failed, _encode(said.annotations)
 
 
 def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .frame import Frame
+from .queue_frames import Modification
 
 
 class Open(Frame):
@@ -82,6 +83,8 @@ class AttachReceiver(Frame):
         exclusive: 0; or it is to have the queue alone, and this is the client's connection of that number, from 1: a
             claim that an earlier connection of the client holds for this handle passes to it.
         priority: see `Consume`; of receivers that consume.
+        undeliverable: as of `Consume`, of the queue of id `undeliverable_in`; of another queue of that name nothing is
+            meant.
     """
 
     handle: int
@@ -92,6 +95,8 @@ class AttachReceiver(Frame):
     selector: str = ""
     exclusive: int = 0
     priority: int = 0
+    undeliverable: list[int] = []
+    undeliverable_in: str = ""
 
 
 class Attached(Frame):
@@ -187,6 +192,7 @@ class Dispose(Frame):
     number: int
     kind: int
     runs: list[int]
+    modification: Modification | None = None
 
 
 class Disposed(Frame):

@@ -92,6 +92,21 @@ class Reject(Event, tag=6):
     runs: list[int]
 
 
+class Modify(Event, tag=16):
+    """Acquired messages return to their original positions, as AMQP's *modified*: `annotations` are merged into those
+    that their next consumers see.
+
+    Attributes:
+        redelivered: this was an attempt at delivery, as of `Release`.
+    """
+
+    broker: str
+    inc: int
+    runs: list[int]
+    redelivered: bool = False
+    annotations: dict[str, Any] = {}
+
+
 class Own(Event, tag=7):
     """The consume lock passes to `broker` ("": it becomes free) under `grant`.
 
@@ -322,6 +337,7 @@ AnyEvent = (
     | Lift
     | Recount
     | Supervise
+    | Modify
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -12,6 +12,7 @@
 | 7 | durable | whether it should survive a full stop of the cluster | false |
 | 8 | content_type | any plain value | null |
 | 9 | message_id | any plain value | null |
+| 10 | annotations | what consumers noted on it: text to plain values; senders send none | null |
 
 A plain body is ``[body]``. The whole has at most `Limits.message_bytes`. Later versions append fields, each with a
 default, and readers pass over those they do not know. Brokers and replicas pass messages on as they came: to act upon
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -62,10 +63,19 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
     message_id: Any = None
 
 
+@runtime_checkable
+class Annotated(Protocol):
+    """A message that says what consumers noted on it."""
+
+    annotations: dict[str, Any]
+
+
 FIELDS = Header.__struct_fields__
+"""Those that senders set."""
 _COUNT = len(FIELDS)
 _OPTIONAL = FIELDS[1:]
 _optional = attrgetter(*_OPTIONAL)
+_DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, None, None]
 _BYTES = (0xC4, 0xC5, 0xC6)  # how msgpack begins bytes: of a length in 1, 2 or 4 bytes
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -124,7 +134,31 @@ def decode(blob: bytes, make: Callable[..., Made]) -> Made:
         raise _no_message(error) from None
     if type(body) is not bytes:
         raise _no_message(_BODY)
-    return make(body) if len(values) == 1 else make(*values[:_COUNT])
+    if len(values) == 1:
+        return make(body)
+    return make(*values) if len(values) <= _COUNT else _noted(values, make)
+
+
+def _noted(values: list[Any], make: Callable[..., Made]) -> Made:
+    """Of a message with annotations; what cannot have any is made without."""
+    made = make(*values[:_COUNT])
+    if isinstance(made, Annotated) and type(values[_COUNT]) is dict:
+        made.annotations = values[_COUNT]
+    return made
+
+
+def annotated(blob: bytes, annotations: dict[str, Any]) -> bytes:
+    """The same message with these annotations besides those it has; what is no message stays as it is."""
+    try:
+        values = _decode(blob)
+        if type(values[0]) is not bytes:
+            return blob
+    except _UNDECODABLE:
+        return blob
+    values += _DEFAULTS[len(values) :]
+    there = values[_COUNT]
+    values[_COUNT] = there | annotations if type(there) is dict else annotations
+    return _encode(values)
 
 
 def header(blob: bytes) -> Header:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from .events import ZERO, Ballot
 from .frame import Frame
 
@@ -110,6 +112,7 @@ class Consume(Frame):
             It gets nothing until those messages are back in their places (`queue/resumption.py`).
         selector: which messages it wants (`queue/selector.py`); "": all.
         priority: consumers of a higher one are served first, at this broker (`queue/ranks.py`).
+        undeliverable: ranges of positions that it is not given: it has given them back as undeliverable to itself.
     """
 
     queue: str
@@ -119,6 +122,7 @@ class Consume(Frame):
     before: list[tuple[str, int, list[int]]] = []
     selector: str = ""
     priority: int = 0
+    undeliverable: list[int] = []
 
 
 class Credit(Frame):
@@ -172,15 +176,30 @@ class Deliver(Frame):
     redelivered: list[int] = []
 
 
-ACCEPT, RELEASE, REJECT = 1, 2, 3
+ACCEPT, RELEASE, REJECT, MODIFY = 1, 2, 3, 4
+
+
+class Modification(msgspec.Struct, array_like=True, frozen=True):
+    """What a consumer says of messages that it gives back (AMQP's *modified*).
+
+    Attributes:
+        failed: it was an attempt at delivery: the delivery count rises.
+        undeliverable_here: this consumer does not get them again, as long as it lives.
+        annotations: merged into those that the next consumers see.
+    """
+
+    failed: bool = False
+    undeliverable_here: bool = False
+    annotations: dict[str, Any] = {}
 
 
 class Settle(Frame):
-    """Accept, release or reject delivered messages; `number` rises by one per frame of a subscription.
+    """Accept, release, reject or modify delivered messages; `number` rises by one per frame of a subscription.
 
     Attributes:
-        kind: ACCEPT, RELEASE or REJECT.
+        kind: ACCEPT, RELEASE, REJECT or MODIFY.
         runs: flat ``[acquisition, first, last, ...]``.
+        modification: with MODIFY, and only then.
     """
 
     queue: str
@@ -188,6 +207,7 @@ class Settle(Frame):
     number: int
     kind: int
     runs: list[int]
+    modification: Modification | None = None
 
 
 class Settled(Frame):

@@ -45,7 +45,12 @@ x-match all-with-x and any-with-x, which a member before 8 would refuse: while o
 `QueueSnapshot.tallies`: what an updater before 8 has counted begins anew with its updatee.
 `AttachReceiver.exclusive`, `InUse.claim`, `InUse.life`: a member before 8 would admit others beside an exclusive
 receiver, so while one is in the cluster those are refused; a client with one leaves a broker that knows none.
-`AttachReceiver.priority`, `Consume.priority`: what other brokers do is not changed by them."""
+`AttachReceiver.priority`, `Consume.priority`: what other brokers do is not changed by them.
+`Modify`, with `Settle.modification`, `Dispose.modification`, `QueueSnapshot.uncounted` and `annotations`: while a
+member before 8 is in the cluster, which would pass over it, nothing is modified. `Consume.undeliverable`, and
+`AttachReceiver.undeliverable`."""
+KNOWS_MODIFY = 8
+"""The minor version from which a member applies `Modify`, and a broker takes one from a client."""
 KNOWS_EXCLUSIVE = KNOWS_RANKS = 8
 """The minor versions from which a member lets a consumer have a queue alone, and a broker knows priorities of
 consumers."""

@@ -18,7 +18,7 @@ from . import exchanges
 from .boxes import HEADERS
 from .checkers import Watcher
 from .defaults import roomy
-from .model import ModelQueue, Violation, each
+from .model import ModelQueue, Violation, each, with_notes
 from .users import User
 from .world import World
 
@@ -132,7 +132,7 @@ class Alternates:
         broker, positions = rejected
         came = self._came.setdefault((stream, source, index), [])
         came += event.blobs
-        if came != [self.watch.models[source].blobs[position] for position in positions[: len(came)]]:
+        if came != [with_notes(self.watch.models[source], position) for position in positions[: len(came)]]:
             raise Violation(f"{stream}: batch {index} of {source} comes in another order than it was rejected in")
         place = (stream, f"{source} {broker}")
         if index < self._last.get(place, 0):

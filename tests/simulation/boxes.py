@@ -151,6 +151,7 @@ class Inbox:
         single: it is its queue's only consumer.
         window: what its capacity bounds.
         selector: what it wants.
+        refused: (queue id, position) of what it gave back as undeliverable to itself.
     """
 
     def __init__(
@@ -173,6 +174,7 @@ class Inbox:
         self.said: Counter[int] = Counter()
         self.positions: list[int] = []
         self.single = False
+        self.refused: set[tuple[str, int]] = set()
 
     @property
     def open(self) -> bool:
@@ -236,6 +238,8 @@ class Inbox:
             self.user.ledger.count("selected")
             if not WANTED[self.selector](seen_by_a_user(tuple(getattr(message, name) for name in FIELDS))):
                 raise Violation(f"{self.user.name} wants {self.selector!r} of {self.queue} and gets {message}")
+        if (core.queue_id, message.position) in self.refused and message.position not in core.lost:
+            raise Violation(f"{self.user.name} gets {message.position} of {self.queue}, undeliverable here by its word")
         if self.settles:
             self.hands.append(message)
         elif self.browse:
@@ -269,7 +273,17 @@ class Inbox:
             self.accepted.append(message.position)
         else:
             self.other.add(message.position)
-        core.settle(kind, message)
+        model = self.user.ledger.watch.model_of(self.queue)
+        said = None
+        if kind == RELEASE:
+            said = self.user.ledger.modifies.instead(model is not None and not model.group)
+        if said is None:
+            core.settle(kind, message)
+            return
+        self.user.ledger.count("modified")
+        core.modify(message, said.failed, said.undeliverable_here, said.annotations)
+        if said.undeliverable_here:
+            self.refused.add((core.queue_id, message.position))
 
     def settled(self) -> None:
         """All settlements are complete: what was accepted and is not lost is so in the log."""

@@ -515,7 +515,9 @@ def _kind(entry: events.Entry) -> type:
 
 def delivery_counts(state: Any) -> dict[int, int]:
     """Position -> how often a machine's queue says that it was delivered before."""
-    return dict(sorted((dict.fromkeys(each(state.deliveries.marks.flat()), 1) | state.deliveries.repeated).items()))
+    said = state.deliveries
+    counts = dict.fromkeys(each(said.marks.flat()), 1) | said.repeated | dict.fromkeys(each(said.uncounted.flat()), 0)
+    return dict(sorted(counts.items()))
 
 
 def same_state(name: str, state: Any, model: ModelQueue) -> None:
@@ -547,6 +549,9 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
     counts = delivery_counts(state)
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I9 {where}: delivery counts are {counts}, the model says {model.returned}")
+    notes = {p: model.notes[p] for p in model.notes.keys() & model.live.keys()}
+    if state.deliveries.annotations != notes:
+        raise Violation(f"{where}: what is noted on messages is {state.deliveries.annotations}, the model says {notes}")
     if (state.owner, state.grant) != (model.owner, model.grant):
         raise Violation(
             f"I14 {where}: {state.owner!r} under {state.grant}, the model says {model.owner!r} under {model.grant}"

@@ -32,13 +32,13 @@ from mantamq.protocol.wire.client_frames import (
 )
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.link_frames import Pong, Refused
-from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
+from mantamq.protocol.wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Modification
 from mantamq.protocol.wire.verdict_frames import HeldBack
 
 from .model import Violation, each, each_run
 from .world import World
 
-VERBS = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject"}
+VERBS = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", MODIFY: "Modify"}
 Item = tuple[int, int]
 """(acquisition, position)"""
 
@@ -242,10 +242,10 @@ class Client:
     def flow(self, handle: int, messages: int, bytes_: int = -1, drain: bool = False) -> None:
         self.send(Flow(handle, messages, bytes_, drain))
 
-    def settle(self, handle: int, kind: int, items: list[Item]) -> None:
-        """Settle `items`."""
+    def settle(self, handle: int, kind: int, items: list[Item], said: Modification | None = None) -> None:
+        """Settle `items`; with `said` they are modified."""
         runs = [n for acquisition, position in items for n in (acquisition, position, position)]
-        self.send(Dispose(handle, self.links[handle].settles + 1, kind, runs))
+        self.send(Dispose(handle, self.links[handle].settles + 1, kind if said is None else MODIFY, runs, said))
 
     def detach(self, handle: int) -> None:
         self.send(Detach(handle))

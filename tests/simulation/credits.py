@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from mantamq.protocol.wire.client_frames import AttachReceiver, Delivery, Flow, FlowDrained
 
-from .model import Violation
+from .model import Violation, opened
 from .world import World
 
 UNLIMITED = -1
@@ -51,10 +54,22 @@ class Credits:
         if granted.messages < 0:
             raise Violation(f"I18: {target} gets {-granted.messages} messages beyond its credit on {frame.handle}")
         if granted.bytes is not None:
-            granted.bytes -= sum(map(len, frame.blobs))
+            granted.bytes -= sum(map(_sent, frame.blobs))
             if granted.bytes < 0:
                 raise Violation(f"I18: {target} gets {-granted.bytes} bytes beyond its credit on {frame.handle}")
 
     def _drained(self, source: str, target: str, frame: FlowDrained) -> None:
         granted = self._granted[target, frame.handle]
         granted.messages = granted.since_drain
+
+
+def _sent(blob: bytes) -> int:
+    """The bytes of a message as it was sent: what consumers noted on it is beside that."""
+    fields = opened(blob)
+    return len(blob) if len(fields) < 11 else len(msgspec.msgpack.encode(_cut(fields[:10])))
+
+
+def _cut(fields: list[Any]) -> list[Any]:
+    while fields[-1] is None or fields[-1] is False:
+        del fields[-1]
+    return fields

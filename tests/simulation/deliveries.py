@@ -21,7 +21,7 @@ from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
 from .checkers import Watcher
 from .exchanges import looked_at
-from .model import ModelQueue, Violation, each, each_run
+from .model import ModelQueue, Violation, each, each_run, with_notes
 from .world import World
 
 
@@ -103,7 +103,7 @@ class Deliveries:
         for index, (position, blob) in enumerate(zip(positions, frame.blobs, strict=True)):
             if model is None or position not in model.place:
                 raise Violation(f"K3 {frame.queue}: {position} is delivered before it is committed")
-            if model.blobs[position] != blob:
+            if with_notes(model, position) != blob:
                 raise Violation(f"{frame.queue}: {position} is delivered with another message's body")
             if frame.acquisition:
                 self._acquiring(source, target, model, position, counts.get(index, 0), frame.acquisition)
@@ -166,7 +166,7 @@ class Deliveries:
                     self.out[stream, position] = (event.broker, acquisition, True)
                 else:
                     del self.out[stream, position]
-        elif isinstance(event, events.Accept | events.Release | events.Reject):
+        elif isinstance(event, events.Accept | events.Release | events.Reject | events.Modify):
             for acquisition, position in each_run(event.runs):
                 if self.out.get((stream, position), ("", 0))[:2] == (event.broker, acquisition):
                     del self.out[stream, position]
@@ -285,7 +285,7 @@ class Deliveries:
             dead_lettered.update(model.dead_lettered)
             if model.id in self.watch.gone:
                 dead_lettering.update(
-                    model.live.values()
+                    with_notes(model, position) for position in model.live
                 )  # a replica may apply a reject before it hears of the deletion
         dead = self.watch.model_of("dead")
         copies = Counter(dead.arrived) if dead is not None else Counter()

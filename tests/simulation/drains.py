@@ -16,6 +16,7 @@ from mantamq.protocol.wire.queue_frames import Cancel, Consume, Credit, Deliver,
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import Violation, each, each_run
+from .modifies import Undeliverable
 from .selectors import wants
 from .world import World
 
@@ -27,7 +28,8 @@ class _Asked:
     seen (the last position it was given), selector, upto (what was committed when its drain was asked, None without one), still
     (of that what was there then, and has been ever since)."""
 
-    def __init__(self, queue: str, browse: bool, selector: str) -> None:
+    def __init__(self, key: tuple[str, int], queue: str, browse: bool, selector: str) -> None:
+        self.key = key
         self.queue = queue
         self.selector = selector
         self.browse = browse
@@ -45,7 +47,8 @@ class Drains:
         judged: answers that said that there was nothing more.
     """
 
-    def __init__(self, world: World, watch: Watcher, deliveries: Deliveries) -> None:
+    def __init__(self, world: World, watch: Watcher, deliveries: Deliveries, undeliverable: Undeliverable) -> None:
+        self._undeliverable = undeliverable
         self.world = world
         self.watch = watch
         self.judged = 0
@@ -70,7 +73,9 @@ class Drains:
             self._asking.get(sub.queue, {}).pop(key, None)
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
-        self._subs[target, frame.sub] = _Asked(frame.queue, frame.mode != "consume", frame.selector)
+        self._subs[target, frame.sub] = _Asked(
+            (target, frame.sub), frame.queue, frame.mode != "consume", frame.selector
+        )
 
     def _leaves(self, source: str, target: str, frame: Cancel) -> None:
         self._forget((target, frame.sub))
@@ -131,6 +136,7 @@ class Drains:
             away = {model.group_of(position) for of, position in out if of == queue}
         # A browser looks on behind what it does not want, and passes what somebody holds just then.
         passing = self._acquired.get(queue) if sub.browse and sub.selector else None
+        refused = self._undeliverable.of(*sub.key)
         return {
             position
             for position in among
@@ -141,4 +147,5 @@ class Drains:
             and (not away or model.group_of(position) not in away)
             and (not sub.selector or wants(sub.selector, model.blobs[position]))
             and not (passing and position in passing)
+            and position not in refused
         }

@@ -11,6 +11,7 @@ from mantamq.protocol.wire.queue_frames import Consume, Deliver
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
+from .modifies import Undeliverable
 from .selectors import wants
 from .world import World
 
@@ -122,7 +123,8 @@ class Orders:
         grouped: messages of groups of which the same consumer has had one out.
     """
 
-    def __init__(self, world: World, watch: Watcher, deliveries: Deliveries) -> None:
+    def __init__(self, world: World, watch: Watcher, deliveries: Deliveries, undeliverable: Undeliverable) -> None:
+        self._undeliverable = undeliverable
         self.world = world
         self.watch = watch
         self.deliveries = deliveries
@@ -150,6 +152,8 @@ class Orders:
         waits = [p for p in each(hosted.state.available.flat()) if p not in away]
         if selector := self._selectors[source, frame.sub]:
             waits = [p for p in waits if wants(selector, model.blobs[p])]
+        if refused := self._undeliverable.of(source, frame.sub):
+            waits = [p for p in waits if p not in refused]
         if model.group:
             self._of_groups(target, frame, model, given, waits)
             return

@@ -17,6 +17,7 @@ from mantamq.protocol.wire.framing import encode_frame
 
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each
+from .modifies import Modifies
 from .world import World
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ class Put:
 class Ledger:
     """Args: credit (what a line and handle may still be sent, by what was said there), padding (bytes that some messages have more).
 
-    Attributes: counts (what has been seen, how often: a checker that sees nothing proves nothing), lines (every
+    Attributes: modifies (what is said of what is given back), counts (what has been seen, how often: a checker that sees nothing proves nothing), lines (every
     connection of a user -> its broker)."""
 
     def __init__(
         self, world: World, watch: Watcher, credit: Callable[[str, int], int], padding: tuple[int, ...] = (10,)
     ) -> None:
         self.world, self.watch, self.credit, self.padding = world, watch, credit, padding
+        self.modifies = Modifies(0)
         self.counts: dict[str, int] = {}
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}
@@ -163,6 +165,8 @@ class Ledger:
     def got(self, inbox: Inbox, message: Message) -> None:
         """A message is in its user's hands: every field is as it was put."""
         self.count("fetched")
+        if message.annotations:
+            self.count("annotated")
         put = self._bodies.get(message.body)
         if put is None:
             if message.properties != {"mantamq.undecodable": True} and message.body not in self._put_raw():

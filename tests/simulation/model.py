@@ -13,6 +13,10 @@ from typing import Any
 import msgspec
 from mantamq.protocol.wire import events
 
+MOST_NOTED = 8 * 1024
+"""Bytes of all that is noted on one message."""
+DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, None]
+"""Of the fields that senders set."""
 GONE = ("accepted", "discarded", "dead", "expired")
 
 
@@ -83,6 +87,22 @@ def opened(blob: bytes) -> list[Any]:
     return fields if isinstance(fields, list) else []
 
 
+def noted(notes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """What is on a message with more noted on it."""
+    both = {**notes, **more}
+    return both if not notes or len(msgspec.msgpack.encode(both)) <= MOST_NOTED else notes
+
+
+def with_notes(model: ModelQueue, position: int) -> bytes:
+    """A message as whoever gets it next must read it; what no user has put has no place for notes."""
+    blob, notes = model.blobs[position], model.notes.get(position)
+    fields = opened(blob)
+    if not notes or not fields or not isinstance(fields[0], bytes):
+        return blob
+    before = fields[10] if len(fields) > 10 else {}
+    return msgspec.msgpack.encode([*fields[:10], *DEFAULTS[len(fields[:10]) :], {**before, **notes}])
+
+
 def each_run(flat: list[int]) -> list[tuple[int, int]]:
     """Every (acquisition, position) of flat runs."""
     if len(flat) == 3:
@@ -96,7 +116,7 @@ class ModelQueue:
 
     Attributes:
         place: position -> "available", ("held", broker, inc, acquisition), "dead_lettering", or how it went (one of `GONE`).
-        returned: position -> how often it came back flagged.
+        returned: position -> how often it came back flagged; 0: it came back, and was never delivered by what is said.
         seen: client -> the numbers it has had applied.
         arrived: blob -> how many copies were enqueued.
         settled: (broker, acquisition, position) -> the verbs that settled it (one per incarnation of the broker).
@@ -141,6 +161,7 @@ class ModelQueue:
     turn_at: dict[int, tuple[int, int]] = field(default_factory=dict)  # index -> the turn behind it
     fair: str = ""  # the header whose values take turns
     group: str = ""  # the header by which messages are of groups
+    notes: dict[int, dict[str, Any]] = field(default_factory=dict)  # position -> what consumers noted on it
     key: str = ""  # the header of which each value has one message, the last
     counts: dict[str, int] = field(
         default_factory=dict
@@ -181,7 +202,7 @@ class ModelQueue:
                 return self._enqueue(event)
             case events.Acquire():
                 return self._acquire(event)
-            case events.Accept() | events.Release() | events.Reject():
+            case events.Accept() | events.Release() | events.Reject() | events.Modify():
                 self._settle(event)
             case events.Own():
                 held_on = self.owner and event.by != self.owner
@@ -233,7 +254,7 @@ class ModelQueue:
             self.grant += 1
             for position in self.live:
                 if self.place[position] == "available":
-                    self.returned.setdefault(position, 1)
+                    self.returned[position] = max(1, self.returned.get(position, 0))
         for position in self.live:
             match self.place[position]:
                 case ("held", event.broker, int(inc), _) if inc <= event.inc:
@@ -244,7 +265,7 @@ class ModelQueue:
 
     def _go(self, position: int, how: str) -> None:
         if how == "dead":
-            blob = self.blobs[position]
+            blob = with_notes(self, position)
             self.dead_lettered[blob] = self.dead_lettered.get(blob, 0) + 1
         self.place[position] = how
         self.went[how] = self.went.get(how, 0) + 1
@@ -371,7 +392,7 @@ class ModelQueue:
                 self.place[position] = ("held", event.broker, event.inc, acquisition)
         return True
 
-    def _settle(self, event: events.Accept | events.Release | events.Reject) -> None:
+    def _settle(self, event: events.Accept | events.Release | events.Reject | events.Modify) -> None:
         name = type(event).__name__
         dead_lettering: list[int] = []
         for acquisition, position in each_run(event.runs):
@@ -380,11 +401,13 @@ class ModelQueue:
             self.settled.setdefault((event.broker, acquisition, position), set()).add(name)
             if type(event) is events.Accept:
                 self._go(position, "accepted")
-            elif type(event) is events.Release:
+            elif isinstance(event, events.Release | events.Modify):
                 self.count("released")
                 self.place[position] = "available"
-                if event.redelivered:
-                    self.returned[position] = self.returned.get(position, 0) + 1
+                if event.redelivered or isinstance(event, events.Modify):
+                    self.returned[position] = self.returned.get(position, 0) + event.redelivered
+                if isinstance(event, events.Modify) and event.annotations:
+                    self.notes[position] = noted(self.notes.get(position, {}), event.annotations)
             elif self.alternate:
                 self.place[position] = "dead_lettering"
                 dead_lettering.append(position)

@@ -35,6 +35,7 @@ from .leases import Leases
 from .ledger import Ledger
 from .lines import Line
 from .model import Violation
+from .modifies import Modifies, Undeliverable
 from .moves import Moves
 from .ranks import Ranks
 from .recovered import Recovered
@@ -138,16 +139,18 @@ class Story:
             self.faults.voters, self.faults.deleted = self.watch.voters, self.watch.gone
         self.deliveries = Deliveries(self.world, self.watch)
         self.alternates = Alternates(self.world, self.watch)
-        self.drains = Drains(self.world, self.watch, self.deliveries)
+        self.undeliverable = Undeliverable(self.world)
+        self.drains = Drains(self.world, self.watch, self.deliveries, self.undeliverable)
         self.routes = Routes(self.world)
         self.conditions = Conditions(self.world, self.watch)
-        self.orders = Orders(self.world, self.watch, self.deliveries)
+        self.orders = Orders(self.world, self.watch, self.deliveries, self.undeliverable)
         self.resumes = Resumes(self.world, self.watch)
         self.defaults = defaults.Defaults(self.watch, limits.queue_bytes)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
         little = self.flow_limit[0] < DEFAULT.backlog_bytes
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
+        self.ledger.modifies = Modifies(seed)
         self.operations = 0
         self.clients: list[Client] = []
         self.users: list[User] = []
@@ -575,7 +578,9 @@ class Story:
         rng = self.rng
         count = rng.randrange(1, len(link.held) + 1)
         items = link.held[:count] if rng.random() < 0.7 else rng.sample(link.held, count)
-        client.settle(handle, rng.choices([ACCEPT, RELEASE, REJECT], [6, 2, 1])[0], items)
+        kind = rng.choices([ACCEPT, RELEASE, REJECT], [6, 2, 1])[0]
+        # Never undeliverable here: of some queues such a client is the only consumer in the end.
+        client.settle(handle, kind, items, self.ledger.modifies.instead(False) if kind == RELEASE else None)
 
     def _stale_items(self, client: Client, link: Link) -> list[Item]:
         """Acquisitions that are over, or somebody else's, or nobody's; now and then with a good one among them."""

@@ -20,6 +20,7 @@ CALLS = {
     "declare_exchange": [Connection.declare_exchange, AsyncConnection.declare_exchange],
     "bind": [Connection.bind, AsyncConnection.bind],
     "bind_exchange": [Connection.bind_exchange, AsyncConnection.bind_exchange],
+    "modify": [Session.modify, AsyncSession.modify],
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mantamq.protocol.ranges import RangeSet
 from mantamq.protocol.replica.settlements import ACQUIRE_RUNS, Settlements, claim, common
 from mantamq.protocol.timing import DEFAULT_TIMING
-from mantamq.protocol.wire.events import Accept, Acquire, Reject, Release
-from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE, Settle
+from mantamq.protocol.wire.events import Accept, Acquire, Modify, Reject, Release
+from mantamq.protocol.wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Modification, Settle
 
 
 def holds(**runs: list[int]) -> dict[int, RangeSet]:
@@ -67,3 +67,19 @@ def test_where_all_is_lost_there_is_no_event():
     gathered.settle(Settle("q#1", 2, 1, ACCEPT, [2, 2, 2]), holds(a2=[2, 2]))
     ((event, settling),) = gathered.events("b1", 4, 9)
     assert event == Accept("b1", 4, [2, 2, 2])
+
+
+def test_what_is_said_alike_is_one_event_and_goes_back():
+    gathered = Settlements()
+    one, same = Modification(True, False, {"a": 1}), Modification(True, True, {"a": 1})
+    other = Modification(False, False, {"a": 1})
+    for sub, said in enumerate((one, same, other), 1):
+        back = gathered.settle(Settle("q#1", sub, 1, MODIFY, [sub, 1, 2], said), {sub: RangeSet([1, 1])})
+        assert back == [sub, 1, 1], "not what it did not hold"
+    assert gathered.settle(Settle("q#1", 4, 1, MODIFY, [4, 1, 1], one), {}) == []
+    events = gathered.events("b1", 4, 9)
+    assert [event for event, _ in events] == [
+        Modify("b1", 4, [1, 1, 1, 2, 1, 1], True, {"a": 1}),
+        Modify("b1", 4, [3, 1, 1], False, {"a": 1}),
+    ]
+    assert [settling.releasing for _, settling in events if settling] == [[1, 2], [3]]

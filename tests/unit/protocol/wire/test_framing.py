@@ -22,7 +22,7 @@ from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.wire.link_frames import Ping
 from mantamq.protocol.wire.log_frames import Append, LogDropped, Request
 from mantamq.protocol.wire.majority_frames import Waiting
-from mantamq.protocol.wire.queue_frames import Interest
+from mantamq.protocol.wire.queue_frames import Interest, Modification
 from mantamq.protocol.wire.store_frames import Write
 
 numbers = st.integers(0, 2**40)
@@ -32,6 +32,7 @@ free = st.recursive(st.none() | st.booleans() | numbers | text, lambda c: st.lis
 ENTRY = st.builds(Entry, st.tuples(numbers, numbers), numbers, text, numbers, numbers, blob)
 WORDS, MISSING = st.lists(text, max_size=2), st.dictionaries(text, numbers, max_size=2)
 WAITING = st.builds(Waiting, text, WORDS, numbers, WORDS, WORDS, MISSING, numbers, text)
+MODIFICATION = st.builds(Modification, st.booleans(), st.booleans(), st.dictionaries(text, free, max_size=2))
 BY_TYPE = {
     "int": numbers, "str": text, "bytes": blob, "bool": st.booleans(), "Any": free, "str | None": st.none() | text,
     "list[Any]": st.lists(free, max_size=3), "list[int]": st.lists(numbers, max_size=6), "list[bytes]": st.lists(blob, max_size=6), "Ballot": st.tuples(numbers, numbers),
@@ -45,6 +46,7 @@ BY_TYPE = {
     "list[list[int]]": st.lists(st.lists(numbers, max_size=4), max_size=3),
     "list[tuple[int, str, list[int]]]": st.lists(st.tuples(numbers, text, st.lists(numbers, max_size=4)), max_size=3),
     "list[Waiting]": st.lists(WAITING, max_size=2), "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
+    "Modification | None": st.none() | MODIFICATION,
 }  # fmt: skip
 
 
