@@ -32,11 +32,7 @@ def _declare_queue(
     name: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool, **typed: Any
 ) -> _Ask[bool]:
     """`typed`: keywords that are arguments of brokers (`TYPED`), those that are not None."""
-    given = arguments or {}
-    for keyword in [keyword for keyword, value in typed.items() if value is not None]:
-        argument, value, given = TYPED[keyword], typed[keyword], dict(given)
-        if given.setdefault(argument, value) != value:
-            raise Invalid(f"{keyword}={value!r} and {argument}={given[argument]!r} are the same: give one")
+    given = _with_typed(arguments, {keyword: value for keyword, value in typed.items() if value is not None})
     what = {"name": name, "durable": durable, "alternate": alternate}
     return _Ask("declare_queue", what | {"arguments": given, "passive": passive}, _changed)
 
@@ -46,8 +42,18 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "group_key": "qpid.group_header_key", "fair_key": "manta.fair_key",
          "flow_stop_count": "qpid.flow_stop_count", "flow_resume_count": "qpid.flow_resume_count",
          "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size",
-         "fairshare": "qpid.fairshare"}  # fmt: skip
-"""Keyword of `declare_queue` -> the argument that it is."""
+         "fairshare": "qpid.fairshare",
+         "internal": "manta.internal", "auto_delete": "manta.auto_delete"}  # fmt: skip
+"""Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
+
+
+def _with_typed(arguments: dict[str, Any] | None, typed: dict[str, Any]) -> dict[str, Any]:
+    given = arguments or {}
+    for keyword, value in typed.items():
+        argument, given = TYPED[keyword], dict(given)
+        if given.setdefault(argument, value) != value:
+            raise Invalid(f"{keyword}={value!r} and {argument}={given[argument]!r} are the same: give one")
+    return given
 
 
 def _by_keyword(refused: Invalid, typed: dict[str, Any]) -> Invalid:
@@ -68,10 +74,12 @@ def _reset_queue(name: str, even_durable: bool) -> _Ask[None]:
 
 
 def _declare_exchange(
-    name: str, type: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool
+    name: str, type: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool, **typed: Any
 ) -> _Ask[bool]:
+    """`typed`: as of queues; those that are not false."""
+    given = _with_typed(arguments, {keyword: value for keyword, value in typed.items() if value})
     what = {"name": name, "type": type, "durable": durable, "alternate": alternate}
-    return _Ask("declare_exchange", what | {"arguments": arguments or {}, "passive": passive}, _changed)
+    return _Ask("declare_exchange", what | {"arguments": given, "passive": passive}, _changed)
 
 
 def _delete_exchange(name: str) -> _Ask[None]:
@@ -226,13 +234,24 @@ class Management:
 
     def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
-        arguments: dict[str, Any] | None = None, passive: bool = False,
+        arguments: dict[str, Any] | None = None, passive: bool = False, *, internal: bool = False,
+        auto_delete: bool = False,
     ) -> bool:  # fmt: skip
         """Create an exchange (direct, topic, fanout or headers) unless it is there. Returns whether it is new.
 
-        Raises Exists, NotFound, NotAllowed (amq. names), as `declare_queue`.
+        Args:
+            internal: nobody sends to it: what comes to it comes from exchanges that lead to it; "manta.internal".
+            auto_delete: it goes with the last of its bindings, to queues and to exchanges; its senders hear NotFound.
+                One that has had none yet stays. It cannot be an alternate; "manta.auto_delete".
+
+        Raises Exists, NotFound, NotAllowed (amq. names, or the alternate goes by itself), Unavailable, as
+        `declare_queue`.
         """
-        return self._ask(_declare_exchange(name, type, durable, alternate, arguments, passive))
+        return self._ask(
+            _declare_exchange(
+                name, type, durable, alternate, arguments, passive, internal=internal, auto_delete=auto_delete
+            )
+        )
 
     def delete_exchange(self, name: str) -> None:
         """Delete an exchange and its bindings. Raises NotFound, NotAllowed, InUse (it is somebody's alternate)."""
@@ -333,10 +352,15 @@ class AsyncManagement:
 
     async def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
-        arguments: dict[str, Any] | None = None, passive: bool = False,
+        arguments: dict[str, Any] | None = None, passive: bool = False, *, internal: bool = False,
+        auto_delete: bool = False,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_exchange`."""
-        return await self._ask(_declare_exchange(name, type, durable, alternate, arguments, passive))
+        return await self._ask(
+            _declare_exchange(
+                name, type, durable, alternate, arguments, passive, internal=internal, auto_delete=auto_delete
+            )
+        )
 
     async def delete_exchange(self, name: str) -> None:
         """As `Connection.delete_exchange`."""

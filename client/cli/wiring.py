@@ -170,11 +170,15 @@ def queue_reset(
 def exchange_add(
     name: str, type: Annotated[str, typer.Option(help="direct, topic, fanout or headers")] = "direct",
     durable: bool = False, alternate: Annotated[str, typer.Option(help="exchange for the unroutable")] = "",
+    internal: Annotated[bool, typer.Option("--internal", help="only other exchanges send to it")] = False,
+    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="it goes with the last of its bindings")] = False,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare an exchange; again with the same definition changes nothing."""
     with connection(broker, token) as c:
-        new = c.declare_exchange(name, type, durable, alternate, pairs(argument))
+        new = c.declare_exchange(
+            name, type, durable, alternate, pairs(argument), internal=internal, auto_delete=auto_delete
+        )
     say(f"exchange {name} {'added' if new else 'is there already'}", {"exchange": name, "new": new}, as_json)
 
 
@@ -188,7 +192,7 @@ def exchange_delete(name: str, broker: Broker = "", token: Token = "", as_json: 
 def exchange_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
     """All exchanges."""
     with connection(broker, token) as c:
-        show(c.exchanges(), ["name", "type", "alternate", "durable"], as_json, "exchanges")
+        show(c.exchanges(), ["name", "type", "alternate", "durable", "arguments"], as_json, "exchanges")
 
 
 ToExchange = Annotated[bool, typer.Option("--to-exchange", help="QUEUE is the name of an exchange")]

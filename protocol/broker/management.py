@@ -20,9 +20,10 @@ from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wire.settings import names_of, read
-from ..wire.version import KNOWS_LIMITS, KNOWS_LINKS, KNOWS_SHARES, KNOWS_VERDICTS
+from ..wire.version import KNOWS_EXCHANGES, KNOWS_LIMITS, KNOWS_LINKS, KNOWS_SHARES, KNOWS_VERDICTS
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
+from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .deletion import Deletions
@@ -45,6 +46,10 @@ OLDER_TEXT = (
 OLDER_BINDING = (
     "such a binding cannot be made yet: a member of the cluster is of an older version, and would route otherwise: "
     "upgrade all members first"
+)
+OLDER_EXCHANGE = (
+    "exchange {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep "
+    "to them: upgrade all members first"
 )
 OURS_ORDERED = names_of(QueueSettings)
 """Arguments that change how a queue's stream is applied."""
@@ -203,6 +208,8 @@ class Management:
             answer({"changed": False})
             return
         arguments = check("exchange", a.arguments)
+        if arguments.keys() & names_of(ExchangeSettings) and self._cluster.least_minor < KNOWS_EXCHANGES:
+            raise PeerError(UNAVAILABLE, OLDER_EXCHANGE.format(a.name))
         self._order(answer, DeclareExchange(a.name, a.type, arguments, a.durable, a.alternate))
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:

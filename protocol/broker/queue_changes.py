@@ -49,9 +49,10 @@ class QueueChanges:
 
     def rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         """The event at `index` of the cluster stream has changed the wiring."""
-        if type(event) is DeleteExchange:
-            text = f"exchange {event.name!r} was deleted: declare it and open another sender"
-            self._senders.end_all(event.name, None, NOT_FOUND, text)
+        for name in outcome.gone:
+            why = "" if type(event) is DeleteExchange and event.name == name else ", as nothing is bound to it any more"
+            text = f"exchange {name!r} was deleted{why}: declare it and open another sender"
+            self._senders.end_all(name, None, NOT_FOUND, text)
         definition = outcome.queue
         if definition is None:
             return

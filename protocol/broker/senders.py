@@ -39,6 +39,10 @@ class Senders:
             text = f"there is no exchange {frame.exchange!r}: declare it first"
             refuse(self._outbox, session, frame.handle, NOT_FOUND, text)
             return
+        elif wiring.internal(frame.exchange):
+            text = f"exchange {frame.exchange!r} is internal: send to an exchange that leads to it"
+            refuse(self._outbox, session, frame.handle, NOT_ALLOWED, text)
+            return
         link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
         self._outbox.send(session.peer, Attached(frame.handle, wiring.needs_headers(frame.exchange), link.next))
         self._transfers.attached(session)

@@ -48,7 +48,10 @@ receiver, so while one is in the cluster those are refused; a client with one le
 `AttachReceiver.priority`, `Consume.priority`: what other brokers do is not changed by them.
 `Modify`, with `Settle.modification`, `Dispose.modification`, `QueueSnapshot.uncounted` and `annotations`: while a
 member before 8 is in the cluster, which would pass over it, nothing is modified. `Consume.undeliverable`, and
-`AttachReceiver.undeliverable`."""
+`AttachReceiver.undeliverable`.
+Arguments of exchanges that mean something, which a member before 8 would keep and not act upon: refused likewise."""
+KNOWS_EXCHANGES = 8
+"""The minor version from which a member acts upon the arguments of exchanges."""
 KNOWS_MODIFY = 8
 """The minor version from which a member applies `Modify`, and a broker takes one from a client."""
 KNOWS_EXCLUSIVE = KNOWS_RANKS = 8

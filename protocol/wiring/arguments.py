@@ -12,30 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from ..errors import INVALID, PeerError
 from ..queue.settings import QueueSettings, declared
-from ..wire.settings import Argument, names_of, parse, plain
+from ..wire.settings import names_of, parse, plain
 from ..wire.version import KNOWS_WITH_X
 from .definitions import BY_DEFAULT
 from .exchanges import WITH_X
-
-
-class ExchangeSettings(msgspec.Struct, frozen=True):
-    pass
-
-
-class BindingSettings(msgspec.Struct, frozen=True):
-    """Attributes:
-    x_match: of a headers exchange, one of `MATCHES`, which the wiring checks when it applies the binding; exchanges of
-        other types pass it over.
-    """
-
-    x_match: Annotated[Any, Argument("x-match", "all, any, all-with-x or any-with-x")] = "all"
-
+from .settings import BindingSettings, ExchangeSettings
 
 OURS = ("qpid.", "x-", "manta.")
 SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -61,8 +48,9 @@ LATER: dict[str, frozenset[str]] = {
 
 
 def check(what: str, arguments: dict[str, Any], queue_bytes: int = 0) -> dict[str, Any]:
-    """Check the arguments of a `what`: "queue", "exchange" or "binding". Returns them as they are ordered: a queue's in
-    the one spelling, and with a limit of `queue_bytes` where it names none (0: then it has none).
+    """Check the arguments of a `what`: "queue", "exchange" or "binding". Returns them as they are ordered: a queue's
+    and an exchange's in the one spelling, and a queue with a limit of `queue_bytes` where it names none (0: then it has
+    none).
 
     Raises:
         PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; a name that has one has a
@@ -76,8 +64,8 @@ def check(what: str, arguments: dict[str, Any], queue_bytes: int = 0) -> dict[st
         if queue_bytes and not own.limited:
             return _with_default(plain(own, arguments), queue_bytes)
         return plain(declared(arguments), arguments)
-    parse(SHAPES[what], what, arguments)
-    return arguments
+    settings = parse(SHAPES[what], what, arguments)
+    return plain(settings, arguments) if what == "exchange" else arguments
 
 
 def _with_default(arguments: dict[str, Any], queue_bytes: int) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..errors import INVALID, PeerError
+from ..wire.settings import read
 from .definitions import Binding, ExchangeDefinition, canonical
+from .settings import ExchangeSettings
 from .topics import TopicIndex
 
 MATCHES = ("all", "any", "all-with-x", "any-with-x")
@@ -20,6 +22,9 @@ WITH_X = MATCHES[2:]
 """Values of x-match by which headers that begin with x- take part."""
 Place = tuple[str, str, bytes]
 """What tells the bindings of an exchange from each other: queue name, key, arguments."""
+
+
+PLAIN = ExchangeSettings()
 
 
 class LooksAtHeaders(Exception):
@@ -38,8 +43,13 @@ class Exchange:
     definition: ExchangeDefinition
     bindings: dict[Place, Binding] = field(default_factory=dict)
     links: Exchange | None = None
+    settings: ExchangeSettings = PLAIN
     _direct: dict[str, list[str]] | None = None  # key -> queue names
     _topics: TopicIndex | None = None
+
+    def __post_init__(self) -> None:
+        if self.definition.arguments:
+            self.settings = read(ExchangeSettings, self.definition.arguments)
 
     def bind(self, binding: Binding) -> bool:
         """Whether it is a new one."""

@@ -45,6 +45,7 @@ from .definitions import (
     check_same,
     standard,
 )
+from .endings import end, unused
 from .exchanges import Exchange, check_match
 from .links import look_at_headers, reached
 from .snapshot import Holder, WiringSnapshot
@@ -61,12 +62,14 @@ class Outcome:
         code: "" for success, else an error code, with its text.
         changed: whether the event changed the wiring.
         queue: the queue that the event declared or deleted, if any.
+        gone: names of the exchanges that it deleted.
     """
 
     code: str = ""
     text: str = ""
     changed: bool = False
     queue: QueueDefinition | None = None
+    gone: tuple[str, ...] = ()
 
 
 class Wiring:
@@ -151,9 +154,8 @@ class Wiring:
         del self._queues[event.name]
         del self._by_id[known.id]
         self.uses.forget(known.id)
-        for exchange in self._exchanges.values():
-            exchange.unbind(event.name)
-        return Outcome(changed=True, queue=known)
+        less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
+        return Outcome(changed=True, queue=known, gone=end(self._exchanges, unused(less)))
 
     def _declare_exchange(self, event: DeclareExchange) -> Outcome:
         check_arguments(event.arguments)
@@ -181,10 +183,7 @@ class Wiring:
         users += [e.definition.name for e in self._exchanges.values() if e.definition.alternate == event.name]
         if users:
             raise PeerError(IN_USE, f"exchange {event.name!r} is the alternate of {', '.join(sorted(users))}")
-        del self._exchanges[event.name]
-        for exchange in self._exchanges.values():
-            exchange.unlink(event.name)
-        return Outcome(changed=True)
+        return Outcome(changed=True, gone=end(self._exchanges, [event.name]))
 
     def _bind(self, event: Bind) -> Outcome:
         exchange = self._bindable(event)
@@ -205,7 +204,7 @@ class Wiring:
             what, there = f"queue {event.queue!r}", exchange.unbind(event.queue, event.key)
         if not there:
             raise PeerError(NOT_FOUND, f"{what} is not bound to {event.exchange!r} by key {event.key!r}")
-        return Outcome(changed=True)
+        return Outcome(changed=True, gone=end(self._exchanges, unused([exchange])))
 
     def _bindable(self, event: Bind | Unbind) -> Exchange:
         if event.exchange == "":
@@ -222,6 +221,9 @@ class Wiring:
     def _check_alternate(self, name: str) -> None:
         if name and name not in self._exchanges:
             raise PeerError(NOT_FOUND, f"there is no exchange {name!r} to be the alternate: declare it first")
+        if name and self._exchanges[name].settings.auto_delete:
+            text = f"exchange {name!r} goes with the last of its bindings, and an alternate has to stay: name another"
+            raise PeerError(NOT_ALLOWED, text)
 
     # ---- routing
 
@@ -281,6 +283,10 @@ class Wiring:
     def exchange(self, name: str) -> ExchangeDefinition | None:
         found = self._exchanges.get(name)
         return found.definition if found is not None else None
+
+    def internal(self, exchange: str) -> bool:
+        """Whether clients send nothing to that exchange."""
+        return exchange in self._exchanges and self._exchanges[exchange].settings.internal
 
     def exchanges(self) -> list[ExchangeDefinition]:
         return [self._exchanges[name].definition for name in sorted(self._exchanges)]

@@ -400,7 +400,7 @@ def declare(connection: Connection, queue: str, durable: bool = False) -> None:
     connection.declare_exchange(queue + BY_KEY, "direct", alternate=queue + OTHERS, arguments={"chaos": 1})
     connection.declare_exchange(queue + BY_KEY, "direct", passive=True)
     connection.bind(queue + BY_KEY, queue, KEY)
-    connection.declare_exchange(queue + RELAY, "fanout")
+    connection.declare_exchange(queue + RELAY, "fanout", internal=True, auto_delete=True)
     connection.bind(queue + RELAY, queue)
     connection.bind_exchange(queue + BY_KEY, queue + RELAY, KEY)
     connection.bind_exchange(queue + RELAY, queue + BY_KEY, arguments={"chaos": 1})
@@ -409,7 +409,7 @@ def declare(connection: Connection, queue: str, durable: bool = False) -> None:
 def delete(connection: Connection, queue: str) -> None:
     for name in (queue, queue + DEAD):
         connection.delete_queue(name)
-    for name in (queue + BY_KEY, queue + OTHERS, queue + DEAD, queue + RELAY):
+    for name in (queue + BY_KEY, queue + OTHERS, queue + DEAD):  # the last goes with its last binding, to the first
         connection.delete_exchange(name)
 
 

@@ -9,13 +9,14 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from mantamq.client.management import _bind, _bind_exchange, _declare_exchange
-from mantamq.protocol.wire.client_frames import Transfer
+from mantamq.protocol.wire.client_frames import Attached, AttachSender, Detached, Transfer
 
-from .model import opened
+from .model import Violation, opened
 
 if TYPE_CHECKING:
     from .clients import Client
     from .users import User
+    from .world import World
 
 SHARE = 0.35
 """Of the stories."""
@@ -26,6 +27,8 @@ FRONT, ROUND, BACK = "front", "round", "back"
 HOLLOW, EMPTY, PASSING, LATE = "hollow", "empty", "passing", "late"
 """Leads to EMPTY and BACK, and its alternate to all; nothing is bound to that; of what it leads to the alternate has some;
 leads to MARKED, which is bound to it when its senders are there."""
+INNER = "inner"
+"""Nobody sends to it."""
 FIXED = frozenset((MARKED, FRONT, ROUND, BACK, HOLLOW, PASSING, LATE))
 """Exchanges whose bindings stay as they are."""
 SENT_TO: tuple[tuple[str, str | None], ...] = (
@@ -35,12 +38,32 @@ SENT_TO: tuple[tuple[str, str | None], ...] = (
 
 
 class Exchanges:
-    """Of one story; its choices are its own, so that they do not move those of others."""
+    """Of one story; its choices are its own, so that they do not move those of others. It watches who is let in to INNER.
 
-    def __init__(self, seed: int) -> None:
+    Attributes:
+        some: the story has any.
+        kept_out: senders that wanted to send there.
+    """
+
+    def __init__(self, seed: int, world: World) -> None:
         self._rng = random.Random(f"exchanges of {seed}")
         self.some = self._rng.random() < SHARE
-        self._passing: list[str] = []
+        self.kept_out = 0
+        self._passing: dict[str, str] = {}  # exchange -> a queue that it may be bound to
+        self._inner: set[tuple[str, int]] = set()  # (client, handle) of those who want to send to INNER
+        if self.some:
+            world.watch(sent={AttachSender: self._attaches, Attached: self._attached, Detached: self._refused})
+
+    def _attaches(self, source: str, target: str, frame: AttachSender) -> None:
+        if frame.exchange == INNER:
+            self._inner.add((source, frame.handle))
+
+    def _attached(self, source: str, target: str, frame: Attached) -> None:
+        if (target, frame.handle) in self._inner:
+            raise Violation(f"{source} lets {target} send to {INNER}, which is internal")
+
+    def _refused(self, source: str, target: str, frame: Detached) -> None:
+        self.kept_out += (target, frame.handle) in self._inner
 
     def declare(self, user: User, queues: list[str]) -> None:
         if not self.some:
@@ -53,6 +76,9 @@ class Exchanges:
             (HOLLOW, "direct", "everybody"), (PASSING, "fanout", ""), ("sieve", "direct", "everybody"), (LATE, "topic", ""),
         ):  # fmt: skip
             user.ask(_declare_exchange(name, type, self._rng.random() < 0.5, alternate, None, False))
+        user.ask(_declare_exchange(INNER, "fanout", False, "", None, False, internal=True))
+        user.ask(_bind(INNER, queues[-1], "", None))
+        user.ask(_bind_exchange(FRONT, INNER, "x", None))
         user.ask(_bind(FRONT, queues[1], "x.#", None))
         user.ask(_bind(BACK, queues[-1], "x.y", None))
         user.ask(_bind(BACK, queues[1], "x", None))
@@ -77,19 +103,28 @@ class Exchanges:
         rng = self._rng
         chance = rng.random()
         if len(self._passing) < 2 or (chance < 0.3 and len(self._passing) < 6):
-            self._passing.append(name := f"y{len(there)}")
+            name, queue = f"y{len(there)}", rng.choice(queues[1:])
+            self._passing[name] = queue
             there.add(name)
-            client.command("declare_exchange", name=name, type=rng.choice(["direct", "topic", "fanout", "headers"]))
-            client.command("bind", exchange=name, queue=rng.choice(queues[1:]), key="x")
+            type, fleeting = rng.choice(["direct", "topic", "fanout", "headers"]), rng.random() < 0.6
+            arguments = {"manta.auto_delete": True} if fleeting else {}
+            client.command("declare_exchange", name=name, type=type, arguments=arguments)
+            if rng.random() < 0.7:
+                client.command("bind", exchange=name, queue=queue, key="x")
+                client.attach_sender(name, "x")
             return
-        one, other = rng.choice(self._passing), rng.choice(self._passing)
+        one, other = rng.choice(list(self._passing)), rng.choice(list(self._passing))
         if chance < 0.45:
-            self._passing.remove(one)
+            del self._passing[one]
             client.command("delete_exchange", name=one)
         elif chance < 0.55:
             client.command("unbind", exchange=one, to_exchange=other, key="x")
         elif chance < 0.65:
+            client.command("unbind", exchange=one, queue=self._passing[one], key="x")
+        elif chance < 0.75:
             client.attach_sender(one, "x")
+        elif chance < 0.8:
+            client.attach_sender(INNER, "x")
         else:
             client.command("bind", exchange=one, to_exchange=other, key=rng.choice(["x", "x", "#"]))
 

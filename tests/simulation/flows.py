@@ -23,7 +23,7 @@ RAISED_MS = 100
 UNDER_WAY_MS = 50
 """Transfers that were under way come in this time after that: a window of each sender, all at once where another takes over."""
 SLACK_BEATS = 12
-ENDING = (events.DeleteExchange, events.DeleteQueue, events.Lost)
+ENDING = (events.DeleteExchange, events.DeleteQueue, events.Lost, events.Unbind)
 """Events of the cluster stream that end senders: what is complete is told first."""
 
 

@@ -437,15 +437,29 @@ class ModelWiring:
         self.bindings: set[tuple[str, str, str]] = set()
         self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.links: dict[tuple[str, str, str], dict[str, Any]] = {}  # (exchange, to which exchange, key) -> arguments
+        self.fleeting: set[str] = set()  # exchanges that go with the last of their bindings
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
         self.condemned: dict[str, events.Condemn] = {}  # queue id -> by what
         self.alone: dict[str, events.InUse] = {}  # queue id -> by what one consumer has it alone
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
+        had = self._bound()
+        self._apply(event, index)
+        while gone := self.fleeting & had - self._bound():
+            had = self._bound()
+            for name in gone:
+                self._apply(events.DeleteExchange(name), index)
+
+    def _bound(self) -> set[str]:
+        """The exchanges that have bindings."""
+        return {place[0] for place in (*self.bindings, *self.links)} if self.fleeting else set()
+
+    def _apply(self, event: events.AnyEvent, index: int) -> None:
         match event:
             case events.DeclareQueue():
-                if event.name not in self.ids and (not event.alternate or event.alternate in self.exchanges):
+                named = not event.alternate or event.alternate in self.exchanges.keys() - self.fleeting
+                if event.name not in self.ids and named:
                     self.ids[event.name] = f"{event.name}#{index}"
                     self.every.setdefault(event.name, []).append(self.ids[event.name])
                     self.defined[event.name] = (event.arguments, event.durable, event.alternate)
@@ -465,14 +479,17 @@ class ModelWiring:
                     self.apply(events.DeleteQueue(name), index)
             case events.DeclareExchange():
                 named = not event.alternate or event.alternate in self.exchanges
-                if event.name not in self.exchanges and named:
+                if event.name not in self.exchanges and named and event.alternate not in self.fleeting:
                     self.exchanges[event.name] = event.type
+                    if event.arguments.get("manta.auto_delete"):
+                        self.fleeting.add(event.name)
                     if event.alternate:
                         self.alternates[event.name] = event.alternate
             case events.DeleteExchange():
                 used = [*self.alternates.values(), *(alternate for _, _, alternate in self.defined.values())]
                 if event.name not in used and self.exchanges.pop(event.name, None):
                     self.alternates.pop(event.name, None)
+                    self.fleeting.discard(event.name)
                     self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
                     self.links = {link: how for link, how in self.links.items() if event.name not in link[:2]}
             case events.Bind() if event.to_exchange:

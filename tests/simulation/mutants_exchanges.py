@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as replace_outcome
 from typing import Any
 
 import pytest
 from mantamq.protocol.broker import routing
-from mantamq.protocol.wiring import exchanges, links, wiring
+from mantamq.protocol.broker.queue_changes import QueueChanges
+from mantamq.protocol.wire.events import DeleteExchange
+from mantamq.protocol.wiring import endings, exchanges, links, wiring
 from mantamq.protocol.wiring.exchanges import Exchange
 from mantamq.protocol.wiring.wiring import Wiring
 from msgspec.structs import replace
@@ -82,6 +85,47 @@ def a_sender_that_knows_nothing_of_headers_has_none(patch: Patch) -> None:
 
 def exchanges_bound_to_one_that_goes_stay_bound(patch: Patch) -> None:
     patch.setattr(Exchange, "unlink", lambda self, name, key=None: key is not None)
+
+
+def who_should_go_with_its_last_binding_stays(patch: Patch) -> None:
+    patch.setattr(wiring, "unused", lambda less: [])
+
+
+def an_exchange_goes_before_it_had_a_binding(patch: Patch) -> None:
+    """Whatever loses a binding: all that are to go with their last, and have none, go."""
+    delete = Wiring._delete_exchange
+
+    def eager(self: Any, event: Any) -> Any:
+        outcome = delete(self, event)
+        gone = endings.end(self._exchanges, endings.unused(self._exchanges.values()))
+        return replace_outcome(outcome, gone=(*outcome.gone, *gone))
+
+    patch.setattr(Wiring, "_delete_exchange", eager)
+
+
+def who_leads_to_exchanges_only_has_no_bindings(patch: Patch) -> None:
+    unused = endings.unused
+
+    def forgetful(less: Any) -> Any:
+        bare = [Exchange(one.definition, one.bindings) for one in less]
+        return unused(bare)
+
+    patch.setattr(endings, "unused", forgetful)
+    patch.setattr(wiring, "unused", forgetful)
+
+
+def senders_of_an_exchange_that_went_by_itself_stay(patch: Patch) -> None:
+    rewired = QueueChanges.rewired
+
+    def silent(self: Any, event: Any, outcome: Any, index: int) -> None:
+        asked = (event.name,) if type(event) is DeleteExchange else ()
+        rewired(self, event, replace_outcome(outcome, gone=asked), index)
+
+    patch.setattr(QueueChanges, "rewired", silent)
+
+
+def anybody_sends_to_internal_exchanges(patch: Patch) -> None:
+    patch.setattr(Wiring, "internal", lambda self, name: False)
 
 
 def an_update_lacks_exchanges_bound_to_exchanges(patch: Patch) -> None:

@@ -158,7 +158,7 @@ class Story:
         self._unended: list[User] = []  # and such users
         self.share = rng.choice(USERS)
         self.kinds = Kinds(seed)
-        self.more = Exchanges(seed)
+        self.more = Exchanges(seed, self.world)
         self.selectors = Selectors(seed)
         self.claims = Claims(self.world, self.watch, seed)
         self.ranks = Ranks(self.world, self.watch, seed)
@@ -266,7 +266,7 @@ class Story:
         """By exchanges of more kinds; of one it shows only when its senders are there that it looks at properties."""
         user, keeper = self.user(True), self.user(True)
         self.more.senders(user)
-        self.until(lambda: user.idle and all(box.core for box in user.outboxes.values()), "senders are attached")
+        self.until(lambda: user.idle and keeper.opened and all(box.core for box in user.outboxes.values()), "attaches")
         self.more.declare_late(keeper)
         self.until(lambda: keeper.idle, "an exchange is bound to another behind the back of its senders")
         self._unended.remove(keeper)

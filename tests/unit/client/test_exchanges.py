@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.client import Invalid, Message, NotFound, connect_async
+from mantamq.client import Invalid, Message, NotAllowed, NotFound, connect_async
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -71,3 +71,31 @@ def test_headers_that_begin_with_x_are_looked_at_where_the_binding_says_so(conne
     assert bodies(session, "q") == ["yes"]
     with pytest.raises(Invalid, match="did you mean 'any-with-x'"):
         connection.bind("amq.match", "q", arguments={"x-match": "any-with"})
+
+
+def test_an_exchange_goes_with_the_last_of_its_bindings(connection):
+    connection.declare_exchange("e", "fanout", auto_delete=True)
+    assert not connection.declare_exchange("e", "fanout", auto_delete=True)
+    connection.declare_queue("q")
+    connection.bind("e", "q")
+    sender = connection.session().sender("e")
+    connection.delete_queue("q")
+    assert "e" not in {one["name"] for one in connection.exchanges()}
+    with pytest.raises(NotFound, match="nothing is bound to it any more"):
+        sender.send(b"-")
+        sender.sync(5)
+
+
+def test_nobody_sends_to_an_internal_exchange(connection):
+    connection.declare_exchange("inner", "fanout", internal=True)
+    with pytest.raises(NotAllowed, match="send to an exchange that leads to it"):
+        connection.session().sender("inner/k")
+    with pytest.raises(Invalid, match="are the same: give one"):
+        connection.declare_exchange("other", internal=True, arguments={"manta.internal": False})
+
+
+async def test_the_other_twin_declares_them_too(cluster):
+    async with await connect_async(cluster.address) as connection:
+        await connection.declare_exchange("e", "fanout", internal=True, auto_delete=True)
+        (mine,) = [one for one in await connection.exchanges() if one["name"] == "e"]
+        assert mine["arguments"] == {"manta.internal": True, "manta.auto_delete": True}

@@ -283,6 +283,11 @@ def test_wiring(at: Run) -> None:
     assert at("unbind", "e", "amq.match", "#", "--to-exchange").code == 0
     assert at("unbind", "e", "r", "JFK.#").code == 0
     assert at("exchange", "delete", "e").code == 0
+    assert at("exchange", "add", "inner", "--internal", "--auto-delete").code == 0
+    (inner,) = [one for one in at("exchange", "list", "--json").json if one["name"] == "inner"]
+    assert inner["arguments"] == {"manta.internal": True, "manta.auto_delete": True}
+    at("bind", "inner", "r", "k"), at("unbind", "inner", "r", "k")
+    assert "inner" not in {one["name"] for one in at("exchange", "list", "--json").json}
     assert at("queue", "delete", "r").code == 0
     assert [q["name"] for q in at("stat", "--json").json] == ["q"]
 

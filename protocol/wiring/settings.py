@@ -1,0 +1,28 @@
+"""What the arguments of exchanges and bindings mean: typed settings, as `queue/settings.py` has them of queues."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from ..wire.settings import Argument
+
+
+class ExchangeSettings(msgspec.Struct, frozen=True):
+    """Attributes:
+    internal: clients send nothing to it: what it gets comes from other exchanges, or from queues, as their alternate.
+    auto_delete: it goes with the last of its bindings.
+    """
+
+    internal: Annotated[bool, Argument("manta.internal", "give true, or leave it out")] = False
+    auto_delete: Annotated[bool, Argument("manta.auto_delete", "give true, or leave it out")] = False
+
+
+class BindingSettings(msgspec.Struct, frozen=True):
+    """Attributes:
+    x_match: of a headers exchange, one of `MATCHES` (`exchanges.py`), which the wiring checks when it applies the
+        binding; exchanges of other types pass it over.
+    """
+
+    x_match: Annotated[Any, Argument("x-match", "all, any, all-with-x or any-with-x")] = "all"
