@@ -91,8 +91,8 @@ def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -
     if bodies != model.live:
         wrong = [position for position in model.live if bodies.get(position) != model.live[position]]
         raise Violation(f"I23: {where} at {index} has not the bodies of {wrong[:5]}")
-    uncounted: list[int] = rest[6] if len(rest) > 6 else []
-    notes = dict(rest[7]) if len(rest) > 7 else {}
+    uncounted: list[int] = rest[8] if len(rest) > 8 else []
+    notes = dict(rest[9]) if len(rest) > 9 else {}
     if notes != {p: model.notes[p] for p in model.notes.keys() & model.live.keys()}:
         raise Violation(f"I23: {where} at {index} has noted {notes}, the model says {model.notes}")
     counts = dict.fromkeys(each(marks), 1) | dict(repeated) | dict.fromkeys(each(uncounted), 0)
