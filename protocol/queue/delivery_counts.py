@@ -57,6 +57,15 @@ class DeliveryCounts:
     def of(cls, snapshot: QueueSnapshot) -> DeliveryCounts:
         return cls(snapshot.marks, snapshot.deliveries, snapshot.uncounted, dict(snapshot.annotations))
 
+    def told(self) -> dict[str, Any]:
+        """The fields of a `QueueSnapshot` that `of` reads."""
+        return {
+            "deliveries": list(self.repeated.items()),
+            "marks": self.marks.flat(),
+            "uncounted": self.uncounted.flat(),
+            "annotations": list(self.annotations.items()),
+        }
+
     def __bool__(self) -> bool:
         return bool(self.marks)
 

@@ -284,8 +284,8 @@ class QueueState:
             available=self.available.flat(),
             acquired=[(*holder, held.flat()) for holder, held in self.acquired.items()],
             dead_lettering=self.dead_lettering.flat(),
+            **self.deliveries.told(),
             batches=[(index, *batch) for index, batch in self.batches.items()],
-            deliveries=list(self.deliveries.repeated.items()),
             expiry=list(self.expiry.items()),
             owner=self.owner,
             grant=self.grant,
@@ -293,13 +293,10 @@ class QueueState:
             evicted=list(self.fence.evicted.items()),
             absent=sorted(self.fence.absent),
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
-            marks=self.deliveries.marks.flat(),
             refusals=self.refusals.table(),
             flow_stopped=self.flow_stopped,
             turn=list(self.turn or ()),
             tallies=self.tallies.copy(),
-            uncounted=self.deliveries.uncounted.flat(),
-            annotations=list(self.deliveries.annotations.items()),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:

@@ -31,7 +31,7 @@ class Modifies:
     """Of one story; its choices are its own, so that they do not move those of others."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = random.Random(f"what is modified in {seed}")
+        self._rng = random.Random(f"modify, {seed}")
         self._some = self._rng.random() < SHARE
 
     def instead(self, here: bool) -> Modification | None:

@@ -9,10 +9,21 @@ from __future__ import annotations
 import random
 
 from mantamq.protocol.wire.client_frames import AttachReceiver
-from mantamq.protocol.wire.queue_frames import RELEASE, Cancel, Consume, Credit, Deliver, Drained, Settle, Settled
+from mantamq.protocol.wire.queue_frames import (
+    MODIFY,
+    RELEASE,
+    Cancel,
+    Consume,
+    Credit,
+    Deliver,
+    Drained,
+    Settle,
+    Settled,
+)
 
 from .checkers import Watcher
 from .model import Violation, each
+from .modifies import Undeliverable
 from .selectors import wants
 from .world import World
 
@@ -37,7 +48,8 @@ class Ranks:
     """Of one story; its choices are its own, so that they do not move those of others. `judged`: deliveries to consumers
     while one of a higher priority was there."""
 
-    def __init__(self, world: World, watch: Watcher, seed: int) -> None:
+    def __init__(self, world: World, watch: Watcher, seed: int, undeliverable: Undeliverable) -> None:
+        self._undeliverable = undeliverable
         self._rng = random.Random(f"ranks of {seed}")
         self._some = self._rng.random() < STORIES
         self.judged = 0
@@ -78,7 +90,7 @@ class Ranks:
 
     def _settles(self, source: str, target: str, frame: Settle) -> None:
         one = self._of.get((target, frame.queue), {}).get(frame.sub)
-        if one is not None and frame.kind == RELEASE:
+        if one is not None and frame.kind in (RELEASE, MODIFY):
             one.releases.add(frame.number)
 
     def _settled(self, source: str, target: str, frame: Settled) -> None:
@@ -102,7 +114,11 @@ class Ranks:
                 continue
             self.judged += 1
             selector = other.frame.selector
-            wanted = not selector or any(wants(selector, model.blobs[position]) for position in given)
+            refused = self._undeliverable.of(source, other.frame.sub)
+            wanted = any(
+                position not in refused and (not selector or wants(selector, model.blobs[position]))
+                for position in given
+            )
             if other.credit > 0 and not other.bounded and not other.releases and other.ready and wanted:
                 raise Violation(
                     f"{source} gives {given} of {frame.queue} to {frame.sub}, of priority {one.frame.priority}, and "

@@ -161,7 +161,7 @@ class Story:
         self.more = Exchanges(seed, self.world)
         self.selectors = Selectors(seed)
         self.claims = Claims(self.world, self.watch, seed)
-        self.ranks = Ranks(self.world, self.watch, seed)
+        self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
