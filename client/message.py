@@ -25,12 +25,13 @@ class Message:
         durable: carried to whoever receives it. Whether it survives a stop of the cluster is the queue's matter.
 
     Received messages also have `queue`, `position` (its place in the queue), `redelivered` and `delivery_count` (how
-    often it was delivered before), and `annotations`: what earlier consumers noted on it (`session.modify`).
+    often it was delivered before), `first_acquirer` (no consumer had it before, as AMQP's first-acquirer), and
+    `annotations`: what earlier consumers noted on it (`session.modify`).
     """
 
     __slots__ = (
-        "_acquisition", "_annotations", "_receiver", "body", "content_type", "correlation_id", "delivery_count",
-        "durable", "message_id", "position", "priority", "properties", "reply_to", "subject", "ttl",
+        "_acquired", "_acquisition", "_annotations", "_receiver", "body", "content_type", "correlation_id",
+        "delivery_count", "durable", "message_id", "position", "priority", "properties", "reply_to", "subject", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,11 @@ class Message:
     def redelivered(self) -> bool:
         """Whether a consumer may have seen it before."""
         return self.delivery_count > 0
+
+    @property
+    def first_acquirer(self) -> bool:
+        """Whether no consumer had it before: neither was it delivered, nor given back uncounted (`session.modify`)."""
+        return not getattr(self, "_acquired", False)  # a message that has not come back pays nothing for it
 
     @property
     def annotations(self) -> dict[str, Any]:

@@ -188,6 +188,7 @@ class ReceiverCore:
         message._receiver = self
         if self._redelivered:
             message.delivery_count = self._redelivered.get(self._index, 0)
+            message._acquired = self._index in self._redelivered
             self._index += 1
         self.available -= 1
         if self._settles:

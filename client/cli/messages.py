@@ -223,6 +223,8 @@ def _print(message: Message, form: Print) -> None:
 def _described(message: Message) -> dict[str, Any]:
     """All about a message. A body that is no text is in base64, under another name."""
     fields: dict[str, Any] = {"position": message.position, "delivery_count": message.delivery_count}
+    if not message.first_acquirer:
+        fields["first_acquirer"] = False
     try:
         fields["body"] = message.body.decode()
     except UnicodeDecodeError:

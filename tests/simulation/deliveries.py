@@ -106,6 +106,10 @@ class Deliveries:
             if with_notes(model, position) != blob:
                 raise Violation(f"{frame.queue}: {position} is delivered with another message's body")
             if frame.acquisition:
+                if (index in counts) != (position in model.returned):
+                    raise Violation(
+                        f"{frame.queue}: {position} says that it came back: {index in counts}; not so the log"
+                    )
                 self._acquiring(source, target, model, position, counts.get(index, 0), frame.acquisition)
         self._passing.setdefault((target, frame.sub), deque()).append(frame)
 

@@ -82,6 +82,17 @@ def dead_letters_go_without_their_notes(patch: Patch) -> None:
     patch.setattr(dead_letters, "piece", bare)
 
 
+def who_did_not_fail_was_never_there(patch: Patch) -> None:
+    """A message that came back uncounted says that nobody had it before."""
+    column = DeliveryCounts.column
+
+    def counted(self: Any, parts: Any) -> list[int]:
+        flat = column(self, parts)
+        return [n for index, count in zip(flat[::2], flat[1::2], strict=True) if count for n in (index, count)]
+
+    patch.setattr(DeliveryCounts, "column", counted)
+
+
 def undeliverable_here_is_given_again(patch: Patch) -> None:
     patch.setattr(consumers, "leave_out", lambda dispatcher, sub, ranges: None)
 

@@ -51,6 +51,7 @@ def test_counts_and_notes_are_seen_by_whoever_gets_it_next(session):
     other = session.receiver("q", 0)
     again = [other.fetch(5) for _ in range(2)]
     assert [(m.body, m.delivery_count, m.redelivered) for m in again] == [(b"0", 1, True), (b"1", 0, False)]
+    assert not any(m.first_acquirer for m in again) and other.fetch(5).first_acquirer and first.first_acquirer
     assert [m.annotations for m in again] == [{"why": "slow", "tries": [1, None, b"x"]}, {}]
     assert again[0].properties == {"n": 0}
     session.modify(again[0], annotations={"why": "still"})
