@@ -56,6 +56,17 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_counts.py::test_every_broker_has_counted_the_same",
         "tests/unit/client/test_counts.py::test_the_oldest_message_has_an_age",
     ],
+    "A receiver stops and starts.": [
+        "tests/unit/client/test_stops.py::test_who_stops_is_sent_nothing_and_may_settle",
+    ],
+    "After receiver.stop() it is sent nothing": [
+        "tests/unit/client/test_stops.py::test_who_stops_is_sent_nothing_and_may_settle",
+        "tests/unit/client/test_stops.py::test_it_is_stopped_at_the_next_broker_too",
+    ],
+    "With receiver.flush() it waits until all that its credit allows is here": [
+        "tests/unit/client/test_stops.py::test_flush_says_how_many_the_queue_still_has",
+        "tests/unit/client/test_stops.py::test_flush_counts_what_this_receiver_may_not_have",
+    ],
     "A modified message keeps what its consumers say of it": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
     ],

@@ -532,6 +532,27 @@ class AsyncReceiver:
         if not await self._connection._until_moving(self._core, self._core.settled, timeout):
             raise Timeout("settlements are not complete in time; they may still complete")
 
+    async def flush(self) -> int | None:
+        """As `Receiver.flush`."""
+        self._core.check()
+        await self._drain()
+        self._core.check()
+        return self._core.waits
+
+    async def stop(self) -> None:
+        """As `Receiver.stop`."""
+        core = self._core
+        core.check()
+        mark = core.stop()
+        await self._connection._until(lambda: core.drained >= mark or core.failure is not None)
+        core.check()
+        core.give_back()
+
+    async def start(self) -> None:
+        """Go on after `stop`."""
+        self._core.check()
+        self._core.start()
+
     async def _complete(self) -> None:
         """As `Receiver._complete`."""
         core = self._core

@@ -582,7 +582,7 @@ class Conversation:
     def _on_drained(self, frame: FlowDrained) -> None:
         receiver = self._receivers.get(frame.handle)
         if receiver is not None:
-            receiver.on_drained()
+            receiver.on_drained(frame.available)
 
 
 _RULES: dict[type[Frame], Callable[[Conversation, Any], None]] = {

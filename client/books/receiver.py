@@ -56,6 +56,8 @@ class ReceiverCore:
         lost: positions whose settlement came too late (it was another's message by then), or whose settlement was on
             its way when a broker was lost (the message may come again).
         drained: how many drains were answered.
+        waits: messages that waited in the queue, for whomever, when the last drain was answered; None: unknown.
+        stopped: it is sent nothing; what it holds may be settled.
         received: messages delivered so far.
         asking: messages that waiting callers want; without a window the credit never exceeds it.
         credit: messages the broker may still send.
@@ -88,6 +90,8 @@ class ReceiverCore:
         self.lost: list[int] = []
         self.failure: MantaError | None = None
         self.drained = 0
+        self.waits: int | None = None
+        self.stopped = False
         self.drains = 0
         self.received = 0
         self.asking = 0
@@ -217,7 +221,9 @@ class ReceiverCore:
 
     @property
     def full(self) -> str:
-        """Why nothing more can come until some are settled; "" when it can."""
+        """Why nothing more can come until it is started, or some are settled; "" when it can."""
+        if self.stopped:
+            return f"; the receiver of queue {self.queue!r} is stopped: start it"
         if not self._by_settling or self.credit or self.available or self._room():
             return ""
         return f"; its window is full: {self.capacity} messages of queue {self.queue!r} are not settled"
@@ -295,9 +301,10 @@ class ReceiverCore:
         self.credit += more
         self._write(Flow(self.handle, more, -1, True, sure))
 
-    def on_drained(self) -> None:
-        """The credit is gone: grant it anew, to the window or to those who still wait."""
+    def on_drained(self, waits: int = -1) -> None:
+        """The credit is gone: grant it anew, to the window or to those who still wait. `waits`: see `FlowDrained`."""
         self.drained += 1
+        self.waits = None if waits < 0 else waits
         self.credit = 0
         if self.failure is not None:
             return
@@ -312,6 +319,37 @@ class ReceiverCore:
                 self._grant(room)
         else:
             self._want()
+
+    def stop(self) -> int:
+        """Ask for nothing more, and take the credit back: see `drain` for what is returned."""
+        if not self.stopped:
+            self.stopped = True
+            # In place of the methods: who is not stopped asks no question for it.
+            self._grant = lambda messages: None  # type: ignore[method-assign]
+            self._room = lambda: 0  # type: ignore[method-assign]
+            self._missing = lambda credit: 0  # type: ignore[method-assign]
+        return self.drain(sure=False)
+
+    def give_back(self) -> None:
+        """What has come, and was not fetched, goes back to its place; what need not be settled is ours."""
+        while self._settles and (message := self.fetch()) is not None:
+            self.settle(RELEASE, message)
+        self.flush()
+
+    def start(self) -> None:
+        """Go on."""
+        if not self.stopped:
+            return
+        self.stopped = False
+        del self._grant, self._room, self._missing
+        if self.failure is None and self.drains == self.drained:
+            self._fetched = 0
+            if self.capacity:
+                room = self._room()
+                if room:
+                    self._grant(room)
+            else:
+                self._want()
 
     # ---- settling
 

@@ -488,6 +488,43 @@ class Receiver:
             if not self._connection._until_moving(core, core.settled, timeout):
                 raise Timeout("settlements are not complete in time; they may still complete")
 
+    def flush(self) -> int | None:
+        """Wait until all that the queue has for us, within the credit there is, has come: it is here to be fetched.
+
+        Returns:
+            How many messages then still waited in the queue, those that this receiver may not have among them; None
+            where the broker is too old to say.
+
+        Raises:
+            Timeout: as `get`. LinkClosed, Deleted, ConnectionLost: the receiver has ended.
+        """
+        with self._lock:
+            self._core.check()
+            self._drain()
+            self._core.check()
+            return self._core.waits
+
+    def stop(self) -> None:
+        """Be sent nothing more until `start`. What was fetched may still be settled; what has come and was not fetched
+        goes back to its place, flagged redelivered. Meanwhile `fetch` and `get` find nothing, and say so.
+
+        Raises:
+            Timeout: as `get`. LinkClosed, Deleted, ConnectionLost: the receiver has ended.
+        """
+        core = self._core
+        with self._lock:
+            core.check()
+            mark = core.stop()
+            self._connection._until(lambda: core.drained >= mark or core.failure is not None)
+            core.check()
+            core.give_back()
+
+    def start(self) -> None:
+        """Go on after `stop`."""
+        with self._lock:
+            self._core.check()
+            self._core.start()
+
     def _complete(self) -> None:
         """Wait until what was settled by now is complete; later settlements of other threads are not waited for."""
         core = self._core

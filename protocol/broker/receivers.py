@@ -190,7 +190,7 @@ class Receivers:
         found = self.subs.get(frame.sub)
         if found is not None:
             found[1].credit = 0
-            self._outbox.send(found[0].peer, FlowDrained(found[1].handle))
+            self._outbox.send(found[0].peer, FlowDrained(found[1].handle, frame.available))
 
     # ---- they go
 

@@ -165,10 +165,18 @@ class QueueConsumers:
         """Tell subscriptions that drain and have got all there is, once that is sure."""
         outbox = self._outbox
         drained, unsure = self._dispatcher.drained(self._lock.held)
-        for subscription in drained:
-            outbox.send(outbox.broker, Drained(self._id, subscription.id))
+        if drained:
+            waits = self._waits()
+            for subscription in drained:
+                outbox.send(outbox.broker, Drained(self._id, subscription.id, waits))
         if unsure and (mark := DrainMark.of(unsure)) is not None:
             self.look(mark)
+
+    def _waits(self) -> int:
+        """How many messages are available, without those that were given out here and are not ordered as acquired."""
+        available = self._state.available
+        given = sum(b - a + 1 for part in self._dispatcher.taken for a, b in available.within(*part))
+        return available.count - given
 
     def look(self, tag: QueueCommand | DrainMark) -> None:
         """Ask in order, by an event that changes nothing, so that the answer holds all that was complete before. It is

@@ -172,7 +172,10 @@ class Flow(Frame):
 
 
 class FlowDrained(Frame):
+    """See `Drained`; -1: the broker does not say."""
+
     handle: int
+    available: int = -1
 
 
 class Delivery(Frame):

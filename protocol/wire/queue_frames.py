@@ -141,8 +141,11 @@ class Credit(Frame):
 
 
 class Drained(Frame):
+    """A drain's answer. `available`: messages that wait in the queue, for whomever, by what is known here."""
+
     queue: str
     sub: int
+    available: int = -1
 
 
 class Cancel(Frame):

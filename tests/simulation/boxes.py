@@ -151,7 +151,7 @@ class Inbox:
         single: it is its queue's only consumer.
         window: what its capacity bounds.
         selector: what it wants.
-        refused: (queue id, position) of what it gave back as undeliverable to itself.
+        silent: it has stopped. refused: (queue id, position) of what it gave back as undeliverable to itself.
     """
 
     def __init__(
@@ -175,6 +175,7 @@ class Inbox:
         self.positions: list[int] = []
         self.single = False
         self.refused: set[tuple[str, int]] = set()
+        self.silent = False
 
     @property
     def open(self) -> bool:
@@ -187,6 +188,8 @@ class Inbox:
     def act(self, rng: random.Random) -> None:
         core, user = self.core, self.user
         assert core is not None
+        if user.ledger.stops.turn(self):
+            return
         chance = rng.random()
         if self.single:
             self._act_alone(rng, chance)

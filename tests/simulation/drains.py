@@ -44,14 +44,14 @@ class Drains:
     """Watches replicas and their brokers.
 
     Attributes:
-        judged: answers that said that there was nothing more.
+        judged: answers that said that there was nothing more; counted: of which the number was compared.
     """
 
     def __init__(self, world: World, watch: Watcher, deliveries: Deliveries, undeliverable: Undeliverable) -> None:
         self._undeliverable = undeliverable
         self.world = world
         self.watch = watch
-        self.judged = 0
+        self.judged = self.counted = 0
         self._deliveries = deliveries
         self._subs: dict[tuple[str, int], _Asked] = {}  # (replica, number)
         self._acquired: dict[str, set[int]] = {}  # queue id -> positions that were ever acquired
@@ -102,6 +102,7 @@ class Drains:
         if sub is None:
             return
         self._look(frame.queue)
+        self._counted(source, target, frame)
         if sub.upto is not None and sub.credit > 0 and not sub.bounded and frame.queue not in self.watch.gone:
             self.judged += 1
             if sub.still:
@@ -111,6 +112,20 @@ class Drains:
                 )
         sub.credit, sub.upto = 0, None
         self._asking.get(frame.queue, {}).pop((source, frame.sub), None)
+
+    def _counted(self, replica: str, broker: str, frame: Drained) -> None:
+        """Where a replica knows all that is committed, it says how many are available and not given out by it."""
+        model, hosted = self.watch.models.get(frame.queue), self.world.machines[replica].queues.get(frame.queue)
+        known = hosted is not None and hosted.applied == self.watch.commits.get(frame.queue)
+        if model is None or not known or hosted.inc <= model.out.get(broker, -1) or frame.queue in self.watch.gone:
+            return
+        out = self._deliveries.out
+        waits = [
+            p for p in model.live if model.place[p] == "available" and out.get((frame.queue, p), ("",))[0] != broker
+        ]
+        self.counted += 1
+        if frame.available != len(waits):
+            raise Violation(f"{replica} says that {frame.available} wait in {frame.queue}, and {waits} do")
 
     def _committed(self, stream: str, event: events.AnyEvent, model: Any, effective: bool) -> None:
         if isinstance(event, events.Acquire):

@@ -26,6 +26,7 @@ from . import (
     mutants_consumers,
     mutants_counts,
     mutants_disks,
+    mutants_drains,
     mutants_exchanges,
     mutants_failover,
     mutants_flow,
@@ -62,6 +63,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
         for module in (
             mutants,
             mutants_clients,
+            mutants_drains,
             mutants_consumers,
             mutants_kinds,
             mutants_membership,

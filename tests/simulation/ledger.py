@@ -18,6 +18,7 @@ from mantamq.protocol.wire.framing import encode_frame
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each
 from .modifies import Modifies
+from .stops import Stops
 from .world import World
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Ledger:
     ) -> None:
         self.world, self.watch, self.credit, self.padding = world, watch, credit, padding
         self.modifies = Modifies(0)
+        self.stops = Stops(0)
         self.counts: dict[str, int] = {}
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}

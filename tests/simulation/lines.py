@@ -21,6 +21,7 @@ from mantamq.protocol.wire.framing import FrameBuffer
 
 from .clients import Client
 from .model import Violation, each_run
+from .stops import nothing_comes
 
 if TYPE_CHECKING:
     from .users import User
@@ -85,6 +86,7 @@ class Line(Client):
     def receive(self, frame: Frame) -> None:
         if frame.__class__ is Delivery:
             assert isinstance(frame, Delivery)
+            nothing_comes(self.user.inboxes.get(frame.handle), f"{self.broker} gives it {frame.ranges}")
             self._held[frame.handle] = self._held.get(frame.handle, 0) + len(frame.blobs)
             self.bounded(frame.handle, 0)
         if isinstance(frame, Opened | Blocked):

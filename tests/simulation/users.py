@@ -25,6 +25,7 @@ from .boxes import Inbox, Outbox
 from .ledger import Ledger
 from .lines import Line
 from .model import Violation
+from .stops import nothing_comes, start
 from .world import World
 
 Task = Generator[Callable[[], bool], None, None]
@@ -298,6 +299,8 @@ class User:
     def granted(self, line: Line, frame: Flow) -> None:
         """Credit is said: with what is here it never exceeds the window."""
         core = self.inboxes[frame.handle].core
+        if frame.messages:
+            nothing_comes(self.inboxes[frame.handle], f"{line.name} grants {frame.messages}")
         credit = self.ledger.credit(line.name, frame.handle)
         line.bounded(frame.handle, credit)
         if core is None or not core.capacity:
@@ -516,6 +519,9 @@ class User:
             if core is None:
                 busy = busy or not inbox.code
             elif core.failure is None:
+                busy = busy or core.stopped
+                if inbox.silent:
+                    start(inbox)
                 if accept_all and not inbox.closing:
                     while inbox.take():
                         pass

@@ -44,6 +44,7 @@ from .routes import Routes
 from .selectors import Selectors
 from .singles import QUEUE as SINGLE
 from .singles import Singles
+from .stops import Stops
 from .users import User
 from .world import BROKERS, START_US, Machines, World
 
@@ -151,6 +152,7 @@ class Story:
         little = self.flow_limit[0] < DEFAULT.backlog_bytes
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
         self.ledger.modifies = Modifies(seed)
+        self.ledger.stops = Stops(seed)
         self.operations = 0
         self.clients: list[Client] = []
         self.users: list[User] = []
