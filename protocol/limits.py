@@ -157,6 +157,8 @@ process of the broker begins beyond them."""
 
 ANNOTATIONS_BYTES = 8 * 1024
 """Most bytes of what consumers note on one message, encoded: the same everywhere, since every replica judges by it."""
+ROUTING_KEYS = 64
+"""Most routing keys of one message."""
 MESSAGE_BYTES = (1024, DEFAULT.frame_bytes * 3 // 4)
 """The least and the most an operator may choose as `Limits.message_bytes`: a frame carries more than the message."""
 RAISE_IT = "raise the limit with `mantamq up --max-message-size`, start_cluster(max_message_bytes=...)"

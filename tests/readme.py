@@ -56,6 +56,16 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_counts.py::test_every_broker_has_counted_the_same",
         "tests/unit/client/test_counts.py::test_the_oldest_message_has_an_age",
     ],
+    "Several routing keys:": [
+        "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
+    ],
+    "Only one for which none finds a queue": [
+        "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
+        "tests/unit/client/test_several_keys.py::test_a_message_that_none_of_them_leads_anywhere",
+    ],
+    "mantamq send NAME --key eu": [
+        "tests/unit/client/cli/test_cli.py::test_lines_go_by_all_the_keys",
+    ],
     "A receiver stops and starts.": [
         "tests/unit/client/test_stops.py::test_who_stops_is_sent_nothing_and_may_settle",
     ],

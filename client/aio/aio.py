@@ -363,6 +363,26 @@ class AsyncSender:
             core.check()
         self._put(message)
 
+    async def send_to(self, message: Message | bytes | str, keys: Iterable[str]) -> None:
+        """Send one message to an exchange by several routing keys, in place of its subject: each queue that any of them
+        finds gets it once. One for which none of them finds any goes to the exchange's alternate, or nowhere.
+
+        Args:
+            keys: 1 to 64 texts. The sender's address names no key: `session.sender("exchange")`.
+
+        Raises:
+            Invalid: these are no keys, or the sender's key is fixed. NotAllowed: this broker is too old.
+            Others as `send`.
+        """
+        core, connection = self._core, self._connection
+        core.check()
+        connection._conversation.check_several_keys()
+        while core.full() or connection._pressed:
+            core.flush()
+            await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
+            core.check()
+        core.put_to(message, keys)
+
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""
         core = self._core

@@ -40,7 +40,15 @@ from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
-from ...protocol.wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, KNOWS_RANKS, KNOWS_SELECTORS, MINOR, spoken
+from ...protocol.wire.version import (
+    KNOWS_EXCLUSIVE,
+    KNOWS_MODIFY,
+    KNOWS_RANKS,
+    KNOWS_SELECTORS,
+    KNOWS_SEVERAL_KEYS,
+    MINOR,
+    spoken,
+)
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
 from .plain import copied
 from .receiver import ReceiverCore
@@ -389,6 +397,14 @@ class Conversation:
             )
         return priority
 
+    def check_several_keys(self) -> None:
+        """Raises NotAllowed: this broker is too old to route a message by several keys."""
+        if self.opened is not None and self.opened.minor < KNOWS_SEVERAL_KEYS:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and routes by one key: "
+                f"several need {spoken(KNOWS_SEVERAL_KEYS)}"
+            )
+
     def check_modify(self) -> None:
         """Raises NotAllowed: this broker is too old to modify anything."""
         if self.opened is not None and self.opened.minor < KNOWS_MODIFY:
@@ -504,6 +520,9 @@ class Conversation:
             return
         if frame.minor < KNOWS_RANKS and any(_ranked(link) for link in self._frames.values()):
             self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no priorities of receivers"
+            return
+        if frame.minor < KNOWS_SEVERAL_KEYS and any(sender.by_several_keys for sender in self._senders.values()):
+            self.leave = f"it speaks protocol {spoken(frame.minor)} and routes by one key"
             return
         self.opened = frame
         self.members = frame.members

@@ -7,13 +7,13 @@ time still puts batches on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from ...protocol.errors import PeerError
-from ...protocol.limits import DEFAULT, too_large
+from ...protocol.limits import DEFAULT, ROUTING_KEYS, too_large
 from ...protocol.ranges import RangeSet, pairs, size, subtract
 from ...protocol.wire.client_frames import Completed, Detached, Failed, Transfer
 from ...protocol.wire.framing import check_depth
@@ -55,6 +55,7 @@ def _cut(frame: Transfer, start: int, stop: int) -> Transfer:
         frame.keys[start:stop] if frame.keys is not None else None,
         [n for index, ttl_ms in pairs(frame.ttl) if start <= index < stop for n in (index - start, ttl_ms)],
         frame.headers[start:stop] if frame.headers is not None else None,
+        [(index - start, keys) for index, keys in frame.several if start <= index < stop],
     )
 
 
@@ -116,6 +117,7 @@ class SenderCore:
         self._keys: list[str] = []
         self._ttl: list[int] = []
         self._headers: list[dict[str, Any]] = []
+        self._several: list[tuple[int, list[str]]] = []
         self._bytes = 0
 
     def put(self, message: Message | bytes | str) -> None:
@@ -151,6 +153,25 @@ class SenderCore:
         if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
             self.flush()
 
+    def put_to(self, message: Message | bytes | str, keys: Iterable[str]) -> None:
+        """Take a message as `put`, to be routed by each of these keys, and not by its subject.
+
+        Raises:
+            Invalid: the sender's key is fixed; or these are no keys, or too many.
+        """
+        several = list(dict.fromkeys(keys)) if not isinstance(keys, str) else [keys]
+        if not self._keyed:
+            raise Invalid(f"the key of a sender to {self.address!r} is fixed: name an exchange alone, to send by keys")
+        if not 0 < len(several) <= ROUTING_KEYS or not all(type(key) is str for key in several):
+            raise Invalid(f"a message is sent by 1 to {ROUTING_KEYS} keys, which are texts, not by {several!r:.100}")
+        before = self._several
+        before.append((len(self._blobs), several))  # first: it may leave at once
+        try:
+            self.put(message)
+        except MantaError:
+            before.pop()
+            raise
+
     def put_apart(self, message: Message) -> int:
         """Take a message as `put`; its number, by which its caller gets its outcome for itself (`outcome`)."""
         number = self.sent + len(self._blobs) + 1
@@ -169,6 +190,7 @@ class SenderCore:
             self._keys if self._keyed else None,
             self._ttl,
             self._headers if self._with_headers else None,
+            self._several,
         )
         self.pending[frame.first] = frame
         self.sent += len(blobs)
@@ -220,6 +242,11 @@ class SenderCore:
                 yield frame
             for a, b in subtract(first, last, done) if done else ():
                 yield _cut(frame, a - first, b - first + 1)
+
+    @property
+    def by_several_keys(self) -> bool:
+        """Whether any of what is not complete has several keys."""
+        return bool(self._several) or any(frame.several for frame in self.pending.values())
 
     @property
     def next(self) -> int:

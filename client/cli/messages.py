@@ -60,6 +60,9 @@ def send(
     content: Annotated[str | None, typer.Option("--content", "-m", help="send this one message")] = None,
     prop: Annotated[list[str] | None, typer.Option("--property", "-P", help="NAME=VALUE, on every message")] = None,
     subject: Annotated[str | None, typer.Option(help="subject: the routing key at an exchange")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", "-k", help="by these routing keys, each queue once, not by the subject")
+    ] = None,
     ttl: Annotated[float | None, typer.Option(min=0, help="seconds until a message expires")] = None,
     capacity: Annotated[int, typer.Option(min=1, help="most messages sent and not complete")] = 1000,
     mandatory: Annotated[bool, typer.Option("--mandatory", help="exit code 1 when any goes to no queue")] = False,
@@ -93,7 +96,11 @@ def send(
         task = progress.add_task("", total=None, rate="")
         try:
             for body in bodies:
-                sender.send(Message(body, subject, properties, ttl))
+                message = Message(body, subject, properties, ttl)
+                if key:
+                    sender.send_to(message, key)
+                else:
+                    sender.send(message)
                 count += 1
                 if not count % 1000:
                     progress.update(task, completed=count, rate=f"{count / (time.monotonic() - started):,.0f}/s")

@@ -335,6 +335,30 @@ class Sender:
                 core.check()
             self._put(message)
 
+    def send_to(self, message: Message | bytes | str, keys: Iterable[str], timeout: float | None = None) -> None:
+        """Send one message to an exchange by several routing keys, in place of its subject: each queue that any of them
+        finds gets it once. One for which none of them finds any goes to the exchange's alternate, or nowhere.
+
+        Args:
+            keys: 1 to 64 texts. The sender's address names no key: `session.sender("exchange")`.
+
+        Raises:
+            Invalid: these are no keys, or the sender's key is fixed. NotAllowed: this broker is too old.
+            Others as `send`.
+        """
+        core, connection = self._core, self._connection
+        with self._lock:
+            core.check()
+            connection._conversation.check_several_keys()
+            end = None if timeout is None else time.monotonic() + timeout
+            while core.full() or connection._pressed():
+                core.flush()
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
+                    raise Full(f"{core.why_full()} (after {timeout} s)")
+                core.check()
+            core.put_to(message, keys)
+
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""
         self.send(message, timeout=0)

@@ -82,6 +82,8 @@ def route_each(
             routes = [route(exchange, key, headers_of(blob)) for key, blob in zip(keys, frame.blobs, strict=True)]
     else:
         routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
+    for index, several in frame.several:
+        routes[index] = _by_any(cluster, exchange, several, frame, index)
     for index, queues in enumerate(routes):
         for queue in queues:
             group = groups.get(queue)
@@ -104,10 +106,21 @@ def route_each(
     return parts, missing, judged
 
 
+def _by_any(cluster: ClusterState, exchange: str, keys: list[str], frame: Transfer, index: int) -> tuple[str, ...]:
+    """The route of a message with several keys: each queue once."""
+    headers = frame.headers[index] if frame.headers is not None else None
+    try:
+        return cluster.wiring.route_by_any(exchange, keys, headers)
+    except LooksAtHeaders:
+        return cluster.wiring.route_by_any(exchange, keys, headers_of(frame.blobs[index]))
+
+
 def why_nowhere(link: SenderLink, frame: Transfer, numbers: list[int]) -> tuple[str, str]:
     """Code and text of the failure of those numbers of a transfer, as ranges, which go to no queue, and must."""
     if link.exchange == "":
-        keys = frame.keys or [link.key or ""] * len(frame.blobs)
+        keys = list(frame.keys or [link.key or ""] * len(frame.blobs))
+        for index, several in frame.several:
+            keys[index] = several[0]
         named = {keys[number - frame.first] for first, last in pairs(numbers) for number in range(first, last + 1)}
         names = ", ".join(repr(name) for name in sorted(named)[:3])
         return NOT_FOUND, f"there is no queue {names}: declare it first"

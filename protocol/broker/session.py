@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from ..errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
-from ..limits import ANNOTATIONS_BYTES, Limits, too_large
+from ..limits import ANNOTATIONS_BYTES, ROUTING_KEYS, Limits, too_large
 from ..queue.resumption import Before
 from ..ranges import pairs, size
 from ..wire.client_frames import AttachReceiver, Dispose, Flow, Transfer
@@ -191,6 +191,8 @@ class Session:
         for column in (frame.keys, frame.headers):
             if column is not None and len(column) != count:
                 raise PeerError(INVALID, f"a column must have one value per message: {count}, not {len(column)}")
+        if frame.several:
+            _check_several(frame, link, self.limits)
         if len(frame.ttl) % 2:
             raise PeerError(INVALID, "ttl is a list of index and milliseconds by turns")
         link.next = frame.first + count
@@ -276,6 +278,22 @@ class Session:
 
     def delivered(self, link: ReceiverLink, ranges: list[int]) -> None:
         link.credit -= size(ranges)
+
+
+def _check_several(frame: Transfer, link: SenderLink, limits: Limits) -> None:
+    if link.key is not None:
+        raise PeerError(INVALID, f"this sender's key is {link.key!r}: several keys are for senders without one")
+    keys = 0
+    for index, several in frame.several:
+        keys += len(several)
+        if not (
+            0 <= index < len(frame.blobs) and 0 < len(several) <= ROUTING_KEYS and keys <= limits.transfer_messages
+        ):
+            raise PeerError(
+                INVALID,
+                f"several keys need an index into the transfer and 1 to {ROUTING_KEYS} keys, of which it has at most "
+                f"{limits.transfer_messages}",
+            )
 
 
 def _check_modification(frame: Dispose) -> None:

@@ -133,6 +133,7 @@ class Transfer(Frame):
         keys: a routing key per message, or None when the sender's key is fixed.
         ttl: flat ``[index, ttl_ms, ...]`` of the messages that expire.
         headers: properties per message, for a headers exchange only, else None.
+        several: (index, routing keys) of the messages that have more than one: in place of the one in `keys`.
     """
 
     handle: int
@@ -141,6 +142,7 @@ class Transfer(Frame):
     keys: list[str] | None = None
     ttl: list[int] = []
     headers: list[dict[str, Any]] | None = None
+    several: list[tuple[int, list[str]]] = []
 
 
 class Completed(Frame):

@@ -9,6 +9,7 @@ the event that declared it: a queue deleted and declared again is another.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,6 +249,22 @@ class Wiring:
             self._cache[place] = route
         return route
 
+    def route_by_any(
+        self, exchange: str, keys: Sequence[str], headers: dict[str, Any] | None = None
+    ) -> tuple[str, ...]:
+        """The same of a message with several keys: the queues that any of them finds. Only one for which none of them
+        finds any goes to the alternate."""
+        seen: set[str] = set()
+        while exchange not in seen and exchange in self._exchanges:
+            seen.add(exchange)
+            names = {name for key in keys for name in self._names(self._exchanges[exchange], key, headers)}
+            ids = tuple(self._queues[queue].id for queue in sorted(names) if queue in self._queues)
+            alternate = self._exchanges[exchange].definition.alternate
+            if ids or not alternate:
+                return ids
+            exchange = alternate
+        return ()
+
     def _route(self, name: str, key: str, headers: dict[str, Any] | None) -> tuple[str, ...]:
         seen: set[str] = set()
         while name not in seen:
@@ -255,15 +272,18 @@ class Wiring:
             exchange = self._exchanges.get(name)
             if exchange is None:
                 return ()
-            if exchange.links is None:
-                names = [key] if name == "" else exchange.bound(key, headers)
-            else:
-                names = reached(self._exchanges, exchange, key, headers)
+            names = self._names(exchange, key, headers)
             ids = tuple(self._queues[queue].id for queue in sorted(set(names)) if queue in self._queues)
             if ids or not exchange.definition.alternate:
                 return ids
             name = exchange.definition.alternate
         return ()
+
+    def _names(self, exchange: Exchange, key: str, headers: dict[str, Any] | None) -> Iterable[str]:
+        """Of the queues that it finds, also by exchanges bound to it."""
+        if exchange.links is not None:
+            return reached(self._exchanges, exchange, key, headers)
+        return [key] if exchange.definition.name == "" else exchange.bound(key, headers)
 
     def needs_headers(self, exchange: str) -> bool:
         """Whether routing there, in its alternates, or in exchanges bound to these, looks at a message's headers."""

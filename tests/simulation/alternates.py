@@ -19,6 +19,7 @@ from .boxes import HEADERS
 from .checkers import Watcher
 from .defaults import roomy
 from .model import ModelQueue, Violation, each, with_notes
+from .several_keys import keys_of
 from .users import User
 from .world import World
 
@@ -93,9 +94,8 @@ class Alternates:
             return
         routes = self._routes.setdefault(f"{source.partition('~')[0]}/{frame.handle}", {})
         for index in range(len(frame.blobs)):
-            keys = frame.keys
             names = self.watch.wiring.route(
-                exchange, keys[index] if keys else key or "", exchanges.looked_at(exchange, frame, index)
+                exchange, keys_of(frame, index, key), exchanges.looked_at(exchange, frame, index)
             )
             routes[frame.first + index] = [self.watch.wiring.ids[name] for name in names]
 

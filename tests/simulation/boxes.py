@@ -135,8 +135,13 @@ class Outbox:
             )  # fmt: skip
         # In the ledger first: it may leave at once.
         self.number = number
-        self.user.ledger.put(self, number, message if isinstance(message, Message) else Message(message))
-        core.put(message)
+        keys = self.user.ledger.several.one() if self.keyed else []
+        self.user.ledger.put(self, number, message if isinstance(message, Message) else Message(message), keys)
+        if keys:
+            self.user.ledger.count("by several keys")
+            core.put_to(message, keys)
+        else:
+            core.put(message)
 
 
 class Inbox:

@@ -22,6 +22,7 @@ from mantamq.protocol.wire.queue_frames import Consume, Deliver
 from .checkers import Watcher
 from .exchanges import looked_at
 from .model import ModelQueue, Violation, each, each_run, with_notes
+from .several_keys import keys_of
 from .world import World
 
 
@@ -225,7 +226,7 @@ class Deliveries:
                 if exchange in self.passing
                 else self.watch.wiring.route(
                     exchange,
-                    frame.keys[index] if frame.keys else key or "",
+                    keys_of(frame, index, key),
                     looked_at(exchange, frame, index),
                 )
             )

@@ -18,6 +18,7 @@ from mantamq.protocol.wire.framing import encode_frame
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each
 from .modifies import Modifies
+from .several_keys import SeveralKeys
 from .stops import Stops
 from .world import World
 
@@ -33,10 +34,12 @@ Sender = tuple[str, int]
 
 @dataclass(slots=True)
 class Put:
-    """A message as its user put it. Attributes: fields (in the order of `FIELDS`), at_us (when)."""
+    """A message as its user put it. Attributes: fields (in the order of `FIELDS`), at_us (when), keys (by which it goes; none:
+    by its subject)."""
 
     fields: tuple[Any, ...]
     at_us: int
+    keys: list[str]
 
     @property
     def ttl_ms(self) -> int | None:
@@ -56,6 +59,7 @@ class Ledger:
         self.world, self.watch, self.credit, self.padding = world, watch, credit, padding
         self.modifies = Modifies(0)
         self.stops = Stops(0)
+        self.several = SeveralKeys(0)
         self.counts: dict[str, int] = {}
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}
@@ -73,9 +77,9 @@ class Ledger:
 
     # ---- sending
 
-    def put(self, sender: Outbox, number: int, message: Message) -> None:
+    def put(self, sender: Outbox, number: int, message: Message, keys: list[str]) -> None:
         fields = tuple(getattr(message, name) for name in FIELDS)
-        put = Put(fields, self.world.now_us)
+        put = Put(fields, self.world.now_us, keys)
         if not self.unsettled(sender.key):
             sender.stall.moved()
         self._put.setdefault(sender.key, {})[number] = put
@@ -95,6 +99,7 @@ class Ledger:
                 )
         ttl = dict(zip(frame.ttl[::2], frame.ttl[1::2], strict=True))
         puts = self._put[key]
+        several = dict(frame.several)
         for index, blob in enumerate(frame.blobs):
             put = puts.get(frame.first + index)
             fields = _fields(blob)
@@ -103,6 +108,10 @@ class Ledger:
             if ttl.pop(index, None) != put.ttl_ms:
                 raise Violation(
                     f"{client}: number {frame.first + index} of {handle} leaves with another's ttl: {frame.ttl}"
+                )
+            if several.pop(index, []) != put.keys:
+                raise Violation(
+                    f"{client}: number {frame.first + index} of {handle} leaves by other keys: {frame.several}"
                 )
             if sender.keyed and (frame.keys is None or frame.keys[index] != (put.fields[1] or "")):
                 raise Violation(f"{client}: number {frame.first + index} of {handle} leaves by another's key")

@@ -575,15 +575,19 @@ class ModelWiring:
             id: stands for id, stands in self.condemned.items() if stands.broker != broker or stands.inc > inc
         }
 
-    def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> list[str]:
-        """Names of the queues a message goes to. Where an exchange finds none, its alternate is asked."""
-        names = self._everywhere(exchange, key, headers or {})
+    def route(self, exchange: str, keys: list[str], headers: dict[str, Any] | None = None) -> list[str]:
+        """Names of the queues a message goes to, by any of its keys. Where an exchange finds none, its alternate is
+        asked."""
+        names = self._by_any(exchange, keys, headers or {})
         asked = [exchange]
         while not names and exchange in self.alternates and self.alternates[exchange] not in asked:
             exchange = self.alternates[exchange]
             asked.append(exchange)
-            names = self._everywhere(exchange, key, headers or {})
+            names = self._by_any(exchange, keys, headers or {})
         return names
+
+    def _by_any(self, exchange: str, keys: list[str], headers: dict[str, Any]) -> list[str]:
+        return sorted({name for key in keys for name in self._everywhere(exchange, key, headers)})
 
     def _everywhere(self, exchange: str, key: str, headers: dict[str, Any]) -> list[str]:
         """What an exchange finds, and all those that it leads to: more and more of them, until there are no others."""

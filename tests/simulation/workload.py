@@ -42,6 +42,7 @@ from .recovered import Recovered
 from .resumes import Resumes
 from .routes import Routes
 from .selectors import Selectors
+from .several_keys import SeveralKeys
 from .singles import QUEUE as SINGLE
 from .singles import Singles
 from .stops import Stops
@@ -153,6 +154,7 @@ class Story:
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
         self.ledger.modifies = Modifies(seed)
         self.ledger.stops = Stops(seed)
+        self.ledger.several = SeveralKeys(seed)
         self.operations = 0
         self.clients: list[Client] = []
         self.users: list[User] = []

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from mantamq.client import AsyncConnection, AsyncSession, Connection, Message, Session
+from mantamq.client.aio.aio import AsyncSender
+from mantamq.client.sync.sync import Sender
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = TESTS / "simulation", TESTS / "chaos"
@@ -21,6 +23,7 @@ CALLS = {
     "bind": [Connection.bind, AsyncConnection.bind],
     "bind_exchange": [Connection.bind_exchange, AsyncConnection.bind_exchange],
     "modify": [Session.modify, AsyncSession.modify],
+    "send_to": [Sender.send_to, AsyncSender.send_to],
 }
 
 

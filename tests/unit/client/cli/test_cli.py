@@ -352,6 +352,28 @@ def test_what_goes_to_no_queue_is_said_and_fails_where_it_is_mandatory(at: Run, 
     assert left(broker) == 3
 
 
+def test_lines_go_by_all_the_keys(at: Run, broker: FakeBroker) -> None:
+    for queue, key in (("q", "x"), ("q", "y"), ("other", "y")):
+        at("queue", "add", queue)
+        assert at("bind", "amq.topic", queue, key).code == 0
+    assert at("send", "amq.topic", "--key", "x", "-k", "y", "--json", stdin=b"1\n2\n").json == {
+        "sent": 2, "unroutable": 0, "seconds": pytest.approx(0, abs=60),
+    }  # fmt: skip
+    assert at("receive", "q", "-n", 2).out == at("receive", "other", "-n", 2).out == "1\n2\n"
+    assert left(broker) == 0
+    ran = at("send", "q", "--key", "x", "-m", "1")
+    assert ran.code == 1 and "is fixed" in ran.err
+
+
+def test_what_is_given_back_may_be_annotated(at: Run, broker: FakeBroker) -> None:
+    assert at("send", "q", "-m", "1").code == 0
+    assert at("receive", "q", "-n", 1, "--release", "--annotate", "why=slow", "--annotate", "n=2").code == 0
+    shown = at("receive", "q", "-n", 1, "--json").json
+    assert (shown["annotations"], shown["delivery_count"]) == ({"why": "slow", "n": 2}, 1)
+    assert shown["first_acquirer"] is False
+    assert at("receive", "q", "--annotate", "a=1").code == 2
+
+
 def test_a_file_and_its_properties(at: Run, tmp_path: Any) -> None:
     (tmp_path / "lines").write_bytes(b"a\n\xff\n")
     at("send", "q", "--file", tmp_path / "lines", "-P", "n=1", "--subject", "s", "--ttl", 60)

@@ -1,0 +1,50 @@
+"""Bugs of messages with several routing keys, planted on purpose, as in `mutants.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mantamq.client.books import sender
+from mantamq.protocol.broker import routing
+from mantamq.protocol.wiring.wiring import Wiring
+from msgspec.structs import replace
+
+from .planting import planted
+
+Patch = pytest.MonkeyPatch
+
+
+def only_the_first_of_several_keys_counts(patch: Patch) -> None:
+    by_any = Wiring.route_by_any
+    patch.setattr(Wiring, "route_by_any", lambda self, exchange, keys, *more: by_any(self, exchange, keys[:1], *more))
+
+
+def a_queue_gets_a_message_once_for_each_key(patch: Patch) -> None:
+    def often(self: Any, exchange: str, keys: Any, headers: Any = None) -> tuple[str, ...]:
+        return tuple(queue for key in keys for queue in self.route(exchange, key, headers))
+
+    patch.setattr(Wiring, "route_by_any", often)
+
+
+def each_key_that_finds_nothing_asks_the_alternate(patch: Patch) -> None:
+    def eager(self: Any, exchange: str, keys: Any, headers: Any = None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(queue for key in keys for queue in self.route(exchange, key, headers)))
+
+    patch.setattr(Wiring, "route_by_any", eager)
+
+
+def what_is_said_again_is_said_without_its_keys(patch: Patch) -> None:
+    cut = sender._cut
+    patch.setattr(sender, "_cut", lambda *given: replace(cut(*given), several=[]))
+
+
+def a_message_goes_by_its_subject_all_the_same(patch: Patch) -> None:
+    each = routing.route_each
+    patch.setattr(routing, "route_each", lambda *given: each(*given[:2], replace(given[2], several=[]), *given[3:]))
+    from mantamq.protocol.broker import transfers
+
+    patch.setattr(transfers, "route_each", routing.route_each)
+
+
+ALL = planted(globals())
