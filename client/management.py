@@ -258,7 +258,11 @@ class Management:
         self._ask(_delete_exchange(name))
 
     def bind(self, exchange: str, queue: str, key: str = "", arguments: dict[str, Any] | None = None) -> bool:
-        """Bind a queue; binding again changes nothing. Returns whether it is new. Raises NotFound, NotAllowed."""
+        """Bind a queue; binding again changes nothing. At a direct exchange, or one declared so, a binding with
+        "qpid.exclusive-binding" true takes the place of all others of its key, those of `bind_exchange` as well.
+
+        Returns whether it is new. Raises NotFound, NotAllowed, Invalid.
+        """
         return self._ask(_bind(exchange, queue, key, arguments))
 
     def unbind(self, exchange: str, queue: str, key: str = "") -> None:

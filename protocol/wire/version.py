@@ -49,12 +49,13 @@ receiver, so while one is in the cluster those are refused; a client with one le
 `Modify`, with `Settle.modification`, `Dispose.modification`, `QueueSnapshot.uncounted` and `annotations`: while a
 member before 8 is in the cluster, which would pass over it, nothing is modified. `Consume.undeliverable`, and
 `AttachReceiver.undeliverable`.
-Arguments of exchanges that mean something, which a member before 8 would keep and not act upon: refused likewise.
+Arguments of exchanges that mean something, and exclusive bindings, which a member before 8 would keep and not act upon:
+refused likewise.
 `Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_EXCHANGES = 8
-"""The minor version from which a member acts upon the arguments of exchanges."""
+"""The minor version from which a member acts upon the arguments of exchanges, and exclusive bindings."""
 KNOWS_MODIFY = 8
 """The minor version from which a member applies `Modify`, and a broker takes one from a client."""
 KNOWS_EXCLUSIVE = KNOWS_RANKS = 8

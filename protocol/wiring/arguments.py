@@ -18,8 +18,8 @@ import msgspec
 
 from ..errors import INVALID, PeerError
 from ..queue.settings import QueueSettings, declared
-from ..wire.settings import names_of, parse, plain
-from ..wire.version import KNOWS_WITH_X
+from ..wire.settings import names_of, parse, plain, read
+from ..wire.version import KNOWS_EXCHANGES, KNOWS_WITH_X
 from .definitions import BY_DEFAULT
 from .exchanges import WITH_X
 from .settings import BindingSettings, ExchangeSettings
@@ -40,9 +40,8 @@ LATER: dict[str, frozenset[str]] = {
         "x-expires", "x-single-active-consumer", "x-dead-letter-exchange",
         "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
     }),
-    "exchange": frozenset({"qpid.msg_sequence", "qpid.ive", "qpid.exclusive-binding", "qpid.replicate",
-                           "x-delayed-type"}),
-    "binding": frozenset({"qpid.exclusive-binding"}),
+    "exchange": frozenset({"qpid.msg_sequence", "qpid.ive", "qpid.replicate", "x-delayed-type"}),
+    "binding": frozenset(),
 }  # fmt: skip
 """Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
 
@@ -96,4 +95,6 @@ def _check_names(what: str, names: Iterable[str]) -> None:
 
 def binding_known_from(arguments: dict[str, Any]) -> int:
     """The minor version from which a member applies a binding with these arguments as this one does; 0: all do."""
+    if read(BindingSettings, arguments).exclusive:
+        return KNOWS_EXCHANGES
     return KNOWS_WITH_X if arguments.get("x-match") in WITH_X else 0

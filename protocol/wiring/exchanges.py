@@ -87,6 +87,17 @@ class Exchange:
             self.links = None
         return True
 
+    def at(self, key: str) -> list[tuple[bool, Place]]:
+        """The bindings with that key: whether they are to exchanges, and their places."""
+        linked = self.links.bindings if self.links is not None else {}
+        every = [(False, place) for place in self.bindings] + [(True, place) for place in linked]
+        return sorted(one for one in every if one[1][1] == key)
+
+    def clear(self, key: str) -> None:
+        """Take out all bindings with that key."""
+        for to_exchange, (name, _, _) in self.at(key):
+            (self.unlink if to_exchange else self.unbind)(name, key)
+
     def bound(self, key: str, headers: dict[str, Any] | None) -> list[str]:
         """Names of the queues a message goes to; one may stand there several times.
 
@@ -122,6 +133,14 @@ def check_match(value: Any) -> None:
     near = get_close_matches(value, MATCHES, 1) if isinstance(value, str) else []
     meant = f": did you mean {near[0]!r}?" if near else ""
     raise PeerError(INVALID, f"x-match is {', '.join(MATCHES[:-1])} or {MATCHES[-1]}, not {value!r:.60}{meant}")
+
+
+def check_exclusive(type: str) -> None:
+    """Raises PeerError: `invalid`, bindings at exchanges of this type cannot be exclusive."""
+    if type != "direct":
+        raise PeerError(
+            INVALID, f"qpid.exclusive-binding is of direct exchanges, and this is a {type} one: leave it out"
+        )
 
 
 def _headers_match(arguments: dict[str, Any], headers: dict[str, Any]) -> bool:

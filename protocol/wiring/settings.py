@@ -13,16 +13,20 @@ class ExchangeSettings(msgspec.Struct, frozen=True):
     """Attributes:
     internal: clients send nothing to it: what it gets comes from other exchanges, or from queues, as their alternate.
     auto_delete: it goes with the last of its bindings.
+    exclusive: of a direct exchange, each binding takes the place of all others of its key.
     """
 
     internal: Annotated[bool, Argument("manta.internal", "give true, or leave it out")] = False
     auto_delete: Annotated[bool, Argument("manta.auto_delete", "give true, or leave it out")] = False
+    exclusive: Annotated[bool, Argument("qpid.exclusive-binding", "give true, or leave it out")] = False
 
 
 class BindingSettings(msgspec.Struct, frozen=True):
     """Attributes:
     x_match: of a headers exchange, one of `MATCHES` (`exchanges.py`), which the wiring checks when it applies the
         binding; exchanges of other types pass it over.
+    exclusive: it takes the place of all others of its key, at a direct exchange.
     """
 
     x_match: Annotated[Any, Argument("x-match", "all, any, all-with-x or any-with-x")] = "all"
+    exclusive: Annotated[bool, Argument("qpid.exclusive-binding", "give true, or leave it out")] = False

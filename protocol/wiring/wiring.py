@@ -33,6 +33,7 @@ from ..wire.events import (
     Supervise,
     Unbind,
 )
+from ..wire.settings import read
 from .cluster_flow import ClusterFlow
 from .definitions import (
     STANDARD,
@@ -47,8 +48,9 @@ from .definitions import (
     standard,
 )
 from .endings import end, unused
-from .exchanges import Exchange, check_match
+from .exchanges import Exchange, check_exclusive, check_match
 from .links import look_at_headers, reached
+from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
 
@@ -172,7 +174,10 @@ class Wiring:
         if event.type not in TYPES:
             raise PeerError(INVALID, f"an exchange's type is one of {', '.join(TYPES)}, not {event.type!r}")
         self._check_alternate(event.alternate)
-        self._exchanges[event.name] = Exchange(wanted)
+        new = Exchange(wanted)
+        if new.settings.exclusive:
+            check_exclusive(event.type)
+        self._exchanges[event.name] = new
         return Outcome(changed=True)
 
     def _delete_exchange(self, event: DeleteExchange) -> Outcome:
@@ -193,9 +198,15 @@ class Wiring:
             raise PeerError(INVALID, f"a binding key has at most {DEFAULT.name_chars} characters")
         if exchange.definition.type == "headers":
             check_match(event.arguments.get("x-match", "all"))
+        before: list[Any] | None = None
+        if exchange.settings.exclusive or read(BindingSettings, event.arguments).exclusive:
+            check_exclusive(exchange.definition.type)
+            before = exchange.at(event.key)
+            exchange.clear(event.key)
         target = event.to_exchange or event.queue
         bind = exchange.link if event.to_exchange else exchange.bind
-        return Outcome(changed=bind(Binding(event.exchange, target, event.key, event.arguments)))
+        new = bind(Binding(event.exchange, target, event.key, event.arguments))
+        return Outcome(changed=new if before is None else before != exchange.at(event.key))
 
     def _unbind(self, event: Unbind) -> Outcome:
         exchange = self._bindable(event)

@@ -29,11 +29,14 @@ HOLLOW, EMPTY, PASSING, LATE = "hollow", "empty", "passing", "late"
 leads to MARKED, which is bound to it when its senders are there."""
 INNER = "inner"
 """Nobody sends to it."""
-FIXED = frozenset((MARKED, FRONT, ROUND, BACK, HOLLOW, PASSING, LATE))
+SOLE = "sole"
+"""Of each key the last binding counts."""
+FIXED = frozenset((MARKED, FRONT, ROUND, BACK, HOLLOW, PASSING, LATE, SOLE))
 """Exchanges whose bindings stay as they are."""
 SENT_TO: tuple[tuple[str, str | None], ...] = (
     (MARKED, ""), (MARKED, None), (FRONT, None), (FRONT, "x.y"), (ROUND, "x"), (BACK, "x.y"), (BACK, "y"), (HOLLOW, "k"),
     (HOLLOW, "x"), (HOLLOW, "none"), (PASSING, ""),
+    (SOLE, "k"), (SOLE, None),
 )  # fmt: skip
 
 
@@ -92,6 +95,12 @@ class Exchanges:
         user.ask(_bind_exchange(PASSING, "sieve", "", None))
         user.ask(_bind_exchange(PASSING, EMPTY, "", None))
         user.ask(_bind(LATE, queues[1], "x.y", None))
+        user.ask(_declare_exchange(SOLE, "direct", False, "", None, False))
+        user.ask(_bind_exchange(SOLE, "everybody", "k", None))
+        for key in ("k", "x"):
+            user.ask(_bind(SOLE, queues[1], key, None))
+        for key in ("k", "y"):
+            user.ask(_bind(SOLE, queues[-1], key, {"qpid.exclusive-binding": True}))
 
     def passing(self) -> bool:
         """Whether it is time for an exchange to come or go."""
@@ -108,6 +117,8 @@ class Exchanges:
             there.add(name)
             type, fleeting = rng.choice(["direct", "topic", "fanout", "headers"]), rng.random() < 0.6
             arguments = {"manta.auto_delete": True} if fleeting else {}
+            if type == "direct" and rng.random() < 0.5:
+                arguments["qpid.exclusive-binding"] = True
             client.command("declare_exchange", name=name, type=type, arguments=arguments)
             if rng.random() < 0.7:
                 client.command("bind", exchange=name, queue=queue, key="x")

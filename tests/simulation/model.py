@@ -437,6 +437,7 @@ class ModelWiring:
         self.bindings: set[tuple[str, str, str]] = set()
         self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.links: dict[tuple[str, str, str], dict[str, Any]] = {}  # (exchange, to which exchange, key) -> arguments
+        self.sole: set[str] = set()  # exchanges whose bindings are all exclusive
         self.fleeting: set[str] = set()  # exchanges that go with the last of their bindings
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
         self.condemned: dict[str, events.Condemn] = {}  # queue id -> by what
@@ -481,6 +482,8 @@ class ModelWiring:
                 named = not event.alternate or event.alternate in self.exchanges
                 if event.name not in self.exchanges and named and event.alternate not in self.fleeting:
                     self.exchanges[event.name] = event.type
+                    if event.arguments.get("qpid.exclusive-binding"):
+                        self.sole.add(event.name)
                     if event.arguments.get("manta.auto_delete"):
                         self.fleeting.add(event.name)
                     if event.alternate:
@@ -490,15 +493,18 @@ class ModelWiring:
                 if event.name not in used and self.exchanges.pop(event.name, None):
                     self.alternates.pop(event.name, None)
                     self.fleeting.discard(event.name)
+                    self.sole.discard(event.name)
                     self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
                     self.links = {link: how for link, how in self.links.items() if event.name not in link[:2]}
             case events.Bind() if event.to_exchange:
                 if event.exchange in self.exchanges and event.to_exchange in self.exchanges:
+                    self._displace(event)
                     self.links[event.exchange, event.to_exchange, event.key] = event.arguments
             case events.Unbind() if event.to_exchange:
                 self.links.pop((event.exchange, event.to_exchange, event.key), None)
             case events.Bind():
                 if event.exchange in self.exchanges and event.queue in self.ids:
+                    self._displace(event)
                     place = (event.exchange, event.queue, event.key)
                     self.bindings.add(place)
                     self.arguments[place] = event.arguments
@@ -506,6 +512,13 @@ class ModelWiring:
                 self.bindings.discard((event.exchange, event.queue, event.key))
             case _:
                 pass
+
+    def _displace(self, event: events.Bind) -> None:
+        """A binding that is exclusive has its key alone."""
+        if event.exchange in self.sole or event.arguments.get("qpid.exclusive-binding"):
+            there, key = event.exchange, event.key
+            self.bindings = {place for place in self.bindings if (place[0], place[2]) != (there, key)}
+            self.links = {link: how for link, how in self.links.items() if (link[0], link[2]) != (there, key)}
 
     def condemn(self, event: events.Condemn) -> None:
         used = event.if_unused and any(id == event.queue for id, _ in self.users)

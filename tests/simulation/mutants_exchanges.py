@@ -128,6 +128,18 @@ def anybody_sends_to_internal_exchanges(patch: Patch) -> None:
     patch.setattr(Wiring, "internal", lambda self, name: False)
 
 
+def an_exclusive_binding_joins_the_others(patch: Patch) -> None:
+    patch.setattr(Exchange, "clear", lambda self, key: None)
+
+
+def an_exclusive_binding_takes_the_place_of_those_of_other_keys(patch: Patch) -> None:
+    def clear(self: Any, key: str) -> None:
+        for binding in list(self.bindings.values()):
+            self.unbind(binding.queue)
+
+    patch.setattr(Exchange, "clear", clear)
+
+
 def an_update_lacks_exchanges_bound_to_exchanges(patch: Patch) -> None:
     restore = Wiring.restore.__func__  # type: ignore[attr-defined]
     patch.setattr(Wiring, "restore", classmethod(lambda cls, snapshot: restore(cls, [*snapshot[:6], []])))

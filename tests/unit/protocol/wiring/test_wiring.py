@@ -298,7 +298,9 @@ def test_needs_headers_looks_along_the_alternates() -> None:
 small = st.sampled_from(["a", "b", "amq.topic", "", "x\n"])
 values = st.sampled_from([1, True, "t", b"b", None, [1], {"n": 1}, {1: 1}])
 arguments = st.dictionaries(
-    st.sampled_from(["k", "x-match", "x-other", "manta.auto_delete"]), values | st.just("any"), max_size=2
+    st.sampled_from(["k", "x-match", "x-other", "manta.auto_delete", "qpid.exclusive-binding"]),
+    values | st.just("any"),
+    max_size=2,
 )
 keys = st.sampled_from(["", "k", "a.b", "a.#", "*.b", "#"])
 kinds = st.sampled_from(["direct", "topic", "fanout", "headers", "odd"])
