@@ -84,6 +84,7 @@ def queue_add(
     fairshare: Annotated[
         int | None, typer.Option(help="so many of a level of priority, then the next lower one has its turn")
     ] = None,
+    sequence_key: Annotated[str | None, typer.Option(help="a header in which each message has its number")] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -93,7 +94,7 @@ def queue_add(
                 name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
                 priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
-                flow_resume_size=flow_resume_size, fairshare=fairshare,
+                flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

@@ -20,7 +20,14 @@ from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
 from ..wire.settings import names_of, read
-from ..wire.version import KNOWS_EXCHANGES, KNOWS_LIMITS, KNOWS_LINKS, KNOWS_SHARES, KNOWS_VERDICTS
+from ..wire.version import (
+    KNOWS_EXCHANGES,
+    KNOWS_LIMITS,
+    KNOWS_LINKS,
+    KNOWS_SEQUENCES,
+    KNOWS_SHARES,
+    KNOWS_VERDICTS,
+)
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.settings import ExchangeSettings
@@ -351,4 +358,6 @@ def _known_from(arguments: dict[str, Any]) -> int:
     settings = read(QueueSettings, arguments)
     if settings.shares:
         return KNOWS_SHARES
+    if settings.sequence_key:
+        return KNOWS_SEQUENCES
     return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

@@ -25,6 +25,7 @@ from .delivery_order import DeliveryOrder, Everything, InTurns
 from .resumption import Before, Resumption
 from .selection import Looks, Selection
 from .selector import Wanted
+from .sequence import Shown
 from .state import QueueState
 from .subscription import Subscription
 from .weights import fitting, weigh
@@ -69,7 +70,7 @@ class Delivered:
         self.parts = parts
         self.ranges = ranges
 
-    def frame(self, state: QueueState) -> Deliver:
+    def frame(self, state: Shown) -> Deliver:
         blobs_of = state.blobs
         blobs: list[bytes] = []
         ranges: list[int] = []
@@ -96,6 +97,7 @@ class Dispatcher:
         allocator: which subscription may take them.
 
     Attributes:
+        shown: what consumers are shown of the state; by default, all as it is.
         taken: positions delivered here whose `Acquire` is not applied yet.
         expiring: positions whose `Expire` is not applied yet.
         resuming: subscription id -> its wait for messages that it held at another broker.
@@ -107,13 +109,10 @@ class Dispatcher:
     """
 
     def __init__(
-        self,
-        state: QueueState,
-        order: DeliveryOrder,
-        allocator: Allocator,
-        timing: Timing = DEFAULT_TIMING,
-        limits: Limits = DEFAULT,
-    ) -> None:
+        self, state: QueueState, order: DeliveryOrder, allocator: Allocator, timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT, shown: Shown | None = None,
+    ) -> None:  # fmt: skip
+        self.shown: Shown = state if shown is None else shown
         self._timing = timing
         self.run_messages = limits.run_messages
         self._deliver_bytes = limits.deliver_bytes
@@ -255,7 +254,7 @@ class Dispatcher:
         while part is not None:
             first, last = part
             if weighs:
-                last, size, full = weigh(self.state.blobs, first, last, size, credit, self._deliver_bytes)
+                last, size, full = weigh(self.shown.blobs, first, last, size, credit, self._deliver_bytes)
                 if last < first:
                     break
             parts.append((first, last))
@@ -276,7 +275,7 @@ class Dispatcher:
         parts = order.several(subscription.place, min(most, credit.messages), self.taken)
         if not parts:
             return parts, 0
-        parts, size = fitting(self.state, parts, credit, self._deliver_bytes)
+        parts, size = fitting(self.shown, parts, credit, self._deliver_bytes)
         count = sum(last - first + 1 for first, last in parts)
         if count:
             subscription.place = order.given(subscription.place, parts)
@@ -384,7 +383,7 @@ class Dispatcher:
         if subscription.credit.bytes == UNLIMITED:
             return True
         part = self._candidate(subscription, 1)
-        return part is None or len(self.state.blobs[part[0]]) <= subscription.credit.bytes
+        return part is None or len(self.shown.blobs[part[0]]) <= subscription.credit.bytes
 
     def _waiting(self) -> bool:
         return self.state.available.count > self.expiring.count

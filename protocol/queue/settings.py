@@ -48,6 +48,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     group_key: header by which messages are of groups, each of one consumer at a time; "" for none.
     fair_key: header whose values take turns; "" for none.
     shared_groups: a group is a consumer's while it holds messages of it; there are no others.
+    sequence_key: header that has each message's number in the queue when it is delivered; "" for none.
     """
 
     alternate: str = ""
@@ -113,6 +114,10 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Literal[1],
         Argument("qpid.shared_msg_group", "give 1, or leave it out: a group is a consumer's while it holds some of it"),
     ] = 1  # fmt: skip
+    sequence_key: Annotated[
+        str, Meta(min_length=1, max_length=255),
+        Argument("qpid.queue_msg_sequence", "give the name of a header, or leave it out"),
+    ] = ""  # fmt: skip
 
     @property
     def levels(self) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .credit import UNLIMITED, CreditBalance
-from .state import QueueState
+from .sequence import Shown
 
 
 def weigh(
-    blobs: dict[int, bytes], first: int, last: int, size: int, credit: CreditBalance, most_bytes: int
+    blobs: Mapping[int, bytes], first: int, last: int, size: int, credit: CreditBalance, most_bytes: int
 ) -> tuple[int, int, bool]:
     """Of one range, behind `size` bytes: (last position that fits, bytes so far, stop here)."""
     for position in range(first, last + 1):
@@ -19,7 +21,7 @@ def weigh(
 
 
 def fitting(
-    state: QueueState, parts: list[tuple[int, int]], credit: CreditBalance, most_bytes: int
+    state: Shown, parts: list[tuple[int, int]], credit: CreditBalance, most_bytes: int
 ) -> tuple[list[tuple[int, int]], int]:
     """The first of many ranges, and their bytes, where anything bounds those."""
     if credit.bytes == UNLIMITED and state.bytes <= most_bytes:

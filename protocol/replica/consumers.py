@@ -32,7 +32,8 @@ class QueueConsumers:
     """
 
     __slots__ = (
-        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_state", "settlements",
+        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_shown",
+        "_state", "settlements",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,7 @@ class QueueConsumers:
         self._state = state
         self._inc = inc
         self._dispatcher = dispatcher
+        self._shown = dispatcher.shown
         self._lock = lock
         self._own = own
         self._outbox = outbox
@@ -155,7 +157,7 @@ class QueueConsumers:
                 for first, last in delivery.ranges:
                     acquires += (acquisition, first, last)
                 self._lock.used()
-            frame = delivery.frame(self._state)
+            frame = delivery.frame(self._shown)
             outbox.send(outbox.broker, frame)
             if observers:
                 for observer in observers:

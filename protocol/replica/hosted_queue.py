@@ -18,6 +18,7 @@ from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
+from ..queue.sequence import shown
 from ..queue.settings import QueueSettings
 from ..queue.state import QueueState
 from ..ranges import pairs, runs
@@ -104,7 +105,9 @@ class HostedQueue:
         policies = policies_of(state, settings)
         for policy in policies.of_state:
             state.include(policy)
-        dispatcher = self.dispatcher = Dispatcher(state, policies.order, policies.allocator, timing, limits)
+        dispatcher = self.dispatcher = Dispatcher(
+            state, policies.order, policies.allocator, timing, limits, shown(state, settings)
+        )
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
         self.verdicts = VerdictTeller(state, outbox) if settings.judges else None
         self.observers = told if self.verdicts is None else (*told, self.verdicts)

@@ -81,6 +81,8 @@ _BYTES = (0xC4, 0xC5, 0xC6)  # how msgpack begins bytes: of a length in 1, 2 or 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Any]).decode
 _decode_header = msgspec.msgpack.Decoder(Header).decode
+_decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_decode_properties = msgspec.msgpack.Decoder(dict[str, Any] | None).decode
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, IndexError, RecursionError)
 _BODY = "the first of these is not bytes"
 
@@ -174,6 +176,20 @@ def header(blob: bytes) -> Header:
     if memoryview(found.body)[0] not in _BYTES:
         raise _no_message(_BODY)
     return found
+
+
+def with_property(blob: bytes, name: str, value: int) -> bytes:
+    """A message with one more property, or another value of it; all else is as it was. What is no message stays so."""
+    try:
+        values: list[Any] = _decode_raw(blob)
+        if memoryview(values[0])[0] not in _BYTES:
+            return blob
+        properties = _decode_properties(values[2]) if len(values) > 2 else None
+        values += [None] * (3 - len(values))
+        values[2] = (properties or {}) | {name: value}
+        return _encode(values)
+    except _UNDECODABLE:
+        return blob
 
 
 def _no_message(why: object) -> PeerError:

@@ -50,10 +50,12 @@ receiver, so while one is in the cluster those are refused; a client with one le
 member before 8 is in the cluster, which would pass over it, nothing is modified. `Consume.undeliverable`, and
 `AttachReceiver.undeliverable`.
 Arguments of exchanges that mean something, and exclusive bindings, which a member before 8 would keep and not act upon:
-refused likewise.
+refused likewise. Queues that stamp their messages, which a member before 8 would deliver without: refused likewise.
 `Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
+KNOWS_SEQUENCES = 8
+"""The minor version from which a member stamps what it delivers from such a queue."""
 KNOWS_EXCHANGES = 8
 """The minor version from which a member acts upon the arguments of exchanges, and exclusive bindings."""
 KNOWS_MODIFY = 8

@@ -35,7 +35,7 @@ LATER: dict[str, frozenset[str]] = {
         "qpid.auto_delete_timeout",
         "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
-        "qpid.filter", "qpid.queue_msg_sequence", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
+        "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size", "x-message-ttl",
         "x-expires", "x-single-active-consumer", "x-dead-letter-exchange",
         "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",

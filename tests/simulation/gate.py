@@ -41,6 +41,7 @@ from . import (
     mutants_recovery,
     mutants_routes,
     mutants_selectors,
+    mutants_sequences,
     mutants_several,
     mutants_truth,
     ranks,
@@ -76,6 +77,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_truth,
             mutants_counts,
             mutants_exchanges,
+            mutants_sequences,
         )
         for name, plant in module.ALL.items()
     },
@@ -185,6 +187,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "applied_before_flush": [_SHORT],
     "a_life_is_used_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
     "an_emptied_disk_votes": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power", "empty_disk"]), _SHORT],
+    "the_stamp_is_not_weighed": [(kinds, "STAMPED", 1.0)],
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},

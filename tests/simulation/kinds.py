@@ -17,6 +17,8 @@ from .world import World
 
 KINDS = 0.5
 """The share of stories in which queues may be of a kind."""
+STAMPED = 0.08
+"""The share of all queues that stamp their messages."""
 LIMITS: tuple[dict[str, Any], ...] = (
     {"max_count": 1}, {"max_count": 3}, {"max_count": 20}, {"max_size": 120}, {"max_size": 300}, {"max_size": 2_000},
     {"max_count": 20, "max_size": 1_500},
@@ -40,6 +42,7 @@ NAMES = {
     "last_value_key": ("qpid.last_value_queue_key",),
     "group_key": ("qpid.group_header_key",),
     "fair_key": ("manta.fair_key",),
+    "sequence_key": ("qpid.queue_msg_sequence",),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
 }
 SHARES: tuple[dict[str, Any], ...] = ({}, {}, {"fairshare": 1}, {"fairshare": 2}, {"fairshare": 3, "fairshare-0": 1})
@@ -62,6 +65,7 @@ class Kinds:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"kinds of {seed}")
+        self._sequences = random.Random(f"sequences of {seed}")
         self._any = self._rng.random() < KINDS
         self._shares = random.Random(f"shares of {seed}")
 
@@ -82,6 +86,8 @@ class Kinds:
                 kind["overflow"] = rng.choice(["ring", "reject", "reject", "ring-strict"][: 3 + plain])
                 if kind["overflow"] == "reject" and rng.random() < 0.4:
                     kind |= rng.choice(NO_FLOW)
+        if self._sequences.random() < STAMPED:
+            kind["sequence_key"] = self._sequences.choice(["n", "x-d"])
         return kind
 
     def spelled(self, kind: Kind) -> dict[str, Any]:

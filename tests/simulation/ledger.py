@@ -183,9 +183,13 @@ class Ledger:
             if message.properties != {"mantamq.undecodable": True} and message.body not in self._put_raw():
                 raise Violation(f"{inbox.user.name} gets {message}, which no user has put")
             return
-        fields = tuple(getattr(message, name) for name in FIELDS)
-        if fields != put.fields:
-            raise Violation(f"{inbox.user.name} gets {fields}, put was {put.fields}")
+        fields, wanted = tuple(getattr(message, name) for name in FIELDS), put.fields
+        name = self.watch.wiring.stamps.get(inbox.queue)
+        if name:
+            self.count("stamped")
+            wanted = (*wanted[:2], {**(wanted[2] or {}), name: message.position}, *wanted[3:])
+        if fields != wanted:
+            raise Violation(f"{inbox.user.name} gets {fields}, put was {wanted}")
 
     def _put_raw(self) -> tuple[bytes, ...]:
         return ()

@@ -68,6 +68,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
+    queue.stamps = arguments.get("qpid.queue_msg_sequence", "")
 
 
 QPID_LEVELS: dict[int, dict[int, int]] = {
@@ -160,6 +161,7 @@ class ModelQueue:
     turn: tuple[int, int] = (0, 0)  # the level whose turn it is, and how many of it have gone
     turn_at: dict[int, tuple[int, int]] = field(default_factory=dict)  # index -> the turn behind it
     fair: str = ""  # the header whose values take turns
+    stamps: str = ""  # the header in which messages come with their numbers
     group: str = ""  # the header by which messages are of groups
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)  # position -> what consumers noted on it
     key: str = ""  # the header of which each value has one message, the last
@@ -323,6 +325,17 @@ class ModelQueue:
             self.count("pushed out")
             self._go(oldest, "discarded")
 
+    def given(self, position: int, blob: bytes) -> bool:
+        """Whether a message may come so to a consumer: as it was sent, with what was noted on it, and with its number
+        where the queue stamps."""
+        sent = with_notes(self, position)
+        fields = opened(sent)
+        if not self.stamps or not fields or type(fields[0]) is not bytes:
+            return blob == sent
+        fields += [None] * (3 - len(fields))
+        fields[2] = dict(fields[2] or {}, **{self.stamps: position})
+        return opened(blob) == fields
+
     def level(self, position: int) -> int:
         """Of a message; 0 in a queue that has no levels."""
         if self.levels is None:
@@ -437,6 +450,7 @@ class ModelWiring:
         self.bindings: set[tuple[str, str, str]] = set()
         self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.links: dict[tuple[str, str, str], dict[str, Any]] = {}  # (exchange, to which exchange, key) -> arguments
+        self.stamps: dict[str, str] = {}  # queue name -> the header in which its messages have had their numbers
         self.sole: set[str] = set()  # exchanges whose bindings are all exclusive
         self.fleeting: set[str] = set()  # exchanges that go with the last of their bindings
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
@@ -464,6 +478,8 @@ class ModelWiring:
                     self.ids[event.name] = f"{event.name}#{index}"
                     self.every.setdefault(event.name, []).append(self.ids[event.name])
                     self.defined[event.name] = (event.arguments, event.durable, event.alternate)
+                    if "qpid.queue_msg_sequence" in event.arguments:
+                        self.stamps[event.name] = event.arguments["qpid.queue_msg_sequence"]
             case events.Condemn():
                 self.condemn(event)
             case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():

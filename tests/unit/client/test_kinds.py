@@ -152,3 +152,20 @@ async def test_a_refused_argument_is_named_by_its_keyword_too(cluster, connectio
             await other.declare_queue("q", max_count=0)
     with pytest.raises(Invalid, match=r"'qpid\.max_count' is 0"):
         connection.declare_queue("q", arguments={"qpid.max_count": 0})
+
+
+def test_a_queue_stamps_its_messages_with_their_numbers(connection):
+    connection.declare_queue("orders", sequence_key="seq")
+    session = connection.session()
+    sender = session.sender("orders")
+    for body in ("1", "2", "3"):
+        sender.send(Message(body, properties={"own": body}))
+    sender.sync(5)
+    receiver = session.receiver("orders", capacity=10)
+    found = [receiver.fetch(5) for _ in range(3)]
+    assert [message.properties for message in found] == [{"own": str(n), "seq": n} for n in (1, 2, 3)]
+    session.release(found[1])
+    again = receiver.fetch(5)
+    assert again.redelivered and again.properties["seq"] == 2
+    with pytest.raises(Exists):
+        connection.declare_queue("orders")

@@ -283,6 +283,9 @@ def test_wiring(at: Run) -> None:
     assert at("unbind", "e", "amq.match", "#", "--to-exchange").code == 0
     assert at("unbind", "e", "r", "JFK.#").code == 0
     assert at("exchange", "delete", "e").code == 0
+    assert at("queue", "add", "s", "--sequence-key", "n").code == 0
+    (stamps,) = [one for one in at("queue", "list", "--json").json if one["name"] == "s"]
+    assert stamps["arguments"] == {"qpid.queue_msg_sequence": "n"} and at("queue", "delete", "s").code == 0
     assert at("exchange", "add", "inner", "--internal", "--auto-delete").code == 0
     (inner,) = [one for one in at("exchange", "list", "--json").json if one["name"] == "inner"]
     assert inner["arguments"] == {"manta.internal": True, "manta.auto_delete": True}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mantamq.protocol.errors import INVALID, PeerError
-from mantamq.protocol.wire.message import FIELDS, Header, decode, encode, header
+from mantamq.protocol.wire.message import FIELDS, Header, decode, encode, header, with_property
 
 DEFAULTS = dict(zip(FIELDS, (b"", *Header.__struct_defaults__), strict=True))
 WHOLE = {
@@ -187,3 +187,30 @@ def refused(blob: bytes) -> None:
     with pytest.raises(PeerError) as other:
         decode(blob, list_of)
     assert one.value.code == other.value.code == INVALID
+
+
+@pytest.mark.parametrize("fields", [{}, {"subject": "s"}, {"properties": {}}, WHOLE, WHOLE | {"properties": None}])
+def test_one_more_property_and_all_else_as_it_was(fields: dict[str, Any]):
+    blob = blob_of(**fields)
+    stamped = with_property(blob, "seq", 7)
+    wanted = {**DEFAULTS, **fields, "properties": {**(fields.get("properties") or {}), "seq": 7}}
+    assert stamped == blob_of(**wanted)
+    assert with_property(stamped, "seq", 8) == blob_of(**wanted | {"properties": {**wanted["properties"], "seq": 8}})
+
+
+def test_fields_of_later_versions_stay_behind_one_more_property():
+    later = [*msgspec.msgpack.decode(blob_of(**WHOLE)), {"new": [1, b"x"]}]
+    assert msgspec.msgpack.decode(with_property(msgspec.msgpack.encode(later), "seq", 7)) == [
+        *later[:2], {**later[2], "seq": 7}, *later[3:],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"", b"raw", b"\x90", b"\x91\x01", b"\x91\xa1a", b"\xc1", b"\x92\xc4", b"\x93\xc4\x00\xc0\x01",
+        b"\x93\xc4\x00\xc0\x81\x01\x02", b"\x93\xc4\x00\xc0" + b"\x81\xa1a" * 100_000 + b"\xc0",
+    ],
+)  # fmt: skip
+def test_what_is_no_message_gets_no_property(blob: bytes):
+    assert with_property(blob, "seq", 7) == blob
