@@ -39,8 +39,16 @@ def fairness(lines: list[str]) -> None:
     assert [line.split() for line in lines[1:]] == [["large", "1000", "1", "3", "5"], ["small", "3", "2", "4", "6"]]
 
 
+def exchanges(lines: list[str]) -> None:
+    assert [line.split() for line in lines] == [
+        ["example.delays", "1", "AA", "1", "JFK.late"], ["example.delays", "2", "B6", "4", "JFK.late"],
+        ["example.rest", "-", "UA", "2", "JFK.early"], ["example.rest", "-", "DL", "3", "LAX.late"],
+        ["exchanges", "left:", "0"],
+    ]  # fmt: skip
+
+
 CHECKS: dict[str, Callable[[list[str]], None]] = {
-    check.__name__: check for check in (ring, priorities, last_values, groups, fairness)
+    check.__name__: check for check in (ring, priorities, last_values, groups, fairness, exchanges)
 }
 
 
