@@ -297,6 +297,7 @@ def start_cluster(
     connect: str = "sqlite",
     catalog: str = "",
     queue_limit: int = 0,
+    memory_watermark: float = DEFAULT.memory_share,
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
@@ -335,6 +336,9 @@ def start_cluster(
         catalog: the first part of those schemas' names; "": manta.
         queue_limit: in bytes, of queues that name no limit: they refuse what comes then, as with `max_size=`. It is
             part of their declaration; 0: they have none.
+        memory_watermark: flow control holds all producers back while a broker's processes have more memory than that:
+            bytes, or a share (up to 1) of the machine's memory, or of its container's if that is less, of which the
+            brokers there have equal parts; 0: whatever they have.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or stores that cannot be used: nothing was changed
@@ -344,7 +348,7 @@ def start_cluster(
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
-        rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit),
+        rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit, memory_watermark),
         store=_stored(
             data, container_bytes=container_bytes, containers=containers,
             reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart, catalog=connect,

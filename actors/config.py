@@ -209,12 +209,18 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
             )
 
 
-def chosen_limits(message_bytes: int, queue_bytes: int = 0) -> Limits:
+WATERMARK_BYTES = 256 * 1024**2
+"""An operator chooses no less: a broker's processes have about that when they hold nothing."""
+
+
+def chosen_limits(message_bytes: int, queue_bytes: int = 0, watermark: float = DEFAULT.memory_share) -> Limits:
     """The bounds of a cluster whose operator has chosen how large a message may be, encoded, and a queue that names no
-    limit (0: as large as it gets).
+    limit (0: as large as it gets); and how much memory the processes of a broker may have before flow control goes on:
+    bytes, or a share of the machine's (up to 1), of which its brokers have equal parts; 0: any.
 
     Raises:
-        LocalError: no frame carries that, and what may be chosen; or no message is in such a queue.
+        LocalError: no frame carries that, and what may be chosen; or no message is in such a queue; or so much memory
+            is always used.
     """
     least, most = MESSAGE_BYTES
     if not least <= message_bytes <= most:
@@ -227,7 +233,16 @@ def chosen_limits(message_bytes: int, queue_bytes: int = 0) -> Limits:
             f"queues that name no limit may have {least:,} bytes or more, or 0 for none, not {queue_bytes:,} (`mantamq "
             "up --queue-limit`, start_cluster(queue_limit=...))"
         )
-    return Limits(message_bytes=message_bytes, queue_bytes=queue_bytes)
+    if not 0 <= watermark <= 1 and watermark < WATERMARK_BYTES:
+        raise LocalError(
+            f"a memory watermark is a share of the machine's memory, up to 1, or at least {WATERMARK_BYTES:,} bytes "
+            f"for each broker's processes, or 0 for none, not {watermark:,} (`mantamq up --memory-watermark`, "
+            "start_cluster(memory_watermark=...))"
+        )
+    share, memory_bytes = (watermark, 0) if watermark <= 1 else (0.0, int(watermark))
+    return Limits(
+        message_bytes=message_bytes, queue_bytes=queue_bytes, memory_bytes=memory_bytes, memory_share=float(share)
+    )
 
 
 # ---- its processes

@@ -73,6 +73,12 @@ class Limits(msgspec.Struct, frozen=True):
     retained_bytes: int = 64 * 1024 * 1024
     """Most bytes of events, over all streams, that a sequencer keeps for durable voters that are away; no flow control
     for them (`durable.md` 4)."""
+    memory_bytes: int = 0
+    """Flow control goes on when a broker's processes have more memory than that, all together; 0: by the share."""
+    memory_share: float = 0.4
+    """The share of a machine's memory that all brokers on it have instead; 0: flow control does not go by memory."""
+    memory_resume: float = 0.9
+    """It goes off below this share of either."""
     retained_entries: int = 100_000
     """Most entries that it keeps for them, as `backlog_entries`."""
 
@@ -118,6 +124,11 @@ class Limits(msgspec.Struct, frozen=True):
             raise LocalError(
                 f"Limits need flow_resume <= flow_stop < flow_give_up, and have {self.flow_resume}, {self.flow_stop} "
                 f"and {self.flow_give_up}: flow control goes off below where it goes on, and comes before giving up"
+            )
+        if not (0 <= self.memory_share <= 1 and 0 < self.memory_resume <= 1 and self.memory_bytes >= 0):
+            raise LocalError(
+                f"Limits need memory_share of 0 to 1, memory_resume above 0 and to 1, and memory_bytes of at least 0, "
+                f"and have {self.memory_share}, {self.memory_resume} and {self.memory_bytes}"
             )
         if not self.heartbeat_ms[0] <= self.heartbeat_ms[1] <= self.patience_ms:
             raise LocalError(

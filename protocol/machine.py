@@ -158,9 +158,16 @@ class Loaded(msgspec.Struct, frozen=True):
     history: Any = None
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """The memory that this process has now, and that there is on its machine, or for its container if that is less."""
+
+    resident_bytes: int
+    machine_bytes: int
+
+
 Input = (
     Dismiss | Drain | Members | Received | PeerUp | PeerDown | PeerGone | Supervises | Tick | Flush | Kept | Loaded
-    | Yield | Stop
+    | Yield | Stop | Measured
 )  # fmt: skip
 
 

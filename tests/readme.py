@@ -289,6 +289,21 @@ PROMISES: dict[str, list[str]] = {
     "Some 64 MiB are kept for it": [
         "tests/unit/conversations/test_flow_control.py::test_bytes_count_as_well_as_entries"
     ],
+    "Memory has a watermark: while the processes": [
+        "tests/cluster/test_memory_watermark.py::test_who_only_sends_is_told_why_and_consumers_make_room",
+        "tests/unit/conversations/test_memory_watermark.py::test_what_adds_to_it_waits_and_what_frees_it_goes_on_and_senders_hear_why",
+        "tests/unit/conversations/test_memory_watermark.py::test_the_brokers_of_one_host_have_equal_parts_of_their_share",
+        "tests/unit/actors/members/test_memory.py::test_the_memory_of_a_container_counts_if_it_is_less",
+        "tests/unit/client/test_stopped.py::test_who_waits_too_long_is_told_why_and_all_is_there_when_consumers_have_made_room",
+    ],
+    "mantamq up --memory-watermark 25%, or 2GiB for": [
+        "tests/unit/actors/test_start_cluster.py::test_each_flag_of_up_has_its_place",
+        "tests/unit/actors/test_start_cluster.py::test_each_argument_has_its_place",
+        "tests/unit/conversations/test_memory_watermark.py::test_without_a_watermark_or_below_it_nothing_is_held_back",
+    ],
+    "What comes within half a second": [
+        "tests/cluster/test_memory_watermark.py::test_who_only_sends_is_told_why_and_consumers_make_room",
+    ],
     "Versions mix: members and clients of any minor version": [
         "tests/cluster/test_bad_input.py::test_clients_of_any_minor_are_served",
         "tests/cluster/test_bad_input.py::test_another_major_is_told_what_to_do_and_counted",

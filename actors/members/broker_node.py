@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class BrokerNode(MemberActor):
+    measures = True
     _watch: SupervisorWatch | None = None
 
     def __init__(self, name: str, fenced: bool = False) -> None:

@@ -19,7 +19,7 @@ from ...protocol.status.members import KIND_OF_ROLE, AnyMember, MemberStatus
 from ...protocol.supervisor.office import Commission, Office
 from ..config import MemberConfig
 from . import ending
-from .memory import keep_freed_memory
+from .memory import Gauge, keep_freed_memory
 from .shell import DiskFailed, Machine, Retired, Shell
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 SWITCH_S = 0.0005
 """A thread that works beside the loop (it reads a log, or saves the catalogue) gives the interpreter back so soon: a
 flush gives it away and wants it back several times, and ten times as long each time would show."""
+MEASURE_S = 0.25
+"""A process measures its memory so often: what comes meanwhile may pass the watermark."""
 LAST_S = 0.05
 """The answer of a process that ends itself has this long to leave."""
 ORDERS = frozenset(
@@ -43,13 +45,15 @@ class Superseded(LocalError):
 
 
 class MemberActor:
-    """Base of the actors.
+    """Base of the actors. `measures`: its memory counts for its broker's watermark.
 
     Args:
         name: the peer name.
         fenced: leave this process when its parent dies. For Ray actors: a raylet that is killed may leave its workers
             behind, and they must not go on serving.
     """
+
+    measures = False
 
     def __init__(self, name: str, fenced: bool = False) -> None:
         self.name = name
@@ -83,7 +87,15 @@ class MemberActor:
         self.shell = Shell(
             machine, config.credentials, timing=config.timing, limits=config.limits, on_failure=self._broke, **options
         )
+        if self._fenced and self.measures and (config.limits.memory_bytes or config.limits.memory_share):
+            gauge = Gauge(config.limits.memory_bytes, config.limits.memory_share)
+            asyncio.get_running_loop().call_later(MEASURE_S, self._measure, self.shell, gauge)
         return self.shell
+
+    def _measure(self, shell: Shell, gauge: Gauge) -> None:
+        """Tell the machine how much memory this process has: again and again, until the process ends."""
+        shell.give(gauge.measure())
+        asyncio.get_running_loop().call_later(MEASURE_S, self._measure, shell, gauge)
 
     def _broke(self, error: BaseException) -> None:
         """The shell has stopped for good. Of a disk the supervisor is to know why."""

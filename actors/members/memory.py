@@ -1,4 +1,5 @@
-"""What a member's memory allocator does with memory that was freed: it keeps it, for the next frame.
+"""What a member's memory allocator does with memory that was freed: it keeps it, for the next frame. And how much
+memory a process has, of how much (`Gauge`).
 
 Frames of some hundred kilobytes come and go thousands of times a second. By itself glibc gives a freed block of that
 size back to the system at once, in a state of the heap that comes about by chance and lasts, and each of its pages is
@@ -8,6 +9,12 @@ faulted in again for the next one: fifteen times what it costs to encode the fra
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from ...protocol.machine import Measured
 
 KEPT_BYTES = 64 * 1024 * 1024
 """At most so much free memory at the end of a heap stays with the process."""
@@ -31,3 +38,62 @@ def keep_freed_memory() -> bool:
     wanted = (_TRIM_THRESHOLD, KEPT_BYTES), (_MMAP_THRESHOLD, MAPPED_BYTES), (_TOP_PAD, GROWN_BYTES)
     taken = [mallopt(option, size) for option, size in wanted]
     return all(taken)
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+TRIM_SHARE = 8
+"""A process gives freed memory back before it is measured, when it has more than this part of what all may have: what
+is free in the middle of a heap would count as used, and flow control would never go off."""
+TRIM_EACH = 4
+"""Not before each measurement: giving it back, and asking for it again, takes some milliseconds."""
+
+
+class Gauge:
+    """How much memory this process has.
+
+    Args:
+        watermark_bytes, share: as `Limits.memory_bytes` and `Limits.memory_share`.
+    """
+
+    def __init__(self, watermark_bytes: int, share: float) -> None:
+        self._process = psutil.Process()
+        self._machine_bytes = machine_bytes()
+        self._trim_bytes = (watermark_bytes or share * self._machine_bytes) // TRIM_SHARE
+        self._untrimmed = 0
+        try:
+            self._trim = ctypes.CDLL(None).malloc_trim
+        except (OSError, AttributeError):
+            self._trim = None
+
+    def measure(self) -> Measured:
+        resident_bytes = self._process.memory_info().rss
+        self._untrimmed += 1
+        if self._trim is not None and 0 < self._trim_bytes < resident_bytes and self._untrimmed >= TRIM_EACH:
+            self._untrimmed = 0
+            self._trim(0)
+            resident_bytes = self._process.memory_info().rss
+        return Measured(resident_bytes, self._machine_bytes)
+
+
+def machine_bytes(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
+    """The memory of this machine; that of this process's cgroup, or of one around it, if that is less."""
+    return min([psutil.virtual_memory().total, *_limits(cgroups, own)])
+
+
+def _limits(cgroups: Path, own: Path) -> Iterator[int]:
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root, name = (cgroups / "memory", "memory.limit_in_bytes") if controllers else (cgroups, "memory.max")
+        place = root / path.lstrip("/")
+        for folder in (place, *place.parents):
+            if folder.is_relative_to(root):
+                try:
+                    yield int((folder / name).read_text())
+                except (OSError, ValueError):  # none there, or "max"
+                    continue

@@ -13,6 +13,8 @@ from .stream_reader import StreamReader
 
 
 class QueueReplica(MemberActor):
+    measures = True
+
     async def start(self, config: ReplicaConfig) -> dict[str, str]:
         """Listen, and dial the sequencers, Ownership, the broker, and replicas of other brokers; with events the tap,
         too.

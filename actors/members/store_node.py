@@ -75,6 +75,7 @@ class StoreRefused(LocalError):
 
 
 class StoreNode(MemberActor):
+    measures = True
     _logs: StoreLogs | None = None
     _looked: tuple[str, int] | None = None
     _idle: asyncio.Task[None] | None = None

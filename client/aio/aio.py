@@ -339,7 +339,8 @@ class AsyncSender:
     @property
     def blocked(self) -> str:
         """Why what it has sent waits: a queue that is nearly full holds its producers back until its consumers have
-        taken some; "" if none does. It goes on by itself."""
+        taken some, or the cluster all producers, since a member's memory or disk is, or it is behind; "" if neither. It
+        goes on by itself."""
         return self._core.blocked
 
     async def send(self, message: Message | bytes | str) -> None:

@@ -35,6 +35,7 @@ from ...protocol.wire.client_frames import (
     Opened,
     Reply,
 )
+from ...protocol.wire.flow_frames import FlowStopped
 from ...protocol.wire.frame import Frame
 from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
@@ -145,6 +146,7 @@ class Conversation:
         self._attaching: dict[int, Attached | Detached | None] = {}
         self._reattaching: set[int] = set()
         self._detaching: set[int] = set()
+        self._stopped = ""  # why flow control is on in the cluster
 
     # ---- in and out
 
@@ -448,6 +450,7 @@ class Conversation:
             self._give_up(handle)
             raise
         self._senders[handle] = core
+        core.stopped = self._stopped
         return core
 
     def receiver(
@@ -530,6 +533,7 @@ class Conversation:
             self.beat = Keepalive(frame.heartbeat_ms)
         self.online = True
         self.gate.begin(frame.blocked)
+        self._on_stopped(FlowStopped(""))
         self.greetings += 1
         if self.greetings > 1:
             self._resume()
@@ -544,6 +548,11 @@ class Conversation:
         sender = self._senders.get(frame.handle)
         if sender is not None:
             sender.held_back = frame.queues
+
+    def _on_stopped(self, frame: FlowStopped) -> None:
+        self._stopped = frame.reason
+        for sender in self._senders.values():
+            sender.stopped = frame.reason
 
     def _on_refused(self, frame: Refused) -> None:
         refusal = error(frame.code, frame.text)
@@ -609,6 +618,7 @@ _RULES: dict[type[Frame], Callable[[Conversation, Any], None]] = {
     MembersChanged: Conversation._on_members,
     Blocked: Conversation._on_blocked,
     HeldBack: Conversation._on_held_back,
+    FlowStopped: Conversation._on_stopped,
     Refused: Conversation._on_refused,
     Ping: Conversation._on_ping,
     Reply: Conversation._on_reply,

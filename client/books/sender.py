@@ -79,6 +79,7 @@ class SenderCore:
         unsettled: messages put and not complete.
         failure: set when the link has ended.
         held_back: names of queues that have what is under way wait until they have room.
+        stopped: why flow control is on in the whole cluster; "" while it is off, or not known.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
         pending: number of its first message -> frame that is not complete, in order: what another broker must get.
     """
@@ -97,6 +98,7 @@ class SenderCore:
         self.sent = next - 1  # number of the last message in a frame
         self.failure: MantaError | None = None
         self.held_back: list[str] = []
+        self.stopped = ""
         self.failures: list[tuple[list[int], MantaError]] = []
         self.pending: dict[int, Transfer] = {}
         self._keyed = keyed
@@ -267,9 +269,12 @@ class SenderCore:
 
     @property
     def blocked(self) -> str:
-        """Why what is under way waits: a queue holds its producers back; "" if none does, or nothing is under way."""
-        if not self.held_back or not self.unsettled:
+        """Why what is under way waits: a queue holds its producers back, or the cluster all of them; "" if neither
+        does, or nothing is under way."""
+        if not self.unsettled or not (self.held_back or self.stopped):
             return ""
+        if not self.held_back:
+            return f"flow control of the cluster: {self.stopped}"
         return f"producer flow control: {', '.join(map(repr, self.held_back))} waits for its consumers"
 
     def open_numbers(self) -> list[int]:

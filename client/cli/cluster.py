@@ -47,6 +47,22 @@ def _size(text: str) -> str:
     return text
 
 
+def _share(text: str) -> float:
+    """A part of the machine's memory, or bytes."""
+    return float(text[:-1]) / 100 if text.endswith("%") and text[:-1].isdecimal() else size(text)
+
+
+def _sizes(**texts: str) -> dict[str, Any]:
+    return {name: _share(text) for name, text in texts.items()}
+
+
+def _watermark(text: str) -> str:
+    if text.endswith("%") and not 0 <= _share(text) <= 1:
+        raise typer.BadParameter(f"a part of the machine's memory is 1% to 100%, or 0% for no watermark, not {text}")
+    _share(text)
+    return text
+
+
 def _whole(text: str) -> int:
     """Bytes, in whole pages."""
     from ...actors.config import CONTAINER_UNIT
@@ -92,9 +108,8 @@ def up(
     reserve: Annotated[str, typer.Option(callback=_size, help="kept free on the disk, for what makes room")] = "256MiB",
     connect: Annotated[str, typer.Option(help="the wiring in SQL: sqlite, postgresql://...; log: not")] = "sqlite",
     catalog: Annotated[str, typer.Option(help="first part of its schemas' names in PostgreSQL")] = "",
-    queue_limit: Annotated[
-        str, typer.Option(callback=_size, help="of queues that name none, as 100MiB; 0: none")
-    ] = "0",
+    queue_limit: Annotated[str, typer.Option(callback=_size, help="of queues that name none; 0: none")] = "0",
+    memory_watermark: Annotated[str, typer.Option(callback=_watermark, help="flow control above it; 2GiB, 0")] = "40%",
     as_json: Json = False,
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
@@ -104,7 +119,7 @@ def up(
     from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
 
-    sizes = {"max_message_bytes": size(max_message_size), "queue_limit": size(queue_limit)}
+    sizes = _sizes(max_message_bytes=max_message_size, queue_limit=queue_limit, memory_watermark=memory_watermark)
     own = not address
     _check_memory(memory, bool(data or restart or wait_for))
     kept: dict[str, Any] = {

@@ -31,6 +31,8 @@ class ClusterState:
         version: rises with each change of the wiring, for what was looked up in it.
         least_minor: the least minor version that a member speaks, as the leader says; 0: it has said nothing.
         traits: what queues must know of messages.
+        no_room: this broker's disk has no room.
+        crowded: why its processes should have no more memory, "" while they may.
         again: what was applied anew from an earlier life's log, and that observers of this life have not heard: index,
             entry, event, outcome.
     """
@@ -44,6 +46,7 @@ class ClusterState:
         self.queue_voters: dict[str, list[str]] = {}
         self.version = 0
         self.least_minor = 0
+        self.no_room, self.crowded = False, ""
         self.traits = QueueTraits(lambda id: self.wiring.by_id(id))
         self.again: list[tuple[int, Entry, AnyEvent, Outcome]] = []
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry

@@ -22,6 +22,7 @@ from ..machine import (
     Effect,
     Flush,
     Input,
+    Measured,
     Members,
     PeerDown,
     PeerGone,
@@ -34,8 +35,9 @@ from ..machine import (
 from ..status.machines import BrokerStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
+from ..wire.client_frames import Open
 from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, InUse, Recount, decode_event
+from ..wire.flow_frames import Resident
 from ..wire.frame import Frame
 from ..wire.log_frames import (
     Append,
@@ -55,15 +57,18 @@ from ..wire.queue_frames import Cancelled, DeadLetter, Deliver, Drained, GivenUp
 from ..wire.verdict_frames import Judged
 from ..wire.version import MINOR
 from ..wiring.wiring import Outcome, Wiring
+from .client_rules import client_rules
 from .cluster_state import ClusterState
 from .connections import Connections
 from .consumers import Consumers
 from .dead_letters import DeadLetterRoutes
 from .deletion import Deletions
+from .flow_news import FlowNews
 from .investiture import Investiture
 from .lease import Lease
 from .lifecycle import CUT_OFF, Lifecycle
 from .management import Management
+from .memory import MemoryWatch
 from .observers import BrokerObserver
 from .questions import Questions
 from .queue_changes import QueueChanges
@@ -135,7 +140,11 @@ class BrokerMachine(Acceptor):
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers
         )
         self._cluster_rules = _cluster_rules(self)
-        self._client_rules = _client_rules(self)
+        self.memory = MemoryWatch(self, cluster, limits, placement.replicas, lambda: self.connections.addresses)
+        self.flow_news = FlowNews(self, cluster, sessions)
+        self._client_rules = client_rules(
+            self.connections, self.senders, self.receivers, self.transfers, self.management, self.flow_news
+        )
 
     @property
     def wiring(self) -> Wiring:
@@ -179,6 +188,8 @@ class BrokerMachine(Acceptor):
             self.lifecycle.dismiss(input.broker)  # type: ignore[union-attr]
         elif kind is Supervises:
             self.investiture.asked(input)  # type: ignore[arg-type]
+        elif kind is Measured:
+            self.memory.measured(input)  # type: ignore[arg-type]
         elif kind is Members:
             self.connections.moved(dict(input.addresses))  # type: ignore[union-attr]
         effects = self.effects
@@ -264,6 +275,7 @@ class BrokerMachine(Acceptor):
         self.requests.attached()
         self.lifecycle.ask()
         self.resets.attached()
+        self.memory.attached()
 
     def heartbeat(self, peer: str, frame: Heartbeat) -> None:
         super().heartbeat(peer, frame)
@@ -348,6 +360,7 @@ class BrokerMachine(Acceptor):
 
     def _flush(self) -> None:
         self.transfers.flush()
+        self.flow_news.tell()
         if self.needs_ack:
             self.needs_ack = False
             applied = self.placement.applied(self.keeper.commit)
@@ -382,19 +395,6 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         GivenUp: lambda peer, frame: machine.lifecycle.given_up(peer),
         Left: machine.lifecycle.has_left,
         ResetDone: lambda peer, frame: machine.resets.done(frame),
+        Resident: lambda peer, frame: machine.memory.heard(peer, frame),
         Waits: lambda peer, frame: machine.waits_heard.hear(peer, frame, machine.now_ms),
-    }
-
-
-def _client_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[Session, Any], object]]:
-    detach = machine.senders.detach
-    return {
-        Open: machine.connections.open,
-        AttachSender: machine.senders.attach,
-        AttachReceiver: machine.receivers.attach,
-        Detach: lambda session, frame: detach(session, frame.handle) or machine.receivers.detach(session, frame.handle),
-        Transfer: machine.transfers.transfer,
-        Flow: machine.receivers.flow,
-        Dispose: machine.receivers.dispose,
-        Command: machine.management.run,
     }

@@ -28,5 +28,6 @@ def status_of(machine: Any) -> BrokerStatus:
         replicas={name: sorted(queues) for name, queues in placement.replicas.items()},
         homeless=sorted(placement.homeless), returning=UNSET if lifecycle.returned or machine.keeper.blank else True,
         stop_left_ms=max(1, lifecycle.stop_left_ms()) if lifecycle.stopping else UNSET,
-        queue_limit_bytes=machine.limits.queue_bytes or UNSET,
+        queue_limit_bytes=machine.limits.queue_bytes or UNSET, memory_bytes=machine.memory.bytes or UNSET,
+        memory_limit_bytes=machine.memory.most_bytes or UNSET,
     )  # fmt: skip

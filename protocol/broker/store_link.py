@@ -143,7 +143,8 @@ class StoredWiring(StoreLink):
 
     def said(self) -> Pressed:
         """The word of this broker on the room on its disk."""
-        return Pressed(self._cluster.broker, self.pressed)
+        self._cluster.no_room = self.pressed
+        return Pressed(self._cluster.broker, self.pressed, self._cluster.crowded)
 
     def drop(self, stream: str, life: int, perhaps: bool = False) -> None:
         """Of a queue that is not there, the store has records still: they are dead once the stream is taken, in a life

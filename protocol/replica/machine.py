@@ -14,9 +14,23 @@ from ..limits import DEFAULT, Limits
 from ..log.acceptor import Acceptor
 from ..log.keeper import Keeper
 from ..log.submitter import Submitter
-from ..machine import Again, Effect, Flush, Input, PeerDown, PeerUp, Received, Send, SetTimer, Tick, is_ownership
+from ..machine import (
+    Again,
+    Effect,
+    Flush,
+    Input,
+    Measured,
+    PeerDown,
+    PeerUp,
+    Received,
+    Send,
+    SetTimer,
+    Tick,
+    is_ownership,
+)
 from ..queue.settings import QueueSettings
 from ..queue.statistics import arrived
+from ..resident import ResidentTeller
 from ..status.machines import QueueStatus
 from ..supervisor.office import Commission, Office
 from ..timing import DEFAULT_TIMING, Timing
@@ -104,6 +118,7 @@ class ReplicaMachine(Acceptor):
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._pace = Pace(limits.update_process_bytes_s)
         self._acquisitions = count(1)
+        self._resident = ResidentTeller()
         self._due: dict[str, int] = {}  # queue, or a companion's peer -> when to look at it again
         self._timer = 0  # the first of those
 
@@ -135,6 +150,9 @@ class ReplicaMachine(Acceptor):
             self._peer_up(input.peer)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is Measured:
+            if (news := self._resident.news(input)) is not None:  # type: ignore[arg-type]
+                self.send(self.broker, news)
         else:
             self.other(input)
         effects = self.effects

@@ -11,6 +11,9 @@ A member whose disk has no room turns flow control on, too (`durable.md` 6): not
 goes on. It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk
 is. Where too few have room, all wait for consumers or the operator.
 
+So does a member whose processes have more memory than they may (`broker/memory.py`), by its own word. It is not spared:
+its copies of the queues are as large as the others', and what consumers take away makes room at all.
+
 So a sequencer and a keeper hold, for each member that is behind, what the stop threshold says, plus what was under way
 when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if senders' capacities are less.
 """
@@ -57,6 +60,7 @@ class Backlog:
         count: how often flow control has gone on in this term.
         due_ms: when to look again.
         pressed: member whose disk has no room, by its own word -> since when.
+        crowded: member whose processes have more memory than they may -> that, in words.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Backlog:
         self.count = 0
         self.due_ms = 0
         self.pressed: dict[str, int] = {}
+        self.crowded: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
 
     # ---- how far behind
@@ -111,6 +116,22 @@ class Backlog:
             self.pressed.pop(member, None)
         self.due_ms = 0
 
+    def memory(self, member: str, why: str) -> None:
+        """A member's word on the memory of its processes; "": they may have more."""
+        if why:
+            self.crowded[member] = why
+        else:
+            self.crowded.pop(member, None)
+        self.due_ms = 0
+
+    def _wants_room(self, member: str) -> str:
+        """Why everybody is to wait for room at that member; "" if nobody is."""
+        if self._waits_for_room(member):
+            return f"the disk of {member} has no room"
+        if member not in self._order.members or member in self._evictions.absent:
+            return ""
+        return self.crowded.get(member, "")
+
     def _waits_for_room(self, member: str) -> bool:
         """Whether everybody is to wait for room on that member's disk."""
         since_ms, members = self.pressed.get(member), self._order.members
@@ -127,16 +148,16 @@ class Backlog:
         cluster = order.streams.get(CLUSTER)
         if cluster is None or not cluster.ready:
             return
-        if not self.on and not self.pressed and not self._kept().above(limits.flow_stop, limits):
+        if not (self.on or self.pressed or self.crowded) and not self._kept().above(limits.flow_stop, limits):
             return
         for stream in order.streams.values():
             self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
         for member in dict.fromkeys([*order.members, *self.on]):
             lag = self.lag(member) if member in order.members else Lag()  # none as well when it is evicted
-            since_ms, full = self.on.get(member), self._waits_for_room(member)
+            since_ms, full = self.on.get(member), self._wants_room(member)
             if since_ms is None:
                 if full:
-                    self._switch(cluster, member, True, f"the disk of {member} has no room")
+                    self._switch(cluster, member, True, full)
                 elif lag.above(limits.flow_stop, limits):
                     self._switch(cluster, member, True, self._reason(member, lag))
                 continue

@@ -318,6 +318,7 @@ class SequencerMachine:
     def _pressed(self, peer: str, frame: Pressed) -> None:
         if self.election.role == LEADING and peer == frame.broker:  # else it says so again when this one leads
             self.backlog.disk(frame.broker, frame.on)
+            self.backlog.memory(frame.broker, frame.memory)
 
     def _update_piece(self, peer: str, frame: UpdatePiece) -> None:
         self.outbox.send(frame.updatee, frame)

@@ -182,6 +182,8 @@ class BrokerStatus(StatusStruct, kw_only=True):
         stop_left_ms: the cluster is being stopped, and no client let in; if that comes to nothing, the broker goes on
             after this time; no key else.
         queue_limit_bytes: the limit of queues that name none; no key where they have none.
+        memory_bytes: what all its processes have; no key before that is measured.
+        memory_limit_bytes: the watermark: above it flow control goes on; no key where there is none.
     """
 
     broker: str
@@ -220,6 +222,8 @@ class BrokerStatus(StatusStruct, kw_only=True):
     returning: bool | UnsetType = UNSET
     stop_left_ms: int | UnsetType = UNSET
     queue_limit_bytes: int | UnsetType = UNSET
+    memory_bytes: int | UnsetType = UNSET
+    memory_limit_bytes: int | UnsetType = UNSET
 
 
 # ---- queues

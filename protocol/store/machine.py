@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import LocalError
-from ..machine import Flush, PeerDown, PeerUp, Received, Send, SetTimer, Stop, Stopped, Tick
+from ..machine import Flush, Measured, PeerDown, PeerUp, Received, Send, SetTimer, Stop, Stopped, Tick
 from ..status.stores import StoreLogStatus, StoreStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot
@@ -90,12 +90,12 @@ class StoreMachine:
         self._closed = False  # the record that ends this life is on its way
         self._early: list[Received] = []  # came before the logs were open
         self._effects: list[StoreEffect] = []
-        self._now_ms = 0
-        self._now_us = 0
+        self._now_ms = self._now_us = 0
         self._rules: dict[type, Callable[[Any], None]] = {
             Received: self._received, Flush: self._flush, Tick: self._tick, Committed: self._committed,
             PeerUp: self._peer_up, PeerDown: self._peer_down, Recovered: self._recovered, DiskSpace: self._measured,
             Stop: self._begin_stop, Cataloged: self._cataloged, Overdue: self._overdue, Rotten: self._rotten,
+            Measured: self._news.measured,
         }  # fmt: skip
 
     # ---- the door

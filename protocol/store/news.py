@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 
 from msgspec.json import encode
 
-from ..machine import broker_of
+from ..machine import Measured, broker_of
+from ..resident import ResidentTeller
 from ..wire.events import CLUSTER
+from ..wire.flow_frames import Resident
 from ..wire.records import CHECKPOINT
 from ..wire.store_frames import Happened
 from .host import FoundLog
@@ -34,16 +36,18 @@ class News:
         send: sends a frame to a peer.
     """
 
-    def __init__(self, name: str, send: Callable[[str, Happened], object]) -> None:
+    def __init__(self, name: str, send: Callable[[str, Happened | Resident], object]) -> None:
         self._broker = broker_of(name)
         self._send = send
         self._linked = False
         self._kept: list[Happened] = []
+        self._teller = ResidentTeller()
 
     def linked(self, peer: str, up: bool) -> None:
         """A process has a link to the store now, or none any more."""
         if peer == self._broker:
             self._linked = up
+            self._teller = ResidentTeller()  # another process may be there
             self.tell()
 
     def tell(self) -> None:
@@ -52,6 +56,11 @@ class News:
             kept, self._kept = self._kept, []
             for one in kept:
                 self._send(self._broker, one)
+
+    def measured(self, input: Measured) -> None:
+        """How much memory the process has."""
+        if self._linked and (news := self._teller.news(input)) is not None:
+            self._send(self._broker, news)
 
     def recovered(self, logs: Mapping[str, FoundLog], took_us: int) -> None:
         """The logs are open, and what was in them is known. Of a new store that is nothing."""

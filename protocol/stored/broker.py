@@ -15,6 +15,7 @@ from ..broker.store_link import CHECKPOINT_BYTES, StoredWiring
 from ..log.durability import Promises
 from ..machine import Effect, Flush, Input, Loaded, PeerUp, Received, Send, Stop, Tick, Yield
 from ..wire.events import Entry
+from ..wire.flow_frames import Resident
 from ..wire.log_frames import Evicted, Heartbeat, LogDropped
 from ..wire.store_frames import Happened
 from .hosting import Hosting
@@ -74,7 +75,9 @@ class StoredBrokerMachine(BrokerMachine):
         if type(input) is PeerUp:
             self._asked_ms = self.now_ms
         store.hear(input)
-        if type(input) is Received and type(input.frame) is Happened:
+        if type(input) is Received and type(input.frame) is Resident:
+            self.memory.heard(store.peer, input.frame)
+        elif type(input) is Received and type(input.frame) is Happened:
             word = input.frame
             for observer in self._observers:
                 observer.store_happened(word.what, word.queue, word.value, word.detail)

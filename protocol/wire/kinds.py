@@ -29,7 +29,7 @@ from .client_frames import (
     Reply,
     Transfer,
 )
-from .flow_frames import Pressed
+from .flow_frames import FlowStopped, Pressed, Resident
 from .frame import Frame
 from .link_frames import Challenge, Hello, Ping, Pong, Proof, Refused, Welcome
 from .log_frames import (
@@ -91,6 +91,7 @@ from .verdict_frames import HeldBack, Judge, Judged
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
     13: Waits, 14: Reset, 15: ResetDone, 16: Judged, 17: Judge,
+    19: Resident,
     32: Request, 33: Results, 34: Happened, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,
     48: Interest, 49: OwnerIs, 50: Contended, 51: Forget, 52: Void,
@@ -105,6 +106,7 @@ KINDS: dict[int, type[Frame]] = {
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
     110: Disposed, 111: Command, 112: Reply, 113: MembersChanged, 114: Blocked, 115: HeldBack,
+    122: FlowStopped,
 }  # fmt: skip
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
 CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}

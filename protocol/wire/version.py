@@ -51,7 +51,9 @@ member before 8 is in the cluster, which would pass over it, nothing is modified
 `AttachReceiver.undeliverable`.
 Arguments of exchanges that mean something, and exclusive bindings, which a member before 8 would keep and not act upon:
 refused likewise. Queues that stamp their messages, which a member before 8 would deliver without: refused likewise.
-`Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one."""
+`Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one.
+`Pressed.memory`, with `Resident` between processes of one version: a sequencer before 8 holds nobody back for it.
+`FlowStopped`."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_SEQUENCES = 8
@@ -69,6 +71,8 @@ KNOWS_LINKS = 8
 """The minor version from which a member binds exchanges to exchanges."""
 KNOWS_WITH_X = 8
 """The minor version from which a member applies bindings whose x-match ends with -with-x."""
+KNOWS_STOPPED = 8
+"""The minor version from which a client reads `FlowStopped`."""
 KNOWS_VERDICTS = 7
 """The minor version from which a member's queues may refuse messages, and a client reads `HeldBack`."""
 KNOWS_SELECTORS = 7

@@ -30,6 +30,7 @@ from mantamq.protocol.wire.client_frames import (
     Reply,
     Transfer,
 )
+from mantamq.protocol.wire.flow_frames import FlowStopped
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.link_frames import Pong, Refused
 from mantamq.protocol.wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Modification
@@ -159,7 +160,7 @@ class Client:
             if self.replies[frame.number] is not None:
                 raise Violation(f"I6 {self.name}: command {frame.number} is answered twice")
             self.replies[frame.number] = frame
-        elif kind not in (Refused, Pong, Blocked):
+        elif kind not in (Refused, Pong, Blocked, FlowStopped):
             self._on_link(frame, self.links[frame.handle])
 
     def _on_link(self, frame: Any, link: Link) -> None:

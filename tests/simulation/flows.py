@@ -41,6 +41,7 @@ class Flows:
         self.world = world
         self.watch = watch
         self.missing = missing
+        self.crowded: Callable[[str], bool] = lambda broker: False  # its memory is too much: it is waited for
         self.raised = 0
         self._ballot = events.ZERO
         self._number = 0
@@ -217,7 +218,7 @@ class Flows:
         leader = self.world.machines.get(source)
         waits = leader is not None and self._waits_for_disks(leader.order.streams.values())
         since = {} if waits else self._since
-        self._since = {member: since.get(member, frame.number) for member in on}
+        self._since = {m: frame.number if self.crowded(m) else since.get(m, frame.number) for m in on}
         timing = self.world.timing
         patience = timing.backlog_patience_ms // timing.heartbeat_ms + SLACK_BEATS
         late = [member for member, number in self._since.items() if frame.number - number > patience]

@@ -21,6 +21,8 @@ from . import (
     found_at,
     kinds,
     losses,
+    memories,
+    moves,
     mutants,
     mutants_clients,
     mutants_consumers,
@@ -34,6 +36,7 @@ from . import (
     mutants_limits,
     mutants_losses,
     mutants_membership,
+    mutants_memory,
     mutants_modify,
     mutants_queues,
     mutants_ranks,
@@ -69,6 +72,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_consumers,
             mutants_kinds,
             mutants_membership,
+            mutants_memory,
             mutants_modify,
             mutants_ranks,
             mutants_routes,
@@ -121,7 +125,12 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
     (kinds, "OTHERS", ({"priorities": 3},)),
     (kinds, "SHARES", ({"fairshare": 1},)),
 ]
+_MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
+    "what_replicas_have_is_not_counted": _MEMORY,
+    "memory_is_let_go_at_the_watermark": _MEMORY,
+    "who_has_too_much_is_spared": _MEMORY,
+    "memory_that_is_free_again_is_not_told": _MEMORY,
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
         (kinds, "KINDS", 0.0),

@@ -16,7 +16,7 @@ from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from msgspec.structs import replace
 
-from . import alternates, defaults, disk_stories, sizes
+from . import alternates, defaults, disk_stories, memories, sizes
 from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
@@ -115,6 +115,7 @@ class Story:
             backlog_entries=self.flow_limit[1],
             flow_give_up=self.flow_patience[0],
             queue_bytes=defaults.drawn(seed),
+            memory_bytes=memories.drawn(seed),
         )
         self.world = world(
             rng,
@@ -150,6 +151,9 @@ class Story:
         self.defaults = defaults.Defaults(self.watch, limits.queue_bytes)
         self.leases = Leases(self.world)
         self.flows = Flows(self.world, self.watch, self.faults.missing if self.faults else lambda: 0)
+        self.memories = memories.Memories(
+            self.world, self.watch, self.flows, seed, not (faulty or stored or self.moves.on)
+        )
         little = self.flow_limit[0] < DEFAULT.backlog_bytes
         self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
         self.ledger.modifies = Modifies(seed)
@@ -611,6 +615,7 @@ class Story:
 
     def _rest(self) -> None:
         rng, world = self.rng, self.world
+        self.memories.calm()
         if self.disks is not None:  # else a flush may stand still for all of the rest: what waits for it has no answer
             self.disks.stores.calm()
         if self.faults is not None:

@@ -82,6 +82,7 @@ ROOMS: dict[str, set[str]] = {
     "machine.py": {"wire"},
     "outbox.py": {"machine.py", "wire"},
     "companions.py": {"machine.py"},
+    "resident.py": {"machine.py", "wire"},
     "log": {"companions.py", "errors.py", "limits.py", "machine.py", "timing.py", "wire"},
     "wiring": {"errors.py", "limits.py", "queue/settings.py", "wire", OFFICE},
     "queue": {"errors.py", "limits.py", "ranges.py", "timing.py", "wire"},
@@ -119,6 +120,7 @@ ROOMS: dict[str, set[str]] = {
         "machine.py",
         "queue",
         "ranges.py",
+        "resident.py",
         "status",
         "timing.py",
         "wire",
@@ -138,7 +140,7 @@ ROOMS: dict[str, set[str]] = {
         "wiring",
         OFFICE,
     },
-    "store": {"errors.py", "machine.py", "status", "timing.py", "wire"},
+    "store": {"errors.py", "machine.py", "resident.py", "status", "timing.py", "wire"},
     "supervisor": {"errors.py", "log", "machine.py", "status", "timing.py", "wire"},
     # What it tells of: what brokers and replicas apply; their machines it does not know.
     "capture": {

@@ -25,7 +25,7 @@ DEFAULTS = {
     "spares": 2, "queue_actors_max": None, "client_port": None, "num_cpus": None, "bind": None, "events": None,
     "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
     "progress": None, "data": None, "restart": False, "wait_s": 15.0, "wait_for": 0, "container_bytes": 1 << 24,
-    "containers": 2, "reserve_bytes": 256 << 20, "connect": "sqlite", "catalog": "", "queue_limit": 0,
+    "containers": 2, "reserve_bytes": 256 << 20, "connect": "sqlite", "catalog": "", "queue_limit": 0, "memory_watermark": 0.4,
 }  # fmt: skip
 
 
@@ -94,12 +94,12 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         brokers=2, token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0",
         events="s3://bucket/events", events_keep_days=0.5, events_keep_gb=0.5, max_message_bytes=5000, rebalance=False,
         detached=True, data="/disk/../data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3,
-        reserve_bytes=4096, connect="log", catalog="mine", queue_limit=9999,
+        reserve_bytes=4096, connect="log", catalog="mine", queue_limit=9999, memory_watermark=1 << 30,
     )  # fmt: skip
     events = EventsConfig(directory="s3://bucket/events", keep_s=43200.0, keep_bytes=1 << 29)
     config = ClusterConfig(
         token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0", events=events,
-        rebalance=False, limits=Limits(message_bytes=5000, queue_bytes=9999),
+        rebalance=False, limits=Limits(message_bytes=5000, queue_bytes=9999, memory_bytes=1 << 30, memory_share=0.0),
         store=StoreConfig(
             data="/data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3, reserve_bytes=4096,
             catalog="log", catalog_name="mine",
@@ -117,6 +117,11 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         ({"client_port": 65534}, "cannot count up"),
         ({"max_message_bytes": 1 << 30}, "the largest message may have"),
         ({"queue_limit": 1000}, "1,024 bytes or more, or 0 for none, not 1,000"),
+        (
+            {"memory_watermark": 1.5},
+            "a share of the machine's memory, up to 1, or at least 268,435,456 bytes .* not 1.5",
+        ),
+        ({"memory_watermark": -0.1}, "or 0 for none, not -0.1"),
         ({"queue_limit": -1}, "1,024 bytes or more, or 0 for none, not -1"),
         ({"slice_ms": "20"}, "not of its type"),
         ({"data": "s3://bucket/data"}, "directory of a local disk"),
@@ -182,6 +187,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "1MiB", "--no-rebalance", "--namespace", "two", "--data", f"{tmp_path}/here", "--restart", "--wait", "2.5",
         "--wait-for", "2", "--container-size", "1MB", "--initial-containers", "4", "--reserve", "1MiB",
         "--connect", "postgresql://me@host/db", "--catalog", "mine", "--queue-limit", "100MiB",
+        "--memory-watermark", "25%",
     )  # fmt: skip
     assert told == {
         "brokers": 2, "address": "10.0.0.1:6379", "namespace": "two", "detached": True, "token": "t", "slice_ms": 9,
@@ -189,7 +195,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "events_keep_gb": 0.25, "max_message_bytes": 1 << 20, "rebalance": False, "data": f"{tmp_path}/here",
         "restart": True, "wait_s": 2.5, "wait_for": 2, "container_bytes": 1_003_520, "containers": 4,
         "reserve_bytes": 1 << 20, "connect": "postgresql://me@host/db", "catalog": "mine",
-        "queue_limit": 100 << 20,
+        "queue_limit": 100 << 20, "memory_watermark": 0.25,
     }  # fmt: skip
 
 

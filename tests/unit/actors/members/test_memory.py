@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
+from mantamq.actors.members.memory import Gauge, machine_bytes
 
 PROGRAM = """
 import ctypes, resource, sys, threading
@@ -106,3 +109,61 @@ def test_freed_memory_is_kept_for_the_next_frame() -> None:
 @on_glibc
 def test_a_heap_grows_in_few_large_steps() -> None:
     assert counted(GROWING, "keep") < 100 < 1_000 < counted(GROWING)
+
+
+# ---- how much it has
+
+
+def test_a_process_measures_itself_and_its_machine() -> None:
+    held = bytearray(b"x") * (64 << 20)
+    found = Gauge(0, 0.4).measure()
+    assert len(held) < found.resident_bytes < 4 << 30
+    assert found.machine_bytes == machine_bytes() <= psutil.virtual_memory().total
+
+
+@pytest.mark.parametrize(
+    ("lines", "files", "least"),
+    [
+        (["0::/"], {"memory.max": "5000"}, 5000),
+        (["0::/a/b"], {"memory.max": "max", "a/memory.max": "4000", "a/b/memory.max": "max"}, 4000),
+        (["0::/a/b"], {"a/memory.max": "4000", "a/b/memory.max": "3000"}, 3000),
+        (["7:cpu:/a", "5:memory,hugetlb:/a"], {"memory/a/memory.limit_in_bytes": "2000", "a/memory.max": "1"}, 2000),
+        (["0::/gone"], {}, 0),
+        ([], {"memory.max": "1"}, 0),
+    ],
+)
+def test_the_memory_of_a_container_counts_if_it_is_less(
+    tmp_path: Path, lines: list[str], files: dict[str, str], least: int
+) -> None:
+    own = tmp_path / "own"
+    own.write_text("\n".join(lines))
+    for name, text in files.items():
+        (tmp_path / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cgroup" / name).write_text(text + "\n")
+    total = psutil.virtual_memory().total
+    assert machine_bytes(tmp_path / "cgroup", own) == (least or total)
+    assert machine_bytes(tmp_path / "cgroup", tmp_path / "nowhere") == total
+
+
+def test_memory_that_was_freed_in_the_middle_of_the_heap_does_not_count() -> None:
+    """Else flow control would stay on though consumers have taken all."""
+    program = """
+from mantamq.actors.members.memory import TRIM_EACH, Gauge, keep_freed_memory
+
+assert keep_freed_memory()
+gauge = Gauge(400 << 20, 0.0)
+def measured():
+    return [gauge.measure().resident_bytes for _ in range(TRIM_EACH)][-1]
+
+before = measured()
+held = [bytes(60_000) + bytes([n % 256]) for n in range(6_000)]
+full = measured()
+last = held[-1]
+del held
+after = measured()
+print(before >> 20, full >> 20, after >> 20, last[-1])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    before, full, after, _ = map(int, done.stdout.split())
+    assert full > before + 300 and after < before + 80, done.stdout

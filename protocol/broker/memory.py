@@ -1,0 +1,78 @@
+"""The memory watermark: above it the processes of a broker, all its queues together, should have no more.
+
+Then the sequencer is told (`Pressed.memory`), and flow control holds all producers back until consumers have made room:
+nobody meets the memory killer of the system first. What consumers say is never held back. Each process is told by its
+shell what it has, some times a second, and tells its broker when that has changed (`resident.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from ..limits import Limits
+from ..log.outbox import FollowerOutbox
+from ..machine import Measured, store_of
+from ..wire.flow_frames import Pressed, Resident
+from .cluster_state import ClusterState
+
+MIB = 1024 * 1024
+
+
+class MemoryWatch:
+    """
+    Args:
+        replicas: the broker's connected replicas, by peer.
+        addresses: broker -> "host:port", of those that take clients: the brokers of one host share its memory.
+
+    Attributes:
+        bytes: what all processes of the broker have.
+        most_bytes: what they may have; 0: any.
+    """
+
+    def __init__(
+        self, outbox: FollowerOutbox, cluster: ClusterState, limits: Limits, replicas: Collection[str],
+        addresses: Callable[[], Mapping[str, str]],
+    ) -> None:  # fmt: skip
+        self.bytes = self.most_bytes = 0
+        self._outbox = outbox
+        self._cluster = cluster
+        self._limits = limits
+        self._replicas = replicas
+        self._addresses = addresses
+        self._resident: dict[str, int] = {}
+        self._said: str | None = None  # to the sequencer; None: nothing yet, in this life
+
+    def heard(self, peer: str, frame: Resident) -> None:
+        self._resident[peer] = frame.bytes
+
+    def measured(self, input: Measured) -> None:
+        """What this process has; all are added up, and judged."""
+        cluster, limits = self._cluster, self._limits
+        there = {*self._replicas, store_of(cluster.broker)}
+        self._resident = {peer: count for peer, count in self._resident.items() if peer in there}
+        self.bytes = input.resident_bytes + sum(self._resident.values())
+        self.most_bytes = limits.memory_bytes or int(limits.memory_share * input.machine_bytes) // self._brokers_here()
+        if not cluster.crowded and 0 < self.most_bytes < self.bytes:
+            cluster.crowded = (
+                f"the processes of {cluster.broker} have {self.bytes // MIB:,} MiB of memory, above the watermark of "
+                f"{self.most_bytes // MIB:,} MiB, until consumers make room"
+            )
+        elif cluster.crowded and (not self.most_bytes or self.bytes < limits.memory_resume * self.most_bytes):
+            cluster.crowded = ""
+        if cluster.crowded != self._said:
+            self._say()
+
+    def attached(self) -> None:
+        """Another sequencer leads, or the link to it is a new one. It may have the word of an earlier life."""
+        if self._said is not None:
+            self._say()
+
+    def _say(self) -> None:
+        cluster = self._cluster
+        self._said = cluster.crowded
+        self._outbox.lead(Pressed(cluster.broker, cluster.no_room, cluster.crowded))
+
+    def _brokers_here(self) -> int:
+        addresses = self._addresses()
+        host = addresses.get(self._cluster.broker, "").rpartition(":")[0]
+        return max(1, sum(at.rpartition(":")[0] == host for at in addresses.values()))
