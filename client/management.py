@@ -123,6 +123,10 @@ _BINDINGS: _Ask[list[Description]] = _Ask("bindings", {}, lambda value: value)
 _STATUS: _Ask[Description] = _Ask("status", {}, lambda value: value)
 
 
+def _statistics(parts: tuple[str, ...]) -> _Ask[dict[str, list[Any]]]:
+    return _Ask("statistics", {"what": list(parts)}, lambda value: value)
+
+
 def _changed(value: Any) -> bool:
     return bool(value["changed"])
 
@@ -318,6 +322,25 @@ class Management:
         """The broker's report of itself and the cluster."""
         return self._ask(_STATUS)
 
+    def statistics(self, *parts: str) -> dict[str, list[Any]]:
+        """Figures of the whole cluster, for people and for what watches it.
+
+        Args:
+            parts: of "queues", "exchanges", "brokers", "connections" and "groups"; all, where none is named.
+
+        Returns:
+            Part -> a description of each. Of queues: as `queues`, with the "consumers" of all brokers, where those are
+            ("consumers_at") and the number of "bindings". Of exchanges: "bindings", messages "received", "routed" and
+            "unroutable", since the brokers that are here began. Of connections: the client, its broker, what it has
+            sent by its senders, its credit; at most 1,000 of a broker. Of brokers: how many connections, senders and
+            receivers they have, "unacked" messages, consume "locks". Of groups: message groups that a consumer holds.
+            And "silent": brokers that have not answered in time, so that what they alone know is missing.
+
+        Raises:
+            Invalid: there is no such part; or the broker is of an older version, which has no statistics.
+        """
+        return self._ask(_statistics(parts))
+
 
 class AsyncManagement:
     """As `Management`, awaited.
@@ -413,3 +436,7 @@ class AsyncManagement:
     async def status(self) -> Description:
         """As `Connection.status`."""
         return await self._ask(_STATUS)
+
+    async def statistics(self, *parts: str) -> dict[str, list[Any]]:
+        """As `Connection.statistics`."""
+        return await self._ask(_statistics(parts))

@@ -91,6 +91,11 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_modify.py::test_undeliverable_here",
         "tests/unit/client/test_modify.py::test_another_broker_is_told_what_is_undeliverable",
     ],
+    "What one broker alone knows": [
+        "tests/unit/client/test_statistics.py::test_what_each_broker_alone_knows_is_added_up",
+        "tests/unit/client/test_statistics.py::test_a_broker_that_does_not_answer_is_named",
+        "tests/unit/client/cli/test_queues.py::test_stat_sorts_and_bounds",
+    ],
     "A limit refuses what comes": [
         "tests/unit/client/test_limits.py::test_at_its_limit_a_queue_refuses_and_all_else_goes_on",
         "tests/unit/client/test_limits.py::test_of_a_fanout_the_other_queues_get_it",

@@ -30,13 +30,11 @@ import msgspec
 from ...protocol.errors import INVALID, NOT_ALLOWED, UNAUTHORIZED, PeerError
 from ...protocol.wire.client_frames import Open
 from ...protocol.wire.frame import Frame
-from ...protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
+from ...protocol.wire.kinds import CLIENT_KINDS, KIND_OF, PEER_KINDS
 from ...protocol.wire.link_frames import Challenge, Hello, Proof, Refused, Welcome
 from ...protocol.wire.version import MINOR
 
 NONCE_BYTES = 32
-PEER_KINDS = frozenset(kind for kind in KINDS if 8 <= kind < 96) | {KIND_OF[Refused], 6, 7}
-"""The frames that may come over an open peer link: cluster frames, refusal, ping and pong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def show(
     numbers = [name for name in columns if rows and all(isinstance(row.get(name), int | float) for row in rows)]
     table = table_of(title, columns, numbers)
     for row in rows[:top]:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
+        table.add_row(*(cell_of(row.get(name)) for name in columns))
     out.print(table)
     if top is not None and len(rows) > top:
         out.print(f"and {len(rows) - top:,} more", highlight=False, markup=False)
@@ -157,7 +157,8 @@ def say(text: str, value: dict[str, Any], as_json: bool) -> None:
         out.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _cell(value: Any) -> str:
+def cell_of(value: Any) -> str:
+    """A value in a cell of a table."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

@@ -17,6 +17,7 @@ from ..management import TYPED
 from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
 from .queue_sheet import limit_of, sheet_of
 from .sheets import Sheet
+from .statistics import COLUMNS, Wanted, tell
 from .status import stores, stores_table
 
 LISTED = ["name", "kind", "limit", "messages", "acquired", "bytes", "owner"]
@@ -226,14 +227,23 @@ def bindings(broker: Broker = "", token: Token = "", as_json: Json = False) -> N
 
 
 def stat(
-    queue: Annotated[str, typer.Argument(help="one queue; all by default")] = "",
+    queue: Annotated[
+        str, typer.Argument(metavar="WHAT", help="queues, exchanges, brokers, connections or groups; or one queue")
+    ] = "",
+    sort: Annotated[str, typer.Option(help="by this column: the largest numbers first; not for one queue")] = "",
+    limit: Annotated[int, typer.Option(min=0, help="so many rows at most; 0: all; not for one queue")] = 0,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="again each second, with rates, until Ctrl-C")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="with --watch: seconds from look to look")] = 1.0,
     disks: Annotated[bool, typer.Option("--stores", help="the brokers' stores instead: sizes, ages, flushes")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Depths, rates and hand-overs; or the brokers' disks."""
+    """Depths, rates and hand-overs; figures of the whole cluster; or the brokers' disks."""
     if disks:
-        _stat_stores(watch, token, as_json)
+        _stat_stores(watch, every, token, as_json)
+        return
+    if queue in COLUMNS or sort or limit:
+        with connection(broker, token) as c:
+            tell(c, queue or "queues", Wanted(sort, limit, every if watch else 0.0, as_json))
         return
     with connection(broker, token) as c:
         if not watch:
@@ -250,11 +260,11 @@ def stat(
                 else:
                     live.update(_rates(rows, before), refresh=True)
                 before = {row["name"]: row for row in rows}
-                time.sleep(1)
+                time.sleep(every)
 
 
-def _stat_stores(watch: bool, token: str, as_json: bool) -> None:
-    """The stores of the cluster that runs here, once or each second."""
+def _stat_stores(watch: bool, every: float, token: str, as_json: bool) -> None:
+    """The stores of the cluster that runs here, once or each `every` seconds."""
     with Live(console=out, auto_refresh=False) if watch and not as_json else nullcontext() as live:
         while True:
             found = stores(seen("", "", token))
@@ -268,7 +278,7 @@ def _stat_stores(watch: bool, token: str, as_json: bool) -> None:
                 out.print(stores_table(found))
             if not watch:
                 return
-            time.sleep(1)
+            time.sleep(every)
 
 
 def _tell_silent(rows: list[dict[str, Any]], as_json: bool) -> None:

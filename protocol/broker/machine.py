@@ -79,6 +79,7 @@ from .requests import Requests
 from .resets import Resets
 from .senders import Senders
 from .session import Session
+from .statistics import fellows_of
 from .transfers import Transfers
 from .waits_heard import WaitsHeard
 
@@ -105,10 +106,8 @@ class BrokerMachine(Acceptor):
         observers: Sequence[BrokerObserver] = (),
     ) -> None:  # fmt: skip
         super().__init__(timing, (observer.companion for observer in observers))
-        self.timing, self.limits = timing, limits
-        self._observers = observers
-        self.broker = broker
-        self.inc = inc
+        self.timing, self.limits, self._observers = timing, limits, observers
+        self.broker, self.inc = broker, inc
         self.needs_ack, self._timer = False, 0
         self.waits_heard = WaitsHeard(timing)
         self.lease = Lease(timing)
@@ -130,6 +129,7 @@ class BrokerMachine(Acceptor):
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
         self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits, timing)
+        questions.fellows = fellows_of(self)
         self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
         self.resets = Resets(self, cluster)
         self.management = Management(
@@ -388,6 +388,7 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         DeadLetter: DeadLetterRoutes(machine, machine.cluster, machine.requests, machine.transfers).dead_letter,
         Judged: lambda peer, frame: machine.transfers.verdicts.heard(frame),
         **machine.rules(),
+        **machine.questions.fellows.rules(),
         Evicted: machine.lifecycle.evicted,
         Update: machine.lifecycle.update,
         UpdateStart: machine._restore,

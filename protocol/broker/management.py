@@ -38,6 +38,7 @@ from .questions import PURGE, STAT, Questions
 from .requests import Requests
 from .resets import Resets
 from .session import Session
+from .statistics import OF_QUEUES, added_up, parts_of
 
 Answer = Callable[..., None]
 
@@ -114,6 +115,10 @@ class UnbindArguments(msgspec.Struct, forbid_unknown_fields=True):
 class PurgeArguments(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     count: int = 0
+
+
+class StatisticsArguments(msgspec.Struct, forbid_unknown_fields=True):
+    what: list[str] = []
 
 
 class NoArguments(msgspec.Struct, forbid_unknown_fields=True):
@@ -296,6 +301,22 @@ class Management:
         else:
             raise PeerError(NOT_FOUND, f"there is no queue and no exchange {a.name!r}: declare it first")
 
+    def _statistics(self, answer: Answer, a: StatisticsArguments) -> None:
+        parts = parts_of(a.what)
+        asked: dict[str, Any] = {}
+
+        def heard(what: str, value: Any) -> None:
+            asked[what] = value
+            if len(asked) == 2:
+                addresses = self._questions.fellows.addresses()
+                answer(added_up(parts, self._cluster, addresses, asked["queues"], *asked["brokers"]))
+
+        self._questions.fellows.ask(parts, lambda answers, silent: heard("brokers", (answers, silent)))
+        if OF_QUEUES.intersection(parts):
+            self._queues(lambda queues: heard("queues", queues), NoArguments())
+        else:
+            heard("queues", [])
+
     def _status(self, answer: Answer, a: NoArguments) -> None:
         answer(self._report().plain())
 
@@ -342,9 +363,10 @@ _COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgsp
     "bindings": (Management._bindings, NoArguments),
     "resolve": (Management._resolve, NameArguments),
     "status": (Management._status, NoArguments),
+    "statistics": (Management._statistics, StatisticsArguments),
 }
 
-_LOOKS = frozenset({"queue", "queues", "exchanges", "bindings", "resolve", "status"})
+_LOOKS = frozenset({"queue", "queues", "exchanges", "bindings", "resolve", "status", "statistics"})
 """Commands that change nothing."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queue": Management._defined,

@@ -16,6 +16,7 @@ from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import QueueCommand, QueueReply
 from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
+from .fellows import Fellows
 
 Asked = Callable[[dict[str, Any]], None]
 
@@ -45,7 +46,12 @@ class Questions:
     """Args:
     replica_of: queue id -> the replica that keeps it.
     stands_still: whether a queue, by its id, is known to have no majority at this time.
+
+    Attributes:
+        fellows: the other brokers, who are asked what they alone know.
     """
+
+    fellows: Fellows
 
     def __init__(
         self,
@@ -97,7 +103,8 @@ class Questions:
         self._fail(numbers, "the replica of queue {!r} has stopped: ask again")
 
     def overdue(self, now_ms: int) -> None:
-        """Give up the questions that have waited for too long."""
+        """Give up the questions that have waited for too long, and go on without brokers that do not answer."""
+        self.fellows.overdue(now_ms)
         waits, slow = [], []
         for number, question in self._asked.items():
             for_ms = now_ms - question.since_ms

@@ -9,12 +9,15 @@ from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Attached, AttachSender, Detached
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
-from .session import Session
+from .session import Session, Traffic
 from .transfers import Transfers
 
 
 class Senders:
-    """Args: sessions: peer -> its session, of all connections."""
+    """Args: sessions: peer -> its session, of all connections.
+
+    Attributes: traffic: exchange -> what has come to it here.
+    """
 
     def __init__(
         self, outbox: FollowerOutbox, cluster: ClusterState, transfers: Transfers, sessions: Mapping[str, Session]
@@ -23,6 +26,7 @@ class Senders:
         self._cluster = cluster
         self._transfers = transfers
         self._sessions = sessions
+        self.traffic: dict[str, Traffic] = {}
 
     def attach(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
@@ -44,6 +48,7 @@ class Senders:
             refuse(self._outbox, session, frame.handle, NOT_ALLOWED, text)
             return
         link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
+        link.traffic = self.traffic.setdefault(frame.exchange, Traffic())
         self._outbox.send(session.peer, Attached(frame.handle, wiring.needs_headers(frame.exchange), link.next))
         self._transfers.attached(session)
 

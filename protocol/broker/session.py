@@ -22,15 +22,26 @@ BEFORE = 16
 _encode = msgspec.msgpack.Encoder().encode
 
 
+class Traffic:
+    """What senders have sent to one exchange at this broker. Attributes: received, messages; unroutable, those of them
+    that went to no queue."""
+
+    __slots__ = ("received", "unroutable")
+
+    def __init__(self) -> None:
+        self.received = self.unroutable = 0
+
+
 class SenderLink:
     """Attributes: exchange, key (None: per message), next (the next number it must use), client (its name for duplicate
     suppression), mandatory (what goes to no queue fails), ended (the broker has told its client that it is over, and
     says nothing of it any more), route and route_version (the cached route of a fixed key and the wiring it was found
     in), kinds (that route, where one of its queues must know something of each message; `route` is empty then), each
-    (each message has a route of its own, by its headers; both are empty then)."""
+    (each message has a route of its own, by its headers; both are empty then), received (messages that came by it),
+    traffic (all that came to its exchange)."""
 
-    __slots__ = ("client", "each", "ended", "exchange", "handle", "key", "kinds", "mandatory", "next", "route",
-                 "route_version")  # fmt: skip
+    __slots__ = ("client", "each", "ended", "exchange", "handle", "key", "kinds", "mandatory", "next", "received",
+                 "route", "route_version", "traffic")  # fmt: skip
 
     def __init__(
         self, handle: int, exchange: str, key: str | None, client: str, next: int = 1, mandatory: bool = False
@@ -46,6 +57,8 @@ class SenderLink:
         self.kinds: tuple[str, ...] = ()
         self.each = False
         self.route_version = -1
+        self.received = 0
+        self.traffic = Traffic()
 
 
 class ReceiverLink:
@@ -196,6 +209,8 @@ class Session:
         if len(frame.ttl) % 2:
             raise PeerError(INVALID, "ttl is a list of index and milliseconds by turns")
         link.next = frame.first + count
+        link.received += count
+        link.traffic.received += count
         return link
 
     def expiry(self, frame: Transfer, now_ms: int) -> list[int]:

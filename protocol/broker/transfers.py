@@ -140,9 +140,8 @@ class Transfers:
         what becomes of them."""
         nowhere = compress([frame.first + index for index in missing])
         numbers = [frame.first, frame.first + len(frame.blobs) - 1]
-        if not nowhere:
-            pass
-        elif link.mandatory or link.exchange == "":
+        link.traffic.unroutable += RangeSet(nowhere).count
+        if nowhere and (link.mandatory or link.exchange == ""):
             code, text = why_nowhere(link, frame, nowhere)
             self._outbox.send(session.peer, Failed(frame.handle, nowhere, code, text))
             numbers, nowhere = without(numbers, RangeSet(nowhere)), []

@@ -156,6 +156,10 @@ class MessageGroups:
             if isinstance(subscription.place, _Place):
                 subscription.place = _Place()
 
+    def group_of(self, position: int) -> str:
+        """The group of a message that is not gone."""
+        return self._group_of[position]
+
     # ---- the allocator
 
     def attach(self, subscriptions: Mapping[int, Subscription], again: Again, /) -> None:
@@ -260,3 +264,18 @@ class MessageGroups:
                 place.look_again(found, group)
         if not self._passed[group]:
             del self._passed[group]
+
+
+def held_groups(state: QueueState) -> dict[str, tuple[int, str]] | None:
+    """Group -> (how many of its messages are held, at which broker), of those that a consumer holds; None: the queue
+    has no groups."""
+    policy = next((policy for policy in state.policies if isinstance(policy, MessageGroups)), None)
+    if policy is None:
+        return None
+    found: dict[str, tuple[int, str]] = {}
+    for (broker, _, _), held in state.acquired.items():
+        for first, last in held:
+            for position in range(first, last + 1):
+                group = policy.group_of(position)
+                found[group] = found.get(group, (0, ""))[0] + 1, broker
+    return found

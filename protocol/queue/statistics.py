@@ -49,6 +49,14 @@ def figures(state: QueueState) -> Figures:
     return Figures(acquires, counted.releases, counted.bytes_in, out, ring, last_value, purged, max(0, subscriber))
 
 
+def held_by(state: QueueState) -> dict[str, int]:
+    """Broker -> how many messages its consumers hold."""
+    found: dict[str, int] = {}
+    for (broker, _, _), held in state.acquired.items():
+        found[broker] = found.get(broker, 0) + held.count
+    return found
+
+
 def arrived(state: QueueState, now_ms: int) -> None:
     """Note when the messages came that have come since the last time. Called now and then, whatever came."""
     counted = state.tallies

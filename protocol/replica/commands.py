@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from ..errors import NOT_FOUND
 from ..queue.applied import Applied
+from ..queue.groups import held_groups
+from ..queue.state import QueueState
+from ..queue.statistics import held_by
+from ..status.machines import QueueStatus
 from ..wire.events import Purge
 from ..wire.queue_frames import QueueCommand, QueueReply
 from .consumers import QueueConsumers
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 
+GROUPS_TOLD = 1000
+"""At most this many groups are told of a queue: those of which most is held."""
 OVERTAKEN = "the replica of this queue has been brought up to date meanwhile: ask again"
 
 
@@ -45,6 +51,14 @@ class Commands:
         for _, _, tag in self._own:
             if isinstance(tag, QueueCommand):
                 self.reply(tag, {"purged": 0} if tag.name == "purge" else said_of_deleted(tag.queue))
+
+    def looked(self, command: QueueCommand, state: QueueState, report: QueueStatus) -> None:
+        """How the queue is, and what its consumers hold, which is only told to those who ask."""
+        held: dict[str, object] = {"held_by": held_by(state)}
+        if (groups := held_groups(state)) is not None:
+            most = sorted(groups.items(), key=lambda one: (-one[1][0], one[0]))[:GROUPS_TOLD]
+            held["groups"] = [{"group": group, "held": count, "owner": owner} for group, (count, owner) in most]
+        self.reply(command, report.plain() | held)
 
     def reply(self, command: QueueCommand, value: dict[str, object]) -> None:
         self._outbox.send(self._outbox.broker, QueueReply(command.queue, command.number, value))

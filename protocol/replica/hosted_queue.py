@@ -219,7 +219,7 @@ class HostedQueue:
             if tag.name == "purge":
                 self.commands.purged(tag, done)
             else:
-                self.commands.reply(tag, self.report().plain())
+                self.commands.looked(tag, self.state, self.report())
 
     def _expelled(self, event: AnyEvent, done: Applied) -> None:
         """A broker is out: what it held is back, and brokers that are left finish its dead-lettering (Q3)."""

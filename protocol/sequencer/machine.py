@@ -49,6 +49,7 @@ from ..wire.log_frames import (
     UpdateTaken,
 )
 from ..wire.majority_frames import Reset
+from ..wire.statistics_frames import FellowsAsked, FellowTold
 from .backlog import Backlog
 from .election import LEADING, PREPARING, STANDBY, Election
 from .evictions import Evictions
@@ -382,6 +383,10 @@ _RULES: dict[type[Frame], Callable[[SequencerMachine, str, Any], object]] = {
     UpdateStart: lambda machine, peer, frame: machine.outbox.send(frame.updatee, frame),
     UpdatePiece: SequencerMachine._update_piece,
     UpdateTaken: lambda machine, peer, frame: machine.rejoins.progress(frame.stream, peer),
+    FellowsAsked: lambda machine, peer, frame: machine.outbox.multicast(
+        [p for p in machine.linked if is_broker(p) and p != peer], frame
+    ),
+    FellowTold: lambda machine, peer, frame: machine.outbox.send(frame.asker, frame),
     Leave: SequencerMachine._leave,
     Reset: lambda machine, peer, frame: machine.lost_queues.reset(peer, frame),
     Pressed: SequencerMachine._pressed,

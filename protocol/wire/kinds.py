@@ -85,6 +85,7 @@ from .queue_frames import (
     Unhost,
     Void,
 )
+from .statistics_frames import FellowsAsked, FellowTold
 from .store_frames import Ahead, Expected, Happened, Ousted, Room, Take, Taken, Write, Written
 from .verdict_frames import HeldBack, Judge, Judged
 
@@ -106,8 +107,11 @@ KINDS: dict[int, type[Frame]] = {
     96: Open, 97: Opened, 98: AttachSender, 99: AttachReceiver, 100: Attached, 101: Detach, 102: Detached,
     103: Transfer, 104: Completed, 105: Failed, 106: Flow, 107: FlowDrained, 108: Delivery, 109: Dispose,
     110: Disposed, 111: Command, 112: Reply, 113: MembersChanged, 114: Blocked, 115: HeldBack,
-    122: FlowStopped,
+    120: FellowsAsked, 121: FellowTold, 122: FlowStopped,
 }  # fmt: skip
 KIND_OF: dict[type[Frame], int] = {cls: kind for kind, cls in KINDS.items()}
-CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) | {6, 7}
+_BROKERS_KINDS = frozenset({120, 121})
+CLIENT_KINDS = frozenset(kind for kind in KINDS if kind >= 96) - _BROKERS_KINDS | {6, 7}
 """The kinds a client may send or be sent after the connection is open (besides `Refused`)."""
+PEER_KINDS = frozenset(kind for kind in KINDS if 8 <= kind < 96) | _BROKERS_KINDS | {5, 6, 7}
+"""The kinds that may come over an open peer link: cluster frames, refusal, ping and pong."""

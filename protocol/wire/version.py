@@ -53,7 +53,8 @@ Arguments of exchanges that mean something, and exclusive bindings, which a memb
 refused likewise. Queues that stamp their messages, which a member before 8 would deliver without: refused likewise.
 `Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one.
 `Pressed.memory`, with `Resident` between processes of one version: a sequencer before 8 holds nobody back for it.
-`FlowStopped`."""
+`FlowStopped`.
+`FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_SEQUENCES = 8

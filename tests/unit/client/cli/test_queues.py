@@ -7,12 +7,13 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_broker import FakeBroker
 from mantamq.client import connect
-from mantamq.client.cli import app
+from mantamq.client.cli import app, statistics
 
 pytestmark = pytest.mark.timeout(30)
 Run = Callable[..., tuple[int, str, str]]
@@ -123,3 +124,65 @@ def test_send_says_how_many_lines_were_refused(at: Run, cluster: FakeBroker) -> 
     assert code == 1 and "1 line sent: 0 complete, 1 refused" in error
     with connect(cluster.address) as connection:
         assert connection.queue("q")["messages"] == 50
+
+
+@pytest.fixture
+def three(at: Run, cluster: FakeBroker) -> Run:
+    """Queues a, b and c with 1, 3 and 2 messages."""
+    with connect(cluster.address) as connection:
+        for name, count in (("a", 1), ("b", 3), ("c", 2)):
+            connection.declare_queue(name, arguments={"team": "blue"})
+            sender = connection.session().sender(name)
+            for _ in range(count):
+                sender.send(b"x")
+            sender.sync()
+    return at
+
+
+def test_stat_sorts_and_bounds(three: Run) -> None:
+    rows = json.loads(three("stat", "queues", "--sort", "messages", "--limit", "2", "--json")[1])
+    assert [row["name"] for row in rows] == ["b", "c"] and rows[0]["arguments"] == {"team": "blue"}
+    rows = json.loads(three("stat", "--sort", "in", "--json")[1])
+    assert [row["name"] for row in rows] == ["b", "c", "a"]
+    text = three("stat", "exchanges", "--sort", "type")[1]
+    assert [line.split()[0] for line in text.splitlines()[4:]] == [
+        "amq.fanout",
+        "amq.headers",
+        "amq.match",
+        "amq.topic",
+    ]
+    for what in ("queues", "exchanges", "brokers", "connections", "groups"):
+        code, text, error = three("stat", what)
+        assert code == 0 and error == "" and all(len(line) <= 80 for line in text.splitlines()), text
+        assert isinstance(json.loads(three("stat", what, "--json")[1]), list)
+
+
+def test_stat_of_one_queue_and_of_all_is_as_it_was(three: Run) -> None:
+    assert [row["name"] for row in json.loads(three("stat", "--json")[1])] == ["a", "b", "c"]
+    assert [row["name"] for row in json.loads(three("stat", "b", "--json")[1])] == ["b"]
+    assert three("stat")[1].split()[:4] == ["name", "messages", "acquired", "bytes"]
+
+
+def test_a_wrong_key_names_those_that_there_are(three: Run) -> None:
+    code, _, error = three("stat", "queues", "--sort", "odd")
+    assert code == 1 and "cannot be sorted by 'odd'" in error and " messages" in error and " enqueued" in error
+    code, _, error = three("stat", "groups", "--sort", "odd")
+    assert code == 1 and "broker, group, held, queue" in error
+    code, _, error = three("stat", "b", "--sort", "messages")
+    assert code == 1 and "not for one queue ('b')" in error
+
+
+def test_watch_looks_again_and_again(three: Run, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    looks = []
+
+    def slept(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(statistics, "time", SimpleNamespace(sleep=slept))
+    code, text, _ = three("stat", "queues", "--watch", "--every", "0.25", "--json")
+    assert code == 130 and looks == [0.25] * 3 and len(text.splitlines()) == 3
+    looks.clear()
+    code, text, _ = three("stat", "brokers", "-w", "--every", "0.25")
+    assert code == 130 and "b2" in text

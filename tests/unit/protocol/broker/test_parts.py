@@ -9,6 +9,7 @@ import pytest
 from mantamq.protocol.broker.connections import Connections
 from mantamq.protocol.broker.consumers import Consumers
 from mantamq.protocol.broker.deletion import Deletions
+from mantamq.protocol.broker.fellows import Fellows
 from mantamq.protocol.broker.investiture import Investiture
 from mantamq.protocol.broker.lease import Lease
 from mantamq.protocol.broker.lifecycle import Lifecycle
@@ -199,6 +200,7 @@ class Asking:
         self.questions = Questions(
             self.bench.outbox, self.bench.cluster, {"q#1": "b1.r0"}, lambda queue, now_ms: queue in self.still
         )
+        self.questions.fellows = Fellows(self.bench.outbox, "b1", 1, dict, lambda what: {})
 
     def ask(self, what: str = STAT, limit_ms: int = 0) -> None:
         self.questions.ask(self.bench.queue("q"), what, 0, self.heard.append, limit_ms)
