@@ -175,5 +175,5 @@ async def test_the_keys_of_a_whole_status_and_their_order(tmp_path: Any) -> None
     assert {tuple(q) for a in status["actors"] if a["role"] == "QueueReplica" for q in a["machine"].values()} == {
         tuple(QUEUE)
     }
-    assert list(queue) == DEFINITION + QUEUE
+    assert list(queue) == [*DEFINITION, *QUEUE, "held_by"]
     assert ClusterStatus.read(status).plain() == status
