@@ -71,7 +71,7 @@ def export(
     try:
         with _writer(temporary, form) as write:
             for table in tables():
-                table = _fitting(table, since_us, until_us, queues, kinds)
+                table = fitting(table, since_us, until_us, queues, kinds)
                 count += table.num_rows
                 write(table)
         temporary.replace(path)
@@ -109,7 +109,8 @@ def _json_lines(file: Any, table: pa.Table) -> None:
         file.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
 
 
-def _fitting(table: pa.Table, since_us: int, until_us: int, queues: Sequence[str], kinds: Sequence[str]) -> pa.Table:
+def fitting(table: pa.Table, since_us: int, until_us: int, queues: Sequence[str], kinds: Sequence[str]) -> pa.Table:
+    """The rows of these times, queues and kinds; of all, where none are named."""
     fit: Any = pc.scalar(True)
     if since_us:
         fit = fit & (pc.field("time_us") >= since_us)

@@ -253,7 +253,13 @@ class Load(msgspec.Struct, frozen=True):
     before_bytes: int = 0
 
 
+class Warn(msgspec.Struct, frozen=True):
+    """Write `text` into this process's log, as a warning: somebody who operates the cluster is to know it."""
+
+    text: str
+
+
 Effect = (
     Send | Multicast | Close | SetTimer | Again | WantSpare | PauseClient | KeepAlive | Retire | Load
-    | Yielded | Stopped
+    | Yielded | Stopped | Warn
 )  # fmt: skip

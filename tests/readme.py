@@ -96,6 +96,20 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_statistics.py::test_a_broker_that_does_not_answer_is_named",
         "tests/unit/client/cli/test_queues.py::test_stat_sorts_and_bounds",
     ],
+    "Alerts: with arguments": [
+        "tests/unit/protocol/queue/test_alerts.py::test_both_thresholds_belong_to_it",
+        "tests/unit/protocol/queue/test_alerts.py::test_what_swings_between_the_two_is_told_once",
+        "tests/unit/protocol/queue/test_alerts.py::test_while_it_stays_it_is_told_again_after_the_gap",
+        "tests/unit/conversations/test_alerts.py::test_a_message_that_lies_there_is_told_of_though_nothing_happens",
+    ],
+    "One replica speaks for all": [
+        "tests/unit/conversations/test_alerts.py::test_one_replica_tells_for_all",
+        "tests/unit/conversations/test_alerts.py::test_when_who_speaks_is_out_the_next_tells_what_is_up",
+    ],
+    "It is in that process's log": [
+        "tests/unit/conversations/test_alerts.py::test_one_replica_tells_for_all",
+        "tests/unit/client/cli/test_follow.py::test_kinds_and_queues_may_be_named",
+    ],
     "A limit refuses what comes": [
         "tests/unit/client/test_limits.py::test_at_its_limit_a_queue_refuses_and_all_else_goes_on",
         "tests/unit/client/test_limits.py::test_of_a_fanout_the_other_queues_get_it",

@@ -3,13 +3,17 @@ other brokers that were there before it; with a store that one, which keeps its 
 
 from __future__ import annotations
 
+import logging
+
 from ...protocol.capture.capture import ReplicaCapture
-from ...protocol.machine import Load
+from ...protocol.machine import Load, Warn
 from ...protocol.replica.machine import ReplicaMachine
 from ...protocol.stored.replica import StoredReplicaMachine
 from ..config import ReplicaConfig
 from .member import MemberActor
 from .stream_reader import StreamReader
+
+log = logging.getLogger(__name__)
 
 
 class QueueReplica(MemberActor):
@@ -28,8 +32,12 @@ class QueueReplica(MemberActor):
         )
         kind = StoredReplicaMachine if config.store else ReplicaMachine
         machine = kind(self.name, broker, member.inc, member.timing, member.limits, observers)
-        self._run(machine, member, deeds={Load: StreamReader(config.store, self._running).load})
+        reader = StreamReader(config.store, self._running)
+        self._run(machine, member, deeds={Load: reader.load, Warn: self._warn})
         return await self._open(member)
+
+    def _warn(self, effect: Warn) -> None:
+        log.warning("%s: %s", self.name, effect.text)
 
     async def digests(self) -> dict[str, tuple[int, int]]:
         """Queue id -> (how far its stream is applied, checksum of its state): equal on all replicas at equal places."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ...protocol.capture.event_table import Tail
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+LOOK_S = 1.0
+"""From one look for new events to the next."""
 TOP = 20
 """Rows of a table on the terminal; the others are counted."""
 events_app = typer.Typer(help="The event table as a file.", no_args_is_help=True)
@@ -89,6 +91,47 @@ def analyze(
         err.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)
     if report:
         say(f"report: {report}", {}, False)
+
+
+@events_app.callback(invoke_without_command=True)
+def events(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="print events as they come, until Ctrl-C")] = False,
+    queue: Queues = None, kind: Kinds = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """The event table: as a file, or, with --follow, as it grows."""
+    if context.invoked_subcommand is not None:
+        return
+    if not follow:
+        raise typer.BadParameter("say --follow for events as they come, or export for a file of them")
+    need("events", "pyarrow", "fsspec")
+    from ...jobs.follow import newer
+
+    address = _remembered_ray()
+    last: int | None = None
+    while True:
+        tail = _tail(address, True, fetch=True)
+        assert tail is not None
+        found = newer(tail, last, queue or [], kind or [])
+        if found.missing:
+            err.print(f"{found.missing:,} events came faster: they are in {tail.directory or 'no directory'}")
+        for row in found.rows:
+            print(json.dumps(row) if as_json else event_line(row), flush=True)
+        last = found.last
+        time.sleep(LOOK_S)
+
+
+def event_line(row: dict[str, Any]) -> str:
+    """One event in a line for people: when, of which kind, where, and what else it says."""
+    at = datetime.fromtimestamp(row["time_us"] / 1e6, UTC)
+    parts = [f"{at:%H:%M:%S}.{at.microsecond // 1000:03}", f"{row['kind']:<14}"]
+    parts += [str(row[name]) for name in ("queue", "broker", "client") if row[name]]
+    if row["position_first"]:
+        parts.append(f"{row['position_first']}-{row['position_last']}")
+    parts += [f"{name}={row[name]:,}" for name in ("bytes", "value") if row[name]]
+    if row["detail"]:
+        parts.append(row["detail"])
+    return " ".join(parts if row["effective"] else [*parts, "(no effect)"])
 
 
 @events_app.command("export")

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ..broker.observers import BrokerObserver
 from ..limits import DEFAULT, Limits
+from ..queue.alerts import Alert
 from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.state import Applied, QueueState
@@ -92,6 +93,10 @@ class ReplicaCapture(Capture, ReplicaObserver):
 
     def hosted(self, state: QueueState, dispatcher: Dispatcher) -> QueueObserver:
         return QueueCapture(self, state, dispatcher)
+
+    def alerted(self, queue: str, alert: Alert) -> None:
+        detail = encode_json({"what": alert.what, "threshold": alert.threshold}).decode()
+        self.observe("alert_up" if alert.up else "alert_down", queue=queue, value=alert.level, detail=detail)
 
 
 class QueueCapture(QueueObserver):

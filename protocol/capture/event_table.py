@@ -85,14 +85,14 @@ class Row(NamedTuple):
             consumer held them; "lost": 1 when an operator ordered it; "credit_stall", "flow_off",
             "hand_over", "store_opened" (since the store was asked), "disk_free", "store_recovered", "flush_slow": the
             duration in microseconds; "store_damaged": how many bytes of a log cannot be read; "store_checkpoint": its
-            size in bytes; "redelivery": the delivery count; "dropped": the number of events missing here.
+            size in bytes; "redelivery": the delivery count; "dropped": the events missing here; "alert_*": the level.
         effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "declare_*": the
             definition as JSON; "bind", "unbind": the exchange and key; "dropped": the stream; "disconnect": why;
             "address": "host:port" for clients; "store_opened": as JSON the life before (0: none), whether the broker
             begins without a log that votes, and how many entries of the cluster stream were read behind its checkpoint;
             "store_recovered": as JSON the bytes of each log that were read; "store_damaged": as JSON the log, and the
-            LSN from which it cannot be read.
+            LSN from which it cannot be read; "alert_*": as JSON which level has reached which threshold.
     """
 
     row: int = 0
@@ -132,13 +132,13 @@ LOG_KINDS = (
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
     "store_opened", "disk_full", "disk_free", "store_recovered", "store_damaged", "flush_slow", "store_checkpoint",
-    "store_dropped",
+    "store_dropped", "alert_up", "alert_down",
 )  # fmt: skip
 """Kinds that no committed event has: connections, time without credit (on its end), flow control, a message given to a
 consumer again, the consume lock's way from one broker to another (on its end); events that the table lacks; the address
 of a broker that clients are told, which changes when the broker moves; a broker's store that is open for a new life of
 it, has no room on its disk, has room again; what it found when it was started, what of it cannot be read, a flush of a
-second or more, a stream's checkpoint, a queue of which nothing is kept any more."""
+second or more, a stream's checkpoint, a queue of which nothing is kept any more; a queue's level at a threshold."""
 
 
 def check_kinds(kinds: Iterable[str]) -> None:

@@ -27,6 +27,9 @@ _AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 """RabbitMQ's words for what happens at a limit."""
 DEFAULT = -1
 """A threshold of flow control that is not given: a part of the limit, where the limit refuses messages."""
+LEVELS = ("count", "size", "age")
+ALERT_GAP_S = 60
+"""From one alert to the next (Qpid's default)."""
 STOP_PERCENT, RESUME_PERCENT = 80, 70
 """Of its limit, where a queue stops its producers and lets them go on, unless it says otherwise (Qpid's defaults)."""
 
@@ -49,6 +52,9 @@ class QueueSettings(msgspec.Struct, frozen=True):
     fair_key: header whose values take turns; "" for none.
     shared_groups: a group is a consumer's while it holds messages of it; there are no others.
     sequence_key: header that has each message's number in the queue when it is delivered; "" for none.
+    alert_count_up, alert_size_up, alert_age_up: with so many messages or bytes in it, or a message of so many seconds,
+        an alert is told; 0: never. alert_..._down: with no more than that, that it is over; half of it, unless given.
+    alert_repeat_gap: seconds from one alert to the next of the same level, while it stays; 0: it is told once.
     """
 
     alternate: str = ""
@@ -130,6 +136,38 @@ class QueueSettings(msgspec.Struct, frozen=True):
         shares = tuple(self.fairshare_of.get(level, self.fairshare) for level in range(self.levels))
         return shares if any(shares) else ()
 
+    alert_count_up: Annotated[
+        int, Meta(ge=1),
+        Argument("qpid.alert_count_up", "give a number of messages, at least 1, or leave it out",
+                 ("qpid.alert_count",)),
+    ] = 0  # fmt: skip
+    alert_count_down: Annotated[
+        int, Meta(ge=0), Argument("qpid.alert_count_down", "give a number of messages, or leave it out"),
+    ] = DEFAULT  # fmt: skip
+    alert_size_up: Annotated[
+        int, Meta(ge=1),
+        Argument("qpid.alert_size_up", "give a number of bytes, at least 1, or leave it out",
+                 ("qpid.alert_size",)),
+    ] = 0  # fmt: skip
+    alert_size_down: Annotated[
+        int, Meta(ge=0), Argument("qpid.alert_size_down", "give a number of bytes, or leave it out"),
+    ] = DEFAULT  # fmt: skip
+    alert_age_up: Annotated[
+        int, Meta(ge=1), Argument("manta.alert_age_up", "give a number of seconds, at least 1, or leave it out"),
+    ] = 0  # fmt: skip
+    alert_age_down: Annotated[
+        int, Meta(ge=0), Argument("manta.alert_age_down", "give a number of seconds, or leave it out"),
+    ] = DEFAULT  # fmt: skip
+    alert_repeat_gap: Annotated[
+        int, Meta(ge=0, le=10**9), Argument("qpid.alert_repeat_gap", "give a number of seconds, or 0 for no repeats"),
+    ] = ALERT_GAP_S  # fmt: skip
+
+    @property
+    def alerts(self) -> dict[str, tuple[int, int]]:
+        """Which level has an alert -> (from where on it is told, from where on it is over)."""
+        given = {what: (getattr(self, f"alert_{what}_up"), getattr(self, f"alert_{what}_down")) for what in LEVELS}
+        return {what: (up, up // 2 if down == DEFAULT else down) for what, (up, down) in given.items() if up}
+
     @property
     def limited(self) -> bool:
         return bool(self.max_count or self.max_size)
@@ -184,6 +222,7 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         theirs = {"x-max-length", "x-max-length-bytes"}.intersection(arguments)
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)
+    _check_alerts(settings)
     return settings
 
 
@@ -227,3 +266,16 @@ def _check_flow(settings: QueueSettings) -> None:
         if limit and stop > limit:
             text = f"flow_stop_{what} {stop} is above the limit of {limit}: give less, or 0 for no flow control"
             raise PeerError(INVALID, text)
+
+
+def _check_alerts(settings: QueueSettings) -> None:
+    """Raises PeerError: `invalid`, thresholds of an alert contradict each other."""
+    for what in LEVELS:
+        up, down = (getattr(settings, f"alert_{what}_{way}") for way in ("up", "down"))
+        if down != DEFAULT and not up:
+            raise PeerError(INVALID, f"alert_{what}_down needs an alert_{what}_up: give it, or leave both out")
+        if down >= up > 0:
+            text = f"alert_{what}_down {down} is not below alert_{what}_up {up}: the alert would never be over as meant"
+            raise PeerError(INVALID, text)
+    if settings.alert_repeat_gap != ALERT_GAP_S and not settings.alerts:
+        raise PeerError(INVALID, "alert_repeat_gap needs an alert: give alert_count_up, alert_size_up or alert_age_up")

@@ -29,7 +29,6 @@ from ..machine import (
     is_ownership,
 )
 from ..queue.settings import QueueSettings
-from ..queue.statistics import arrived
 from ..resident import ResidentTeller
 from ..status.machines import QueueStatus
 from ..supervisor.office import Commission, Office
@@ -74,6 +73,7 @@ from ..wire.queue_frames import (
 from ..wire.settings import read
 from ..wire.store_frames import Ahead, Ousted, Room, Taken, Written
 from ..wire.verdict_frames import Judge
+from .alarms import Alarms
 from .commands import said_of_deleted
 from .consumers import QueueConsumers
 from .hosted_queue import HostedQueue, holds
@@ -114,6 +114,7 @@ class ReplicaMachine(Acceptor):
         self.submitter = Submitter(name, inc)
         self.dirty: dict[str, None] = {}
         self._observers = observers
+        self._alarms = Alarms(broker, self.set_timer, lambda effect: self.effects.append(effect), observers)
         self._giving_up = False  # the broker leaves, and has not been told that all is given up
         self._unhosted: dict[str, None] = {}  # told again when a link comes back: it may have been lost with it
         self._pace = Pace(limits.update_process_bytes_s)
@@ -220,7 +221,7 @@ class ReplicaMachine(Acceptor):
                     continue
                 if queue.serve():
                     unfinished[id] = None
-                arrived(queue.state, self.now_ms)
+                self._alarms.look(queue, self.now_ms)
             self.dirty = unfinished
             if unfinished:
                 self.effects.append(Again())
@@ -311,6 +312,7 @@ class ReplicaMachine(Acceptor):
         """A queue is deleted."""
         self.dirty.pop(queue.id, None)
         self._due.pop(queue.id, None)
+        self._alarms.gone(queue.id)
         queue.commands.unhosted()
         for observer in queue.observers:
             observer.gone()

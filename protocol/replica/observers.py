@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..companions import Companion
+from ..queue.alerts import Alert
 from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.state import QueueState
@@ -21,3 +22,6 @@ class ReplicaObserver(Protocol):
     def hosted(self, state: QueueState, dispatcher: Dispatcher) -> QueueObserver:
         """A queue has come, with nothing applied. Returns what is told of it from here on."""
         ...
+
+    def alerted(self, queue: str, alert: Alert) -> None:
+        """An alert of a queue, by its id, that this replica tells for all."""

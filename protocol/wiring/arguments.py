@@ -33,7 +33,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
         "qpid.auto_delete_timeout",
-        "qpid.replicate", "qpid.alert_count", "qpid.alert_size", "qpid.last_value_queue", "qpid.lifetime-policy",
+        "qpid.replicate", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size", "x-message-ttl",
