@@ -43,6 +43,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "flow_stop_count": "qpid.flow_stop_count", "flow_resume_count": "qpid.flow_resume_count",
          "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size",
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
+         "single_active": "x-single-active-consumer",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
 
@@ -159,7 +160,7 @@ class Management:
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
-        fairshare: int | None = None, sequence_key: str | None = None,
+        fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -191,6 +192,8 @@ class Management:
                 and behind the lowest the highest again; "qpid.fairshare", and "qpid.fairshare-N" for level N alone.
             sequence_key: a header in which each message comes with its number in the queue, from 1, whoever gets it
                 and however often; a message that is refused has had one too; "qpid.queue_msg_sequence".
+            single_active: of its consumers, at all brokers, one at a time gets messages: the first that came, and when
+                it has gone the next; "x-single-active-consumer".
 
         Raises:
             Exists: it is there with another definition.
@@ -203,7 +206,7 @@ class Management:
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
-                 "fairshare": fairshare, "sequence_key": sequence_key}  # fmt: skip
+                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -358,14 +361,14 @@ class AsyncManagement:
         overflow: str | None = None, priorities: int | None = None, last_value_key: str | None = None,
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
-        fairshare: int | None = None, sequence_key: str | None = None,
+        fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
-                 "fairshare": fairshare, "sequence_key": sequence_key}  # fmt: skip
+                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

@@ -231,6 +231,20 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_exclusive.py::test_who_goes_leaves_it_to_the_next",
         "tests/unit/client/test_exclusive.py::test_the_claim_goes_with_the_connection",
     ],
+    "Single active consumer: of the consumers of a queue": [
+        "tests/unit/client/test_single_active.py::test_the_first_gets_all_and_the_next_in_order_takes_over",
+        "tests/unit/client/test_single_active.py::test_what_it_held_comes_to_the_next_before_what_is_behind_it",
+        "tests/unit/conversations/test_single_active.py::test_the_first_that_came_gets_all_at_whatever_broker",
+        "tests/unit/conversations/test_single_active.py::"
+        "test_the_next_comes_when_a_broker_dies_and_not_when_a_sequencer_does",
+    ],
+    "One whose client comes back at another broker before its": [
+        "tests/unit/conversations/test_single_active.py::"
+        "test_who_comes_back_elsewhere_before_its_broker_notices_is_first_still",
+    ],
+    "The others are attached, and hear that there is nothing": [
+        "tests/unit/conversations/test_single_active.py::test_who_is_not_first_is_told_at_once_that_there_is_nothing",
+    ],
     "Consumer priorities: of the consumers at one broker": [
         "tests/unit/client/test_ranks.py::test_the_higher_one_gets_all_while_it_has_credit",
         "tests/unit/client/test_ranks.py::test_another_broker_is_told",

@@ -159,7 +159,8 @@ class Conversation:
     def open(self) -> None:
         """Greet the broker."""
         bounds = self._heartbeat_ms, self._patience_ms
-        self._write_bytes(encode_frame(Open(self._client, self.token, MINOR, *bounds, self._rescue)))
+        greeting = Open(self._client, self.token, MINOR, *bounds, self._rescue, self.greetings + 1)
+        self._write_bytes(encode_frame(greeting))
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the broker.

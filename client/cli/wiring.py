@@ -86,6 +86,9 @@ def queue_add(
         int | None, typer.Option(help="so many of a level of priority, then the next lower one has its turn")
     ] = None,
     sequence_key: Annotated[str | None, typer.Option(help="a header in which each message has its number")] = None,
+    single_active: Annotated[
+        bool, typer.Option("--single-active", help="one consumer at a time gets messages, the first that came")
+    ] = False,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -96,6 +99,7 @@ def queue_add(
                 priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
                 flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
+                single_active=single_active or None,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

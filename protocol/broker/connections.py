@@ -86,7 +86,9 @@ class Connections:
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
             self._end(older, IN_USE, text)
-        session.rescue, session.minor = frame.rescue, frame.minor
+        if not 0 <= frame.life < 1 << 62:
+            raise PeerError(INVALID, f"a client's connections are counted from 1, to below 2^62, not {frame.life}")
+        session.rescue, session.minor, session.life = frame.rescue, frame.minor, frame.life
         session.client = frame.client or f"{self._broker}.{self._inc}.{session.peer}"
         self._clients[session.client] = session
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)

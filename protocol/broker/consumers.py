@@ -9,8 +9,6 @@ by this file's count and elsewhere by the order of the cluster stream; then none
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
 
 from ..errors import IN_USE
 from ..log.outbox import FollowerOutbox
@@ -19,21 +17,10 @@ from ..wire.events import CLUSTER, InUse, encode_event
 from ..wire.queue_frames import Consume
 from ..wiring.uses import alone, shared
 from .cluster_state import ClusterState
+from .pending_receiver import SHARED, PendingReceiver, Tell
 from .requests import Requests
 from .session import ReceiverLink, Session
-
-Tell = Callable[[], None]
-SHARED: tuple[str, int] = ("", 0)
-"""The claim of consumers that share a queue."""
-
-
-class PendingReceiver(NamedTuple):
-    """A receiver that is not attached yet. `claim`: by which it is to have the queue alone, as in `InUse`."""
-
-    session: Session
-    link: ReceiverLink
-    consume: Consume
-    claim: tuple[str, int] = SHARED
+from .single_active import SingleActive
 
 
 class _Use:
@@ -67,6 +54,7 @@ class Consumers:
         self._cluster = cluster
         self._requests = requests
         self._uses: dict[str, _Use] = {}
+        self.lines = SingleActive(outbox, cluster, requests, self._condemned)
 
     def begin(self, session: Session, link: ReceiverLink, consume: Consume, claim: tuple[str, int] = SHARED) -> str:
         """A consumer comes: attach it now, or when its use of the queue counts everywhere. Returns why it must not come
@@ -93,6 +81,8 @@ class Consumers:
 
     def end(self, link: ReceiverLink, tell: Tell | None = None) -> None:
         """A receiver has gone; `tell` is called when that counts everywhere."""
+        if self.lines.end(link, tell):
+            return
         use = self._uses.get(link.queue)
         tells = [tell] if tell is not None else []
         if use is not None:
@@ -113,6 +103,9 @@ class Consumers:
     def applied(self, event: InUse, code: str, text: str) -> list[tuple[PendingReceiver, str]]:
         """An `InUse` of this broker has applied, or was refused with that code and text. Returns the receivers that
         must end, since a consumer is in their way, and why."""
+        if event.place:
+            older = self.lines.applied(event, code)
+            return [(older, text)] if older is not None else []
         use = self._uses.get(event.queue)
         if use is None or not use.asked:
             return []  # the queue is gone
@@ -145,31 +138,36 @@ class Consumers:
         return [(pending, text) for pending, text in said if text]
 
     def taken_over(self, event: InUse) -> list[int]:
-        """A claim has gone to another broker. Returns the sub of the consumer here that had it, if it was here."""
+        """A claim, or a place in line, has gone to another broker. Returns the sub of the consumer that had it here."""
+        if event.place:
+            return self.lines.taken_over(event)
         use = self._uses.get(event.queue)
         mine = use is not None and use.claim[0] == event.claim and use.claim[1] < event.life
         return list(use.links) if use is not None and mine else []
 
     def resumed(self) -> None:
         """A queue may not be about to go any more: ask again for the consumers that wait."""
+        self.lines.resumed()
         for id, use in list(self._uses.items()):
             if use.links and not use.wanted:
                 self._resume(id, use)
 
     def recount(self) -> None:
         """A broker may not know of uses that were ordered before: each is ordered again."""
+        self.lines.recount()
         for id, use in self._uses.items():
             if use.wanted:
                 self._ask(id, use, True, [])
 
     def undeclared(self, id: str) -> list[PendingReceiver]:
         """The queue is gone; returns the receivers that still waited for it, and must end."""
+        in_line = self.lines.undeclared(id)
         use = self._uses.pop(id, None)
         if use is None:
-            return []
+            return in_line
         for tell in [tell for _, tells in use.asked for tell in tells]:
             tell()
-        return [*use.waiting.values(), *use.behind.values()]
+        return [*in_line, *use.waiting.values(), *use.behind.values()]
 
     def _resume(self, id: str, use: _Use) -> None:
         if not self._condemned(id):

@@ -36,7 +36,7 @@ from ..status.machines import BrokerStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import Open
-from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, InUse, Recount, decode_event
+from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, Recount, decode_event
 from ..wire.flow_frames import Resident
 from ..wire.frame import Frame
 from ..wire.log_frames import (
@@ -334,9 +334,8 @@ class BrokerMachine(Acceptor):
 
     def _applied(self, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """Follow up on an applied event of the cluster stream."""
-        if type(event) is InUse:
-            self.receivers.used(event, outcome)
-        elif type(event) is Recount:
+        self.receivers.applied(event, outcome)
+        if type(event) is Recount:
             self.consumers.recount()
         elif type(event) is Condemn and not outcome.code:
             self.deletions.condemned()

@@ -23,6 +23,7 @@ from ..wire.settings import names_of, read
 from ..wire.version import (
     KNOWS_EXCHANGES,
     KNOWS_LIMITS,
+    KNOWS_LINES,
     KNOWS_LINKS,
     KNOWS_SEQUENCES,
     KNOWS_SHARES,
@@ -382,4 +383,6 @@ def _known_from(arguments: dict[str, Any]) -> int:
         return KNOWS_SHARES
     if settings.sequence_key:
         return KNOWS_SEQUENCES
+    if settings.single_active:
+        return KNOWS_LINES
     return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

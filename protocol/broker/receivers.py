@@ -16,7 +16,7 @@ from ..log.outbox import FollowerOutbox
 from ..queue.selector import selector
 from ..queue.settings import QueueSettings
 from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
-from ..wire.events import InUse
+from ..wire.events import AnyEvent, InUse
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Modification, Settle, Settled
 from ..wire.settings import read
 from ..wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, spoken
@@ -24,7 +24,8 @@ from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
-from .consumers import SHARED, Consumers
+from .consumers import Consumers
+from .pending_receiver import SHARED, PendingReceiver
 from .session import ReceiverLink, Session, not_attached
 
 PRIORITIES = 1 << 31
@@ -55,6 +56,7 @@ class Receivers:
         self._sessions = sessions
         self._replica_of = replica_of
         self._numbers = count(1)
+        self._leaving: dict[int, ReceiverLink] = {}  # first in line; the next comes when what they held is back
 
     # ---- they come
 
@@ -80,7 +82,8 @@ class Receivers:
             text = f"a receiver that consumes may have a priority of {-PRIORITIES} to {PRIORITIES - 1}, and no other"
             refuse(self._outbox, session, frame.handle, INVALID, text)
             return
-        if frame.exclusive and (error := self._unclaimable(frame)) is not None:
+        single_active = read(QueueSettings, definition.arguments).single_active
+        if frame.exclusive and (error := self._unclaimable(frame, single_active)) is not None:
             refuse(self._outbox, session, frame.handle, error.code, error.text)
             return
         host = self._replica_of.get(definition.id)
@@ -95,7 +98,10 @@ class Receivers:
         consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector, frame.priority)
         if frame.undeliverable and frame.undeliverable_in == definition.id:
             consume = replace(consume, undeliverable=session.undeliverable(frame))
-        if frame.mode == "consume":
+        if frame.mode == "consume" and single_active:
+            claim = f"{session.client}/{frame.handle}", session.life
+            self._consumers.lines.begin(PendingReceiver(session, link, consume, claim))
+        elif frame.mode == "consume":
             claim = (f"{session.client}/{frame.handle}", frame.exclusive) if frame.exclusive else SHARED
             if text := self._consumers.begin(session, link, consume, claim):
                 self._end(session, link, IN_USE, text)
@@ -103,8 +109,11 @@ class Receivers:
             send(host, consume)
             send(session.peer, Attached(frame.handle, queue=definition.id))
 
-    def _unclaimable(self, frame: AttachReceiver) -> PeerError | None:
+    def _unclaimable(self, frame: AttachReceiver, single_active: bool) -> PeerError | None:
         """Why a receiver cannot be exclusive."""
+        if single_active:
+            text = f"queue {frame.queue!r} gives to one consumer at a time, and has others wait for their turn: "
+            return PeerError(NOT_ALLOWED, text + "leave exclusive away")
         if frame.mode != "consume" or not 0 < frame.exclusive < 1 << 62:
             text = "an exclusive receiver consumes, and says which connection of its client it is on, from 1"
             return PeerError(INVALID, f"{text}: leave exclusive away, or the mode")
@@ -115,6 +124,12 @@ class Receivers:
             )
             return PeerError(UNAVAILABLE, text)
         return None
+
+    def applied(self, event: AnyEvent, outcome: Outcome) -> None:
+        """An event of the cluster stream has applied."""
+        if type(event) is InUse:
+            self.used(event, outcome)
+        self._consumers.lines.advance()
 
     def used(self, event: InUse, outcome: Outcome) -> None:
         """An `InUse` has applied, of this broker or another."""
@@ -143,6 +158,7 @@ class Receivers:
                 self._outbox.send(link.replica, credit)
             else:
                 link.waits.append(credit)
+                self._consumers.lines.granted(link)
 
     def deliver(self, peer: str, frame: Deliver) -> None:
         found = self.subs.get(frame.sub)
@@ -211,6 +227,8 @@ class Receivers:
             self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
 
     def cancelled(self, peer: str, frame: Cancelled) -> None:
+        if (left := self._leaving.pop(frame.sub, None)) is not None:
+            self._consumers.end(left)
         session, link = self.subs.pop(frame.sub, (None, None))
         if session is not None and link is not None:
             del session.receivers[link.handle]
@@ -231,6 +249,9 @@ class Receivers:
         for session, link in list(self.subs.values()):
             if link.queue == id:
                 self._end(session, link, code, text)
+        for link in [link for link in self._leaving.values() if link.queue == id]:
+            del self._leaving[link.sub]
+            self._consumers.end(link)
 
     def _end(self, session: Session, link: ReceiverLink, code: str, text: str) -> None:
         del self.subs[link.sub]
@@ -244,7 +265,10 @@ class Receivers:
         for link in session.receivers.values():
             del self.subs[link.sub]
             self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
-            self._consumers.end(link)
+            if self._consumers.lines.active(link):
+                self._leaving[link.sub] = link
+            else:
+                self._consumers.end(link)
         session.receivers.clear()
 
 

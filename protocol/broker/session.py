@@ -90,6 +90,7 @@ class Session:
         client: the client's own id, set when it has opened.
         rescue: it only looks, also where there is no majority.
         minor: minor version of the protocol that the client speaks.
+        life: which of the client's connections it is, from 1; 0 where it does not say.
     """
 
     def __init__(self, peer: str, limits: Limits) -> None:
@@ -97,7 +98,7 @@ class Session:
         self.limits = limits
         self.client = ""
         self.rescue = False
-        self.minor = 0
+        self.minor = self.life = 0
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges

@@ -55,6 +55,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     alert_count_up, alert_size_up, alert_age_up: with so many messages or bytes in it, or a message of so many seconds,
         an alert is told; 0: never. alert_..._down: with no more than that, that it is over; half of it, unless given.
     alert_repeat_gap: seconds from one alert to the next of the same level, while it stays; 0: it is told once.
+    single_active: one consumer at a time gets messages, in the whole cluster: the first that came, while it is there.
     """
 
     alternate: str = ""
@@ -167,6 +168,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
         """Which level has an alert -> (from where on it is told, from where on it is over)."""
         given = {what: (getattr(self, f"alert_{what}_up"), getattr(self, f"alert_{what}_down")) for what in LEVELS}
         return {what: (up, up // 2 if down == DEFAULT else down) for what, (up, down) in given.items() if up}
+
+    single_active: Annotated[
+        bool,
+        Argument("x-single-active-consumer", "give true, or leave it out", words=(("true", True), ("false", False))),
+    ] = False
 
     @property
     def limited(self) -> bool:

@@ -23,6 +23,7 @@ class Open(Frame):
         heartbeat_ms: proposed heartbeat: each side sends at least this often; 0 for no heartbeats.
         patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
         rescue: the client only browses and asks, and is served without a majority as well; its answers may be old.
+        life: which of the client's connections this is, from 1: what it had in line at the one before is its own.
     """
 
     client: str
@@ -31,6 +32,7 @@ class Open(Frame):
     heartbeat_ms: int = 0
     patience_ms: int = 0
     rescue: bool = False
+    life: int = 0
 
 
 class Opened(Frame):

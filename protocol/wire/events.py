@@ -261,6 +261,8 @@ class InUse(Event, tag=48):
     Attributes:
         claim: the one consumer that is to have the queue alone, as "client/handle"; "": its consumers share it.
         life: which of that client's connections it is on, counted from 1: a later one takes the claim over.
+        place: of a queue with a single active consumer, of which every consumer is ordered: this one's number at the
+            broker. Its claim is its name, and keeps its place in line for a later connection of its client.
     """
 
     queue: str
@@ -269,6 +271,7 @@ class InUse(Event, tag=48):
     on: bool
     claim: str = ""
     life: int = 0
+    place: int = 0
 
 
 class Condemn(Event, tag=49):

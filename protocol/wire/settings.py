@@ -37,7 +37,7 @@ class Argument(NamedTuple):
     name: str
     rule: str
     also: tuple[str, ...] = ()
-    words: tuple[tuple[str, str], ...] = ()
+    words: tuple[tuple[str, Any], ...] = ()
     each: int = 0
 
     @property

@@ -54,7 +54,8 @@ refused likewise. Queues that stamp their messages, which a member before 8 woul
 `Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one.
 `Pressed.memory`, with `Resident` between processes of one version: a sequencer before 8 holds nobody back for it.
 `FlowStopped`.
-`FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on."""
+`FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on.
+`InUse.place`, `Open.life`: queues with a single active consumer, refused while a member before 8 is in the cluster."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_SEQUENCES = 8
@@ -63,9 +64,9 @@ KNOWS_EXCHANGES = 8
 """The minor version from which a member acts upon the arguments of exchanges, and exclusive bindings."""
 KNOWS_MODIFY = 8
 """The minor version from which a member applies `Modify`, and a broker takes one from a client."""
-KNOWS_EXCLUSIVE = KNOWS_RANKS = 8
-"""The minor versions from which a member lets a consumer have a queue alone, and a broker knows priorities of
-consumers."""
+KNOWS_EXCLUSIVE = KNOWS_RANKS = KNOWS_LINES = 8
+"""The minor versions from which a member lets a consumer have a queue alone, a broker knows priorities of consumers,
+and members know which of a queue's consumers is first in line."""
 KNOWS_SHARES = 8
 """The minor version from which a member counts how much of its share a level has used."""
 KNOWS_LINKS = 8

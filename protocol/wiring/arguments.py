@@ -37,7 +37,7 @@ LATER: dict[str, frozenset[str]] = {
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size", "x-message-ttl",
-        "x-expires", "x-single-active-consumer", "x-dead-letter-exchange",
+        "x-expires", "x-dead-letter-exchange",
         "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
     }),
     "exchange": frozenset({"qpid.msg_sequence", "qpid.ive", "qpid.replicate", "x-delayed-type"}),

@@ -60,13 +60,26 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     life: int
 
 
+class Standing(msgspec.Struct, frozen=True, array_like=True):
+    """A consumer that is in line for the queue of that id: see `InUse`."""
+
+    queue: str
+    broker: str
+    inc: int
+    place: int
+    claim: str
+    life: int
+
+
 class UsesSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """`Uses`, where every use is known. `out`: brokers, each with the newest incarnation that is out."""
+    """`Uses`, where every use is known. `out`: brokers, each with the newest incarnation that is out; `lines`: those of
+    each queue together, in their order."""
 
     users: list[Use] = []
     condemned: list[Condemned] = []
     out: list[tuple[str, int]] = []
     claims: list[Claim] = []
+    lines: list[Standing] = []
 
 
 class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):

@@ -5,6 +5,9 @@ a queue for itself alone: that is refused while any broker uses the queue, and a
 two brokers never both admit one. A claim ends as its broker's use does; or it passes to a newer connection of the same
 client, at whatever broker, since the older one has gone without a word.
 
+Of a queue with a single active consumer every consumer is ordered, when it comes and when it has gone: they stand in
+line, and the first one gets the messages.
+
 To delete a queue on a condition, a broker orders `Condemn` first: with `if_unused` it stands only if no broker uses the
 queue by then, and while it stands none begins to; with `if_empty` no broker completes transfers to the queue meanwhile.
 It ends with the queue, with `Lift`, or with the incarnation of the broker that asked.
@@ -19,7 +22,7 @@ import msgspec
 
 from ..errors import BUSY, IN_USE, NOT_FOUND
 from ..wire.events import AnyEvent, Condemn, Evict, InUse, Lift, Member, Rejoin, Return
-from .snapshot import Claim, Condemned, Use, UsesSnapshot
+from .snapshot import Claim, Condemned, Standing, Use, UsesSnapshot
 
 
 class Uses:
@@ -27,6 +30,7 @@ class Uses:
     users: queue id -> broker -> its incarnation.
     condemned: queue id -> the `Condemn` that stands.
     claims: queue id -> the consumer that has it alone.
+    lines: queue id -> its consumers in line, where it has a single active one.
     whole: every use that was ordered is known. Not so where the wiring came from a program that does not know of uses,
         until `Recount`: such a broker takes a queue for unused that others know is used, and decides nothing.
     """
@@ -35,6 +39,7 @@ class Uses:
         self.users: dict[str, dict[str, int]] = {}
         self.condemned: dict[str, Condemned] = {}
         self.claims: dict[str, Claim] = {}
+        self.lines: dict[str, list[Standing]] = {}
         self.whole = True
         self._out: dict[str, int] = {}  # broker -> the newest incarnation that is out
 
@@ -51,7 +56,7 @@ class Uses:
         if event.inc <= self._out.get(event.broker, -1):
             return BUSY, "this incarnation is over"
         if type(event) is InUse:
-            return self._use(event, stands)
+            return self._stand(event, stands) if event.place else self._use(event, stands)
         assert type(event) is Condemn
         if stands is not None:
             return BUSY, f"queue {name!r} is being deleted by another: ask again"
@@ -85,6 +90,33 @@ class Uses:
         self.users.setdefault(event.queue, {})[event.broker] = event.inc
         return "", ""
 
+    def _stand(self, event: InUse, stands: Condemned | None) -> tuple[str, str]:
+        line = self.lines.get(event.queue, [])
+        one = Standing(event.queue, event.broker, event.inc, event.place, event.claim, event.life)
+        if not event.on:
+            line = [other for other in line if (other.broker, other.place) != (event.broker, event.place)]
+        elif stands is not None and stands.if_unused:
+            return BUSY, "it is being deleted: wait for what comes of it"
+        elif one not in line:
+            older = next((n for n, other in enumerate(line) if event.life and other.claim == event.claim), None)
+            if older is None:
+                line = [*line, one]
+            elif line[older].life < event.life:
+                line = [*line[:older], one, *line[older + 1 :]]
+            else:
+                return IN_USE, f"its client has come back at {line[older].broker}, and goes on there"
+        self._line_up(event.queue, line)
+        return "", ""
+
+    def _line_up(self, id: str, line: list[Standing]) -> None:
+        self.lines[id], self.users[id] = line, {one.broker: one.inc for one in line}
+        if not line:
+            del self.lines[id], self.users[id]
+
+    def first(self, id: str) -> Standing | None:
+        """The consumer that gets the messages of a queue, where one at a time does."""
+        return self.lines[id][0] if id in self.lines else None
+
     def confirms(self, id: str, broker: str, inc: int, number: int) -> bool:
         """Whether the `Condemn` of that broker, inc and number stands for the queue."""
         stands = self.condemned.get(id)
@@ -95,6 +127,7 @@ class Uses:
         self.users.pop(id, None)
         self.condemned.pop(id, None)
         self.claims.pop(id, None)
+        self.lines.pop(id, None)
 
     def ends(self, event: AnyEvent) -> None:
         """Incarnations of a broker may be out: they use no queue any more, and the queues they condemned stay."""
@@ -109,6 +142,8 @@ class Uses:
         else:
             return
         inc = self._out[broker] = max(inc, self._out.get(broker, -1))
+        for id, line in list(self.lines.items()):
+            self._line_up(id, [one for one in line if one.broker != broker or one.inc > inc])
         for id, users in list(self.users.items()):
             if users.get(broker, inc + 1) <= inc:
                 del users[broker]
@@ -127,7 +162,8 @@ class Uses:
         users = [Use(id, broker, inc) for id in sorted(self.users) for broker, inc in sorted(self.users[id].items())]
         condemned = [self.condemned[id] for id in sorted(self.condemned)]
         claims = [self.claims[id] for id in sorted(self.claims)]
-        return msgspec.to_builtins(UsesSnapshot(users, condemned, sorted(self._out.items()), claims))
+        lines = [one for id in sorted(self.lines) for one in self.lines[id]]
+        return msgspec.to_builtins(UsesSnapshot(users, condemned, sorted(self._out.items()), claims, lines))
 
     @classmethod
     def restore(cls, snapshot: list[Any]) -> Uses:
@@ -140,6 +176,8 @@ class Uses:
         uses.condemned = {one.queue: one for one in was.condemned}
         uses._out = dict(was.out)
         uses.claims = {one.queue: one for one in was.claims}
+        for one in was.lines:
+            uses.lines.setdefault(one.queue, []).append(one)
         return uses
 
 

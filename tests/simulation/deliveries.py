@@ -63,6 +63,7 @@ class Deliveries:
         self._queue_of: dict[tuple[str, int], str] = {}  # (client, handle) of a receiver -> queue name
         self._consumed: dict[str, Consume] = {}  # broker -> the subscription it has just started
         self._sub_of: dict[tuple[str, int], Consume] = {}  # (client, handle) -> its subscription
+        self._browsers: set[tuple[str, int]] = set()
         self._passing: dict[tuple[str, int], deque[Deliver]] = {}  # (broker, sub) -> deliveries on their way through it
         world.watch(
             sent={Deliver: self._deliver, Delivery: self._delivery, Completed: self._completed, Failed: self._failed,
@@ -81,12 +82,21 @@ class Deliveries:
     # ---- receivers
 
     def _attach_receiver(self, source: str, target: str, frame: AttachReceiver) -> None:
+        if frame.mode == "browse":
+            self._browsers.add((source, frame.handle))
         self._queue_of[source, frame.handle] = frame.queue
 
     def _consume(self, source: str, target: str, frame: Consume) -> None:
-        self._consumed[source] = frame
+        if frame.mode == "consume" and frame.queue in self.watch.wiring.lines:  # its turn has come
+            found = self.world.machines[source].receivers.subs.get(frame.sub)
+            if found is not None:  # else it has just gone
+                self._sub_of[found[0].peer, found[1].handle] = frame
+        else:
+            self._consumed[source] = frame
 
     def _attached(self, source: str, target: str, frame: Attached) -> None:
+        if frame.queue in self.watch.wiring.lines and (target, frame.handle) not in self._browsers:
+            return
         if (target, frame.handle) in self._queue_of:
             self._sub_of[target, frame.handle] = self._consumed.pop(source)
 

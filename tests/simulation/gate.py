@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import (
+    actives,
     boxes,
     claims,
     defaults,
@@ -24,6 +25,7 @@ from . import (
     memories,
     moves,
     mutants,
+    mutants_actives,
     mutants_clients,
     mutants_consumers,
     mutants_counts,
@@ -67,6 +69,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
         name: (plant, None)
         for module in (
             mutants,
+            mutants_actives,
             mutants_clients,
             mutants_drains,
             mutants_consumers,
@@ -200,6 +203,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
+    **{name: [(actives, "STORIES", 1.0), (workload, "CUT", 0.2)] for name in mutants_actives.ALL},
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
 BROKEN = ("TypeError", "AttributeError", "NameError")

@@ -456,6 +456,7 @@ class ModelWiring:
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
         self.condemned: dict[str, events.Condemn] = {}  # queue id -> by what
         self.alone: dict[str, events.InUse] = {}  # queue id -> by what one consumer has it alone
+        self.lines: dict[str, list[events.InUse]] = {}  # queue id -> who waits for a turn, and who has it
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
@@ -550,6 +551,8 @@ class ModelWiring:
     def used(self, event: events.AnyEvent) -> None:
         """Which brokers use which queue, and which queue is condemned."""
         match event:
+            case events.InUse() if event.place:
+                self._lined_up(event)
             case events.InUse():
                 stands = self.condemned.get(event.queue)
                 if not event.on:
@@ -568,6 +571,7 @@ class ModelWiring:
                 self.condemned.pop(gone, None)
                 self.users = {user: inc for user, inc in self.users.items() if user[0] != gone}
                 self.alone.pop(gone, None)
+                self.lines.get(gone, []).clear()
             case events.Evict():
                 self._over(event.broker, event.inc)
             case events.Rejoin():
@@ -578,6 +582,25 @@ class ModelWiring:
                 self._over(event.broker, event.inc - event.present)
             case _:
                 pass
+
+    def _lined_up(self, event: events.InUse) -> None:
+        stands = self.condemned.get(event.queue)
+        if event.queue not in self.ids.values() or not self._counts(event):
+            return
+        line = self.lines.setdefault(event.queue, [])
+        if not event.on:
+            line[:] = [one for one in line if (one.broker, one.place) != (event.broker, event.place)]
+        elif not (stands and stands.if_unused) and event not in line:
+            mine = [one for one in line if one.claim == event.claim and event.life]
+            if not mine:
+                line.append(event)
+            elif mine[0].life < event.life:
+                line[line.index(mine[0])] = event
+        self._of_lines(event.queue)
+
+    def _of_lines(self, id: str) -> None:
+        self.users = {user: inc for user, inc in self.users.items() if user[0] != id}
+        self.users |= {(id, one.broker): one.inc for one in self.lines[id]}
 
     def _comes(self, event: events.InUse) -> bool:
         """Whether a consumer comes to a queue that one may have alone."""
@@ -600,6 +623,8 @@ class ModelWiring:
         inc = self.over[broker] = max(inc, self.over.get(broker, -1))
         self.users = {user: at for user, at in self.users.items() if user[1] != broker or at > inc}
         self.alone = {id: one for id, one in self.alone.items() if (id, one.broker) in self.users}
+        for line in self.lines.values():
+            line[:] = [one for one in line if one.broker != broker or one.inc > inc]
         self.condemned = {
             id: stands for id, stands in self.condemned.items() if stands.broker != broker or stands.inc > inc
         }

@@ -17,6 +17,7 @@ from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from msgspec.structs import replace
 
 from . import alternates, defaults, disk_stories, memories, sizes
+from .actives import Actives
 from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
@@ -170,6 +171,7 @@ class Story:
         self.selectors = Selectors(seed)
         self.claims = Claims(self.world, self.watch, seed)
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
+        self.actives = Actives(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -293,7 +295,7 @@ class Story:
         for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())])):
             client = self.client(broker)
             kind = int(rng.random() < 0.3)
-            arguments = self.kinds.spelled(kind_of) | ({"other": 1} if kind else {})
+            arguments = self.kinds.spelled(kind_of) | self.actives.spelled(name) | ({"other": 1} if kind else {})
             asked.append(
                 (
                     client,
@@ -485,11 +487,11 @@ class Story:
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
             durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
-                typed = self.kinds.typed(self.kinds.kind())
+                typed = self.kinds.typed(self.kinds.kind()) | self.actives.typed(name)
                 mine = (rng.choice([None, {"mine": 1}]) or {}) | typed.pop("arguments", {})
                 client.ask(_declare_queue(name, durable, alternate, mine, False, **typed))
             else:
-                spelled = self.kinds.spelled(self.kinds.kind())
+                spelled = self.kinds.spelled(self.kinds.kind()) | self.actives.spelled(name)
                 client.command(
                     "declare_queue", name=name, alternate=alternate, arguments=spelled, **self._declared(name)
                 )
@@ -654,6 +656,8 @@ class Story:
         del self.temporary[::2]
         if self.claims.some:
             self._try_claims()
+        for name in self.actives.queues():  # who is first and takes nothing would have the others wait for ever
+            self.until(lambda name=name: not self._sent_away(name), "those in line have gone")
         # Those who are there leave, stay beside new ones, or must manage by themselves: what came back must find them.
         how = rng.choice(["leave", "stay", "alone"])
         receivers = [(c, h, link) for c in alive for h, link in c.links.items() if link.open and link.mode]
@@ -709,7 +713,7 @@ class Story:
     def _try_claims(self) -> None:
         """Nobody has a queue alone any more; who wants it so gets it, and others do not, and then again."""
         self.world.run(max(self.world.now_us, self.world.noticed_us))
-        name = self.claims.rng.choice(self.queues)
+        name = self.claims.rng.choice([name for name in self.queues if name not in self.actives.queues()])
         self.until(lambda: not self._sent_away(name), "consumers have gone")
         for _ in range(2):
             one, other = self.client(), self.client()
@@ -776,7 +780,8 @@ class Story:
         """The selectors by which a queue is emptied; a group goes whole."""
         model = self.watch.models.get(self.watch.wiring.ids[name])
         if name not in self._parts:
-            self._parts[name] = ("",) if model is None or model.group else self.selectors.parts()
+            whole = model is None or model.group or name in self.actives.queues()
+            self._parts[name] = ("",) if whole else self.selectors.parts()
         return self._parts[name]
 
     def _accept_all(self, alive: list[Client]) -> bool:

@@ -74,6 +74,7 @@ events: st.SearchStrategy[AnyEvent] = st.one_of(
     st.builds(Lost, ids),
     st.builds(InUse, ids, brokers, incs, st.booleans()),
     st.builds(InUse, ids, brokers, incs, st.booleans(), st.sampled_from(("", "c/1", "c/2")), st.integers(0, 3)),
+    st.builds(InUse, ids, brokers, incs, st.booleans(), words, st.integers(0, 3), st.integers(1, 3)),
     st.builds(Condemn, ids, brokers, incs, incs, st.booleans(), st.booleans()),
     st.builds(FlowControl, brokers, st.booleans(), st.text(max_size=5)),
     st.builds(Evict, brokers, incs),

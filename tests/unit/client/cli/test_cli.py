@@ -640,3 +640,9 @@ def test_receive_may_have_a_priority(at: Run, broker: FakeBroker) -> None:
         session._receivers[0].close()
     assert at("receive", "q", "--priority", 5, "--timeout", 1).out == "a\n"
     assert "32 bits" in at("receive", "q", "--priority", 1 << 40).err
+
+
+def test_a_queue_that_gives_to_one_consumer_at_a_time(at: Run, broker: FakeBroker) -> None:
+    assert "added" in at("queue", "add", "one", "--single-active").out
+    assert "already" in at("queue", "add", "one", "-a", "x-single-active-consumer=true").out
+    assert at("queue", "add", "one").code == 1

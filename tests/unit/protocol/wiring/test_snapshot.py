@@ -42,7 +42,7 @@ GOLDEN = (
     "9194a165a171a36b2e2381a17acb3ff8000000000000"  # the binding
     "929192a26232a6626568696e6401"  # flow control
     "9303a4776f7264ab73757065727669736f7233"  # the supervisor
-    "949193a3712332a26231049196a3712332a262310407c2c39192a26233029194a3712332a26231a3632f3103"  # the uses of queues
+    "959193a3712332a26231049196a3712332a262310407c2c39192a26233029194a3712332a26231a3632f310390"  # the uses of queues
     "9194a165a9616d712e6d61746368a16b81a17902"  # the exchange that is bound
 )
 
@@ -78,8 +78,8 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
     def longer(rows: list[list[Any]]) -> list[list[Any]]:
         return [[*row, "newer", {"much": 1}] for row in rows]
 
-    queues, exchanges, bindings, flow, supervisor, (users, condemned, out, claims), links = carried()
-    uses = [longer(users), longer(condemned), out, longer(claims), "newer"]
+    queues, exchanges, bindings, flow, supervisor, (users, condemned, out, claims, lines), links = carried()
+    uses = [longer(users), longer(condemned), out, longer(claims), lines, "newer"]
     newer = [
         longer(queues),
         longer(exchanges),

@@ -1,4 +1,4 @@
-"""Who has a queue alone, as a function of the cluster stream (`protocol/wiring/uses.py`)."""
+"""Who has a queue alone, and who is first in line, as a function of the cluster stream (`protocol/wiring/uses.py`)."""
 
 from __future__ import annotations
 
@@ -112,4 +112,70 @@ def test_an_exclusive_consumer_uses_the_queue():
 def test_events_of_older_and_for_older_programs():
     old = decode_event(bytes.fromhex("9530") + bytes.fromhex("a3712331a2623101c3"))
     assert old == InUse(ID, "b1", 1, True)
-    assert encode_event(InUse(ID, "b1", 1, True, "c/1", 2)).hex() == "9730a3712331a2623101c3a3632f3102"
+    assert encode_event(InUse(ID, "b1", 1, True, "c/1", 2)).hex() == "9830a3712331a2623101c3a3632f310200"
+
+
+class Line(Told):
+    """Of the consumers of the queue, where one at a time gets messages."""
+
+    def comes(self, broker: str, place: int, claim: str = "", life: int = 1, inc: int = 1) -> str:
+        return self.tell(InUse(ID, broker, inc, True, claim or f"{broker}/{place}", life, place))
+
+    def goes(self, broker: str, place: int) -> str:
+        return self.tell(InUse(ID, broker, 1, False, f"{broker}/{place}", 1, place))
+
+    @property
+    def line(self) -> list[tuple[str, int]]:
+        return [(one.broker, one.place) for one in self.wiring.uses.lines.get(ID, [])]
+
+
+def test_consumers_stand_in_line_in_the_order_of_their_coming():
+    told = Line()
+    assert told.wiring.uses.first(ID) is None
+    for broker, place in (("b2", 1), ("b1", 1), ("b2", 2)):
+        assert told.comes(broker, place) == ""
+    assert told.line == [("b2", 1), ("b1", 1), ("b2", 2)] and told.wiring.uses.users == {ID: {"b1": 1, "b2": 1}}
+    assert told.comes("b1", 1) == "" and len(told.line) == 3, "said again"
+    told.goes("b2", 1)
+    first = told.wiring.uses.first(ID)
+    assert first is not None and (first.broker, first.place) == ("b1", 1)
+    told.goes("b2", 9)
+    told.goes("b1", 1)
+    told.goes("b2", 2)
+    assert told.wiring.uses.first(ID) is None and not told.wiring.uses.users and not told.wiring.uses.lines
+
+
+def test_a_newer_connection_has_the_place_of_the_older_one():
+    told = Line()
+    told.comes("b1", 1, "c/1", 1)
+    told.comes("b1", 2, "d/1", 1)
+    assert told.comes("b2", 1, "c/1", 2) == "" and told.line == [("b2", 1), ("b1", 2)]
+    assert told.comes("b1", 1, "c/1", 1) == "in-use", "the older one's word is ordered late"
+    told.goes("b1", 1)
+    assert told.line == [("b2", 1), ("b1", 2)]
+
+
+def test_clients_that_do_not_count_their_connections_come_last():
+    told = Line()
+    told.comes("b1", 1, "c/1", 0)
+    told.comes("b1", 2, "d/1", 1)
+    assert told.comes("b2", 1, "c/1", 0) == "" and told.line == [("b1", 1), ("b1", 2), ("b2", 1)]
+
+
+def test_places_go_with_their_broker_and_their_queue():
+    told = Line()
+    for broker, place in (("b1", 1), ("b2", 1), ("b1", 2)):
+        told.comes(broker, place)
+    told.tell(Evict("b1", 1))
+    assert told.line == [("b2", 1)] and told.wiring.uses.users == {ID: {"b2": 1}}
+    assert told.comes("b1", 3) == "busy", "a process that is out"
+    told.tell(DeleteQueue("q"))
+    assert not told.wiring.uses.lines and not told.wiring.uses.users
+
+
+def test_who_stands_in_line_uses_the_queue():
+    told = Line()
+    told.comes("b1", 1)
+    assert told.tell(Condemn(ID, "b2", 1, 1, True, False)) == "in-use"
+    told.goes("b1", 1)
+    assert told.tell(Condemn(ID, "b2", 1, 1, True, False)) == "" and told.comes("b1", 1) == "busy"

@@ -1,0 +1,102 @@
+"""One consumer at a time gets messages of a queue, whichever broker it asks and whoever dies in the middle."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_in_memory import Client, MemoryCluster
+from mantamq.protocol.machine import SEQUENCER
+from mantamq.protocol.wire.client_frames import (
+    Attached,
+    AttachReceiver,
+    AttachSender,
+    Detach,
+    Detached,
+    Flow,
+    FlowDrained,
+    Open,
+    Transfer,
+)
+from mortal_cluster import MortalCluster
+
+
+def consumer(cluster: MemoryCluster, broker: str, name: str = "", life: int = 1, credit: int = 100) -> Client:
+    client = cluster.client(broker, opened=False)
+    client.send(Open(name or client.name, life=life), AttachReceiver(1, "q"), Flow(1, credit))
+    assert client.take(Attached)
+    return client
+
+
+def declared(cluster: MemoryCluster) -> Client:
+    """A client that sends."""
+    cluster.pass_time(1000)
+    client = cluster.client("b1")
+    assert client.command("declare_queue", name="q", arguments={"x-single-active-consumer": True}).code == ""
+    client.send(AttachSender(1, "", "q"))
+    return client
+
+
+def send(client: Client, number: int, count: int = 1) -> None:
+    client.send(Transfer(1, number, [b"m"] * count))
+
+
+@pytest.mark.parametrize("how", ["detaches", "vanishes"])
+def test_the_first_that_came_gets_all_at_whatever_broker(how):
+    cluster = MemoryCluster()
+    sender = declared(cluster)
+    line = [consumer(cluster, broker) for broker in ("b2", "b3", "b1", "b2")]
+    send(sender, 1, 3)
+    cluster.pass_time(100)
+    assert [client.positions() for client in line] == [[1, 2, 3], [], [], []]
+    if how == "detaches":
+        line[0].send(Detach(1))
+    else:
+        line[0].vanish()
+    cluster.pass_time(100)
+    assert [client.positions() for client in line[1:]] == [[1, 2, 3], [], []], "in the order of their coming"
+
+
+def test_the_next_comes_when_a_broker_dies_and_not_when_a_sequencer_does():
+    cluster = MortalCluster()
+    sender = declared(cluster)
+    cluster.add_sequencer()
+    first, second, third = (consumer(cluster, broker) for broker in ("b3", "b2", "b1"))
+    cluster.kill(SEQUENCER)
+    cluster.pass_time(5000)
+    send(sender, 1)
+    cluster.pass_time(100)
+    assert first.positions() == [1] and not second.positions()
+    cluster.kill("b3")
+    cluster.pass_time(5000)
+    send(sender, 2)
+    cluster.pass_time(100)
+    assert second.positions() == [1, 2] and not third.positions(), "what the first one held, too"
+
+
+def test_who_comes_back_elsewhere_before_its_broker_notices_is_first_still():
+    cluster = MemoryCluster()
+    sender = declared(cluster)
+    old, other = consumer(cluster, "b1", "me"), consumer(cluster, "b3")
+    new = consumer(cluster, "b2", "me", 2)
+    assert [frame.code for frame in old.take(Detached)] == ["in-use"]
+    send(sender, 1)
+    cluster.pass_time(100)
+    assert new.positions() == [1] and not other.positions() and not old.positions()
+
+
+def test_who_is_not_first_is_told_at_once_that_there_is_nothing():
+    cluster = MemoryCluster()
+    sender = declared(cluster)
+    consumer(cluster, "b1", credit=0)
+    second = consumer(cluster, "b2")
+    send(sender, 1)
+    second.send(Flow(1, 1, drain=True))
+    assert second.take(FlowDrained) and not second.positions()
+
+
+def test_a_queue_with_somebody_in_line_is_in_use_and_ends_under_all():
+    cluster = MemoryCluster()
+    sender = declared(cluster)
+    line = [consumer(cluster, broker) for broker in ("b2", "b3")]
+    assert sender.command("delete_queue", name="q", if_unused=True).code == "in-use"
+    assert sender.command("delete_queue", name="q").code == ""
+    assert [[frame.code for frame in client.take(Detached)] for client in line] == [["deleted"], ["deleted"]]
