@@ -47,8 +47,18 @@ def exchanges(lines: list[str]) -> None:
     ]  # fmt: skip
 
 
+def exclusive(lines: list[str]) -> None:
+    assert lines[0] == "the keeper reads: rent" and "is one consumer's alone (exclusive, at b2)" in lines[1]
+    assert lines[2:] == ["who only looks: food tea", "another one, now: food"]
+
+
+def single_active(lines: list[str]) -> None:
+    assert [line[18:].split() for line in lines[1:]] == [["1", "2", "3", "-"], ["4", "5", "6"]]
+
+
 CHECKS: dict[str, Callable[[list[str]], None]] = {
-    check.__name__: check for check in (ring, priorities, last_values, groups, fairness, exchanges)
+    check.__name__: check
+    for check in (ring, priorities, last_values, groups, fairness, exchanges, exclusive, single_active)
 }
 
 
