@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import (
     actives,
+    alternates,
     boxes,
     claims,
     defaults,
@@ -51,6 +52,7 @@ from . import (
     mutants_truth,
     ranks,
     selectors,
+    several_keys,
     workload,
 )
 from .explore import STORIES, Explorer
@@ -134,6 +136,10 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "memory_is_let_go_at_the_watermark": _MEMORY,
     "who_has_too_much_is_spared": _MEMORY,
     "memory_that_is_free_again_is_not_told": _MEMORY,
+    "each_key_that_finds_nothing_asks_the_alternate": [
+        (alternates, "SENT_TO", ((alternates.PICKY, None), (alternates.WIDE, None))),
+        (several_keys, "STORIES", 1.0),
+    ],
     "what_is_sent_meanwhile_completes": [(workload, "MANAGED", 0.25), (workload, "CONDITIONAL", 0.25)],
     "who_has_just_left_held_nothing": [
         (kinds, "KINDS", 0.0),

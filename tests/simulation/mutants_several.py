@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mantamq.client.books import sender
-from mantamq.protocol.broker import routing
+from mantamq.protocol.broker import routing, transfers
 from mantamq.protocol.wiring.wiring import Wiring
 from msgspec.structs import replace
 
@@ -42,8 +42,6 @@ def what_is_said_again_is_said_without_its_keys(patch: Patch) -> None:
 def a_message_goes_by_its_subject_all_the_same(patch: Patch) -> None:
     each = routing.route_each
     patch.setattr(routing, "route_each", lambda *given: each(*given[:2], replace(given[2], several=[]), *given[3:]))
-    from mantamq.protocol.broker import transfers
-
     patch.setattr(transfers, "route_each", routing.route_each)
 
 

@@ -222,7 +222,7 @@ def test_drain_tells_when_there_is_no_more():
     reader = consumer(cluster, "b2", credit=0)
     reader.send(Flow(1, 5, -1, True))
     assert reader.positions() == [1, 2]
-    assert reader.take(FlowDrained) == [FlowDrained(1)]
+    assert reader.take(FlowDrained) == [FlowDrained(1, 0)]
 
 
 def test_the_lock_stays_while_nobody_else_wants_it():

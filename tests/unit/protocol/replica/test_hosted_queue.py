@@ -190,7 +190,7 @@ def test_nothing_more_is_said_when_the_stream_says_so(hosted):
     hosted.queue.consumers.credit(Credit("q#1", 1, 0, 0, True, True))
     assert hosted.flush(Drained) == []
     assert hosted.order()[-1] == Expire(1000, [])
-    assert hosted.flush(Drained) == [Drained("q#1", 1)]
+    assert hosted.flush(Drained) == [Drained("q#1", 1, 0)]
 
 
 def test_commands_are_answered_in_the_order_of_the_stream(hosted):
