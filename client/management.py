@@ -177,7 +177,8 @@ class Management:
             overflow: what happens at such a limit; "reject", also where none is named: a message that comes is refused,
                 and its sender gets ResourceLimitExceeded; "ring": the oldest message goes, also one that somebody
                 holds, whose accept is then lost; "ring-strict": the oldest goes, and while somebody holds it the one
-                that comes is refused; "qpid.policy_type", "x-overflow".
+                that comes is refused; "self-destruct": the queue is deleted with all that is in it when it would
+                exceed the limit; "qpid.policy_type", "x-overflow".
             priorities: so many levels, 1 to 10, of which the highest goes first; messages have priorities 0 to 9, and 4
                 without one; "qpid.priorities". RabbitMQ's "x-max-priority" has a level for each priority up to it.
             last_value_key: a header, of each value of which only the newest message waits; "qpid.last_value_queue_key".

@@ -121,6 +121,11 @@ PROMISES: dict[str, list[str]] = {
     "RabbitMQ's x-overflow=reject-publish is reject.": [
         "tests/unit/protocol/queue/test_settings.py::test_definitions_that_mean_the_same_are_the_same",
     ],
+    'With overflow="self-destruct" the queue is deleted': [
+        "tests/unit/client/test_limits.py::test_a_queue_that_destroys_itself_is_gone_with_all_that_was_in_it_and_its_name_is_free",
+        "tests/unit/protocol/queue/test_self_destruct.py::test_at_its_limit_it_is_whole_and_above_it_all_is_gone_also_what_is_held",
+        "tests/unit/protocol/queue/test_self_destruct.py::test_whoever_of_the_brokers_dies_the_rest_delete_it",
+    ],
     'Queue("orders", maxsize=1000) of the Ray-native': [
         "tests/unit/client/test_queue_sizes.py::test_of_all_who_put_at_once_so_many_succeed_as_there_is_room",
         "tests/unit/client/test_queue_sizes.py::test_so_with_the_asyncio_twins",

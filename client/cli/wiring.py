@@ -66,7 +66,7 @@ def queue_add(
     max_count: Annotated[int | None, typer.Option(help="so many messages at most")] = None,
     max_size: Annotated[int | None, typer.Option(help="so many bytes at most, 64 more for each message")] = None,
     overflow: Annotated[
-        str | None, typer.Option(help="then: reject (what comes), ring (the oldest goes), ring-strict")
+        str | None, typer.Option(help="then: reject (what comes), ring (the oldest goes), ring-strict, self-destruct")
     ] = None,
     priorities: Annotated[int | None, typer.Option(help="levels of priority, 1 to 10; the highest goes first")] = None,
     last_value_key: Annotated[

@@ -15,7 +15,7 @@ import msgspec
 from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.described import definition, kind_of
-from ..queue.settings import QueueSettings
+from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
@@ -25,6 +25,7 @@ from ..wire.version import (
     KNOWS_LIMITS,
     KNOWS_LINES,
     KNOWS_LINKS,
+    KNOWS_SELF_DESTRUCT,
     KNOWS_SEQUENCES,
     KNOWS_SHARES,
     KNOWS_VERDICTS,
@@ -385,4 +386,6 @@ def _known_from(arguments: dict[str, Any]) -> int:
         return KNOWS_SEQUENCES
     if settings.single_active:
         return KNOWS_LINES
+    if settings.overflow == SELF_DESTRUCT:
+        return KNOWS_SELF_DESTRUCT
     return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

@@ -20,6 +20,7 @@ from .receivers import Receivers
 from .requests import Requests
 from .senders import Senders
 from .transfers import Transfers, lost_text
+from .verdicts import OVER
 
 
 class QueueChanges:
@@ -58,7 +59,8 @@ class QueueChanges:
             return
         if type(event) is DeleteQueue:
             self._transfers.deleted(definition.id)
-            self._undeclared(definition, DELETED, f"queue {definition.name!r} was deleted")
+            why = OVER if event.id else "was deleted"
+            self._undeclared(definition, DELETED, f"queue {definition.name!r} {why}")
         elif type(event) is Lost:
             self._transfers.lost.add(definition.id)
             self._transfers.verdicts.gone(definition.id)

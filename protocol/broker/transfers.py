@@ -18,7 +18,17 @@ from ..wire.client_frames import Completed, Detached, Failed, Transfer
 from .cluster_state import ClusterState
 from .observers import BrokerObserver
 from .requests import Requests
-from .routing import Numbers, Parts, in_requests, not_plain, route_each, route_together, why_nowhere, without
+from .routing import (
+    Numbers,
+    Parts,
+    in_requests,
+    not_plain,
+    route_each,
+    route_together,
+    why_nowhere,
+    without,
+)
+from .self_destruction import SelfDestruction
 from .session import SenderLink, Session
 from .throttle import KNOWS_BLOCKED, Throttle
 from .verdicts import Case, Verdicts, limit_text
@@ -66,7 +76,7 @@ class Transfers:
         blocked_bytes: tuple[int, int] = (DEFAULT.blocked_bytes, DEFAULT.blocked_total_bytes),
         replica_of: Mapping[str, str] = NOWHERE,
     ) -> None:
-        self.verdicts = Verdicts(outbox, cluster.inc, replica_of)
+        self.verdicts = Verdicts(outbox, cluster.inc, replica_of, SelfDestruction(cluster, requests).order)
         self.uncommitted_bytes = 0
         self.withheld_bytes = 0
         self.lost: set[str] = set()

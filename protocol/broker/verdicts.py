@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..log.outbox import FollowerOutbox
-from ..queue.settings import MESSAGE_BYTES, QueueSettings
+from ..queue.settings import MESSAGE_BYTES, SELF_DESTRUCT, QueueSettings
 from ..ranges import RangeSet, pairs
 from ..wire.settings import read
 from ..wire.verdict_frames import HeldBack, Judge, Judged
@@ -52,12 +52,17 @@ class Verdicts:
     """Args:
         inc: the broker's incarnation.
         replica_of: queue id -> the replica that keeps it.
+        destroy: called with the id of a queue that destroys itself, perhaps again.
 
     Attributes:
         stopped: ids of the queues that hold their producers back.
     """
 
-    def __init__(self, outbox: FollowerOutbox, inc: int, replica_of: Mapping[str, str]) -> None:
+    def __init__(
+        self, outbox: FollowerOutbox, inc: int, replica_of: Mapping[str, str],
+        destroy: Callable[[str], object] = lambda queue: None,
+    ) -> None:  # fmt: skip
+        self._destroy = destroy
         self.stopped: set[str] = set()
         self._outbox = outbox
         self._inc = inc
@@ -82,6 +87,8 @@ class Verdicts:
             self._turned(frame.queue, frame.stopped)
         if frame.again:
             self.ask(frame.queue)
+        if frame.over:
+            self._destroy(frame.queue)
 
     def ask(self, queue: str) -> None:
         """A replica begins with the queue: it is asked for what no other has said."""
@@ -134,10 +141,15 @@ def _name(queue: str) -> str:
     return queue.rpartition("#")[0]
 
 
+OVER = "destroys itself with all that was in it: it would have exceeded its limit, and overflow is self-destruct"
+
+
 def limit_text(cluster: ClusterState, queue: str) -> str:
     """Why a queue has refused messages."""
     definition = cluster.wiring.by_id(queue)
     settings = read(QueueSettings, definition.arguments if definition is not None else {})
+    if settings.overflow == SELF_DESTRUCT:
+        return f"queue {_name(queue)!r} has refused it, and {OVER}"
     limits = [f"{settings.max_count} messages"] * (settings.max_count > 0)
     limits += [f"{settings.max_size} bytes, of which each message counts for {MESSAGE_BYTES} more than its own"] * (
         settings.max_size > 0

@@ -4,6 +4,9 @@ It is decided message by message as the stream is applied, so it is the same on 
 how messages were gathered on their way. A message that is larger than the limit by size is refused by every queue that
 has one, rings too. A refused message has come and gone at once, and taken a position: which message is where does not
 depend on the kind of a queue. Its sender is told (`replica/verdicts.py`).
+
+A queue that destroys itself at its limit refuses the message that would exceed it, loses all that is in it at that
+place of its stream, and refuses all that come behind, until its brokers have deleted it (`broker/self_destruction.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from ..wire.events import Enqueue
 from .applied import Applied
 from .level import count_in, in_order, size_of, weight
-from .settings import REJECT, RING, QueueSettings
+from .settings import RING, RING_STRICT, SELF_DESTRUCT, QueueSettings
 from .state import QueueState
 from .state_policy import Guard
 
@@ -22,11 +25,14 @@ class Limit(Guard):
     def __init__(self, state: QueueState, settings: QueueSettings) -> None:
         self._state = state
         self._overflow = settings.overflow
+        self._destroys = settings.overflow == SELF_DESTRUCT
         self._max_count = settings.max_count
         self._max_size = settings.max_size
 
     def admits(self, event: Enqueue) -> bool:
         blobs, count, size = event.blobs, self._max_count, self._max_size
+        if self._destroys and self._state.refused:
+            return False
         if self._overflow == RING:  # what is in it makes room
             return not size or all(weight(blob) <= size for blob in blobs)
         if count and count_in(self._state) + len(blobs) > count:
@@ -38,7 +44,7 @@ class Limit(Guard):
         if message.client and message.numbers[0] <= state.numbers.last(message.client):
             return False
         size = self._max_size
-        if size and weight(blob) > size:
+        if (size and weight(blob) > size) or (self._destroys and state.refused):
             return True
         if self._overflow == RING:
             return False
@@ -46,7 +52,7 @@ class Limit(Guard):
         over_size = size and size_of(state) + weight(blob) - size
         if over_count <= 0 and over_size <= 0:
             return False
-        return self._overflow == REJECT or self._held(over_count, over_size)
+        return self._overflow != RING_STRICT or self._held(over_count, over_size)
 
     def _held(self, over_count: int, over_size: int) -> bool:
         """Whether a consumer holds one of the oldest messages, which have to go before another can come."""
@@ -71,4 +77,9 @@ class Limit(Guard):
             number = message.numbers[0]
             state.numbers.note(message.client, number)
             state.refusals.note(message.client, number)
-        return Applied(positions=[(position, position)], dropped=[(position, position, False)])
+        dropped = [(position, position, False)]
+        if self._destroys and state.refused == 1:
+            gone = list(in_order(state))
+            dropped += ((first, last, first not in state.available) for first, last in gone)
+            state.discard(gone)
+        return Applied(positions=[(position, position)], dropped=dropped)

@@ -22,7 +22,7 @@ from ..wire.settings import Argument, parse
 
 MESSAGE_BYTES = 64
 """What a message counts for in the size of a queue besides its own bytes, headers and all."""
-RING, RING_STRICT, REJECT = "ring", "ring-strict", "reject"
+RING, RING_STRICT, REJECT, SELF_DESTRUCT = "ring", "ring-strict", "reject", "self-destruct"
 _AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 """RabbitMQ's words for what happens at a limit."""
 DEFAULT = -1
@@ -40,7 +40,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
     max_count: of messages in the queue, 0 for no limit.
     max_size: of bytes in the queue (`MESSAGE_BYTES` more for each message), 0 for no limit.
     overflow: what happens at a limit; "ring": the oldest message goes; "ring-strict": the same, but a message is
-        refused while a consumer holds the oldest; "reject": a message that comes is refused.
+        refused while a consumer holds the oldest; "reject": a message that comes is refused; "self-destruct": the
+        queue is deleted with all that is in it when it would exceed the limit.
     flow_stop_count, flow_stop_size: with more messages or bytes than that the queue holds its producers back; 0: never.
     flow_resume_count, flow_resume_size: with less than both it lets them go on.
     priorities: so many levels of priority, by AMQP 0-10's rule; 0: the queue has none.
@@ -70,8 +71,9 @@ class QueueSettings(msgspec.Struct, frozen=True):
                  ("x-max-length-bytes",)),
     ] = 0  # fmt: skip
     overflow: Annotated[
-        Literal["", "ring", "ring-strict", "reject"],
-        Argument("qpid.policy_type", "give reject (x-overflow: reject-publish), ring (drop-head) or ring-strict",
+        Literal["", "ring", "ring-strict", "reject", "self-destruct"],
+        Argument("qpid.policy_type",
+                 "give reject (x-overflow: reject-publish), ring (drop-head), ring-strict or self-destruct",
                  ("x-overflow",), _AT_LIMIT),
     ] = ""  # fmt: skip
     flow_stop_count: Annotated[
@@ -255,10 +257,9 @@ def kinds(settings: QueueSettings) -> list[str]:
 
 def _check_flow(settings: QueueSettings) -> None:
     """Raises PeerError: `invalid`, its thresholds contradict each other, or its limits."""
-    if settings.overflow == RING_STRICT and kinds(settings):
-        raise PeerError(
-            INVALID, f"a queue with {kinds(settings)[0]} cannot be ring-strict: give overflow ring or reject"
-        )
+    if settings.overflow in (RING_STRICT, SELF_DESTRUCT) and kinds(settings):
+        text = f"a queue with {kinds(settings)[0]} cannot be {settings.overflow}: give overflow ring or reject"
+        raise PeerError(INVALID, text)
     for what, (stop, resume) in zip(("count", "size"), settings.thresholds, strict=True):
         given = getattr(settings, f"flow_stop_{what}"), getattr(settings, f"flow_resume_{what}")
         limit = getattr(settings, f"max_{what}")

@@ -19,7 +19,7 @@ from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
 from ..queue.sequence import shown
-from ..queue.settings import QueueSettings
+from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..queue.state import QueueState
 from ..ranges import pairs, runs
 from ..status.machines import QueueStatus
@@ -109,7 +109,7 @@ class HostedQueue:
             state, policies.order, policies.allocator, timing, limits, shown(state, settings)
         )
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
-        self.verdicts = VerdictTeller(state, outbox) if settings.judges else None
+        self.verdicts = VerdictTeller(state, outbox, settings.overflow == SELF_DESTRUCT) if settings.judges else None
         self.observers = told if self.verdicts is None else (*told, self.verdicts)
         lock = self.lock = LockHolder(timing)
         own = self.own = OwnEvents(id, outbox)

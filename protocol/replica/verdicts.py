@@ -8,6 +8,8 @@ and is answered by the state.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ..queue.applied import Applied
 from ..queue.observers import QueueObserver
 from ..queue.state import QueueState
@@ -21,7 +23,11 @@ PRODUCES_MS = 1_000
 
 
 class VerdictTeller(QueueObserver):
-    def __init__(self, state: QueueState, outbox: QueueOutbox) -> None:
+    """Args: destroys: the queue destroys itself when it would refuse a message."""
+
+    def __init__(self, state: QueueState, outbox: QueueOutbox, destroys: bool = False) -> None:
+        self._destroys = destroys
+        self._told_over = False
         self._state = state
         self._outbox = outbox
         self._broker = outbox.broker
@@ -36,6 +42,8 @@ class VerdictTeller(QueueObserver):
             self._judge(entry.inc, entry.number, event.client, event.numbers)
         if self._state.flow_stopped != self._stopped:
             self._turned()
+        if self._destroys and not self._told_over and self._state.refused:
+            self._say(Judged(self._state.id, self._outbox.inc, stopped=self._stopped))
 
     def expected(self) -> bool:
         """Whether the broker has producers here, to go by the last second: this replica is then told of each commit at
@@ -79,4 +87,7 @@ class VerdictTeller(QueueObserver):
         self._say(Judged(self._state.id, self._outbox.inc, stopped=self._stopped, again=True))
 
     def _say(self, frame: Judged) -> None:
+        if self._destroys and self._state.refused:
+            self._told_over = True
+            frame = replace(frame, over=True)
         self._outbox.send(self._broker, frame)

@@ -177,12 +177,14 @@ class DeclareQueue(Event, tag=32):
 
 
 class DeleteQueue(Event, tag=33):
-    """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands."""
+    """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands; if `id` is
+    not "", only the queue of that id, which destroys itself."""
 
     name: str
     broker: str = ""
     inc: int = 0
     number: int = 0
+    id: str = ""
 
 
 class DeclareExchange(Event, tag=34):

@@ -19,6 +19,7 @@ class Judged(Frame):
         refused: to each of them, the client's numbers that the queue has refused, as ranges.
         stopped: the queue holds its producers back: it says no more of what is not refused until it does not.
         again: this replica begins anew with the queue, and may not have seen all applied: ask (`Judge`) for what waits.
+        over: the queue destroys itself, for it would have exceeded its limit: it is to be deleted.
     """
 
     queue: str
@@ -27,6 +28,7 @@ class Judged(Frame):
     refused: list[list[int]] = []
     stopped: bool = False
     again: bool = False
+    over: bool = False
 
 
 class Judge(Frame):

@@ -53,7 +53,8 @@ Arguments of exchanges that mean something, and exclusive bindings, which a memb
 refused likewise. Queues that stamp their messages, which a member before 8 would deliver without: refused likewise.
 `Drained.available`, `FlowDrained.available`: -1 from a broker before 8. `Transfer.several`, not sent to such a one.
 `Pressed.memory`, with `Resident` between processes of one version: a sequencer before 8 holds nobody back for it.
-`FlowStopped`.
+`FlowStopped`. Queues that destroy themselves, with `Judged.over` between processes of one version, and
+`DeleteQueue.id`; refused while a member before 8 is in the cluster.
 `FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on.
 `InUse.place`, `Open.life`: queues with a single active consumer, refused while a member before 8 is in the cluster."""
 KNOWS_SEVERAL_KEYS = 8
@@ -73,6 +74,8 @@ KNOWS_LINKS = 8
 """The minor version from which a member binds exchanges to exchanges."""
 KNOWS_WITH_X = 8
 """The minor version from which a member applies bindings whose x-match ends with -with-x."""
+KNOWS_SELF_DESTRUCT = 8
+"""The minor version from which a member's queues may destroy themselves."""
 KNOWS_STOPPED = 8
 """The minor version from which a client reads `FlowStopped`."""
 KNOWS_VERDICTS = 7

@@ -150,6 +150,8 @@ class Wiring:
 
     def _delete_queue(self, event: DeleteQueue) -> Outcome:
         known = self._queues.get(event.name)
+        if event.id and (known is None or known.id != event.id):
+            return Outcome()
         if known is None:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
         if event.broker and not self.uses.confirms(known.id, event.broker, event.inc, event.number):

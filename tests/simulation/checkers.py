@@ -394,6 +394,8 @@ class Watcher:
                 self.births.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids and self.wiring.deletes(event):
                 self.gone.add(id := self.wiring.ids[event.name])
+                if event.id and not (id in self.models and self.models[id].destroyed):
+                    raise Violation(f"{id} is deleted as if it had destroyed itself, and it has not")
                 for found in self.on_condition if event.broker else ():
                     found(id, self.wiring.condemned[id])
             if isinstance(event, events.Lost):
@@ -495,6 +497,8 @@ class Watcher:
 
     def finish(self) -> None:
         """At rest: everything is answered, all replicas are alike and as the model says."""
+        if left := [id for id, model in self.models.items() if model.destroyed and id not in self.gone]:
+            raise Violation(f"I17: {left} have destroyed themselves, and are still there")
         if self.unanswered:
             raise Violation(f"I17: at rest these requests have no answer: {list(self.unanswered)[:5]}")
         for name in list(self.world.machines):

@@ -162,6 +162,9 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({"max_size": 120},)),
     ],
+    "what_destroys_itself_is_not_deleted": [(kinds, "DESTROYING", 1.0)],
+    "who_holds_some_keeps_it_from_what_destroys_itself": [(kinds, "DESTROYING", 1.0), (workload, "MANAGED", 0.25)],
+    "what_has_destroyed_itself_takes_more": [(kinds, "DESTROYING", 1.0), (workload, "MANAGED", 0.25)],
     "one_broker_knows_no_default_limit": [(defaults, "SHARE", 1.0)],
     "the_default_limit_is_above_one_that_is_named": [(defaults, "SHARE", 1.0), (kinds, "KINDS", 1.0)],
     "groups_are_forgotten_by_an_update": [

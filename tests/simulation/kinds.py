@@ -19,6 +19,8 @@ KINDS = 0.5
 """The share of stories in which queues may be of a kind."""
 STAMPED = 0.08
 """The share of all queues that stamp their messages."""
+DESTROYING = 0.15
+"""The share of stories in which temporary queues may destroy themselves at their limits."""
 LIMITS: tuple[dict[str, Any], ...] = (
     {"max_count": 1}, {"max_count": 3}, {"max_count": 20}, {"max_size": 120}, {"max_size": 300}, {"max_size": 2_000},
     {"max_count": 20, "max_size": 1_500},
@@ -55,6 +57,7 @@ POLICIES = {
     "ring": (("qpid.policy_type", "ring"), ("x-overflow", "drop-head")),
     "reject": (("qpid.policy_type", "reject"), ("x-overflow", "reject-publish")),
     "ring-strict": (("qpid.policy_type", "ring-strict"),),
+    "self-destruct": (("qpid.policy_type", "self-destruct"),),
 }
 Kind = dict[str, Any]
 """What a queue is declared with, by keywords of the client or, of `max_priority`, by the name of its setting."""
@@ -68,9 +71,13 @@ class Kinds:
         self._sequences = random.Random(f"sequences of {seed}")
         self._any = self._rng.random() < KINDS
         self._shares = random.Random(f"shares of {seed}")
+        self._destroyers = random.Random(f"queues of {seed} that destroy themselves")
+        self._destroy = self._destroyers.random() < DESTROYING
 
-    def kind(self) -> Kind:
-        """Of a new queue; empty: it is plain."""
+    def kind(self, fleeting: bool = False) -> Kind:
+        """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
+        if fleeting and self._destroy and self._destroyers.random() < 0.7:
+            return self._destroyers.choice(LIMITS) | {"overflow": "self-destruct"}
         rng, kind = self._rng, Kind()
         if self._any and rng.random() < 0.7:
             if rng.random() < 0.5:

@@ -145,7 +145,8 @@ class ModelQueue:
     out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
     most: tuple[float, float] = (inf, inf)  # messages, and bytes with 64 for each, of a ring
     arguments: dict[str, Any] = field(default_factory=dict)  # that it is declared with
-    full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject"
+    full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject", "self-destruct"
+    destroyed: bool = False  # it has destroyed itself: nothing comes in any more
     flow: dict[str, tuple[int, int]] = field(
         default_factory=dict
     )  # "count", "size" -> more than: stop, less than: resume
@@ -283,7 +284,12 @@ class ModelQueue:
             seen.add(number)
             position = len(self.place) + 1
             self.at[event.client, number] = self.index
-            if self._too_much(blob):
+            if self.destroyed or self._too_much(blob):
+                if self.full == "self-destruct" and not self.destroyed:
+                    self.destroyed = True
+                    for waiting in self._inside():
+                        self.pushed_out.add(waiting)
+                        self._go(waiting, "discarded")
                 self.place[position], self.blobs[position] = "discarded", blob
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
                 self.refused.setdefault(event.client, set()).add(number)
@@ -309,7 +315,7 @@ class ModelQueue:
         inside = sorted(self._inside())
         sizes = [len(self.live[p]) + 64 for p in inside]
         while len(inside) + 1 > self.most[0] or sum(sizes) + len(blob) + 64 > self.most[1]:
-            if self.full == "reject" or self.place[inside[0]] != "available":
+            if self.full in ("reject", "self-destruct") or self.place[inside[0]] != "available":
                 return True
             del inside[0], sizes[0]
         return False
@@ -544,6 +550,8 @@ class ModelWiring:
 
     def deletes(self, event: events.DeleteQueue) -> bool:
         """Whether a deletion on a condition has effect."""
+        if event.id:
+            return self.ids.get(event.name) == event.id
         stands = self.condemned.get(self.ids.get(event.name, ""))
         asked = (event.broker, event.inc, event.number)
         return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)

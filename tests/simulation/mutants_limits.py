@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker import management
 from mantamq.protocol.broker.management import Management
+from mantamq.protocol.broker.self_destruction import SelfDestruction
 from mantamq.protocol.broker.verdicts import Case, Verdicts
 from mantamq.protocol.queue import refusing, state_policy
 from mantamq.protocol.queue.producer_flow import ProducerFlow
@@ -145,6 +146,39 @@ def _checked(what: str, given: dict[str, Any], limit: int) -> dict[str, Any]:
     return (
         arguments._with_default(plain, limit) if what == "queue" and limit and "qpid.max_size" not in plain else plain
     )
+
+
+def what_destroys_itself_is_not_deleted(patch: Patch) -> None:
+    patch.setattr(SelfDestruction, "order", lambda self, queue: None)
+
+
+def who_holds_some_keeps_it_from_what_destroys_itself(patch: Patch) -> None:
+    patch.setattr(refusing, "in_order", lambda state: iter(list(state.available)))
+
+
+def what_has_destroyed_itself_takes_more(patch: Patch) -> None:
+    made = Limit.__init__
+
+    def begun(self: Any, state: Any, settings: Any) -> None:
+        made(self, state, settings)
+        self._own = self._destroys
+
+    def admits(self: Any, event: Enqueue) -> bool:
+        self._destroys = False
+        found = _admits(self, event)
+        self._destroys = self._own
+        return found
+
+    def refuses(self: Any, message: Enqueue) -> bool:
+        self._destroys = False
+        found = _refuses(self, message)
+        self._destroys = self._own
+        return found
+
+    _admits, _refuses = Limit.admits, Limit.refuses
+    patch.setattr(Limit, "__init__", begun)
+    patch.setattr(Limit, "admits", admits)
+    patch.setattr(Limit, "refuses", refuses)
 
 
 _check = arguments.check

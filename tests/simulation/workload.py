@@ -487,11 +487,11 @@ class Story:
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
             durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
-                typed = self.kinds.typed(self.kinds.kind()) | self.actives.typed(name)
+                typed = self.kinds.typed(self.kinds.kind(fleeting=True)) | self.actives.typed(name)
                 mine = (rng.choice([None, {"mine": 1}]) or {}) | typed.pop("arguments", {})
                 client.ask(_declare_queue(name, durable, alternate, mine, False, **typed))
             else:
-                spelled = self.kinds.spelled(self.kinds.kind()) | self.actives.spelled(name)
+                spelled = self.kinds.spelled(self.kinds.kind(fleeting=True)) | self.actives.spelled(name)
                 client.command(
                     "declare_queue", name=name, alternate=alternate, arguments=spelled, **self._declared(name)
                 )

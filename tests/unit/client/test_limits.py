@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from fake_broker import wait_until
-from mantamq.client import ResourceLimitExceeded, Unavailable, connect, connect_async
+from mantamq.client import Deleted, ResourceLimitExceeded, Unavailable, connect, connect_async
 from mantamq.protocol.wire.client_frames import Failed
 
 pytestmark = pytest.mark.timeout(30)
@@ -155,3 +155,37 @@ async def test_the_asynchronous_twin_sees_the_same(cluster):
         await connection.purge("orders")
         await sender.sync()
         assert sender.blocked == ""
+
+
+def test_a_queue_that_destroys_itself_is_gone_with_all_that_was_in_it_and_its_name_is_free(connection):
+    connection.declare_queue("orders", max_count=2, overflow="self-destruct")
+    connection.bind("amq.fanout", "orders")
+    session = connection.session()
+    receiver = session.receiver("orders", capacity=1)
+    sender = session.sender("orders")
+    for number in range(2):
+        sender.send(f"{number}")
+    sender.sync(5)
+    assert receiver.fetch(5).body == b"0", "held"
+    with pytest.raises((ResourceLimitExceeded, Deleted), match="destroys itself with all that was in it"):
+        sender.send("2")
+        sender.sync(5)
+    wait_until(lambda: not [one for one in connection.queues() if one["name"] == "orders"])
+    with pytest.raises(Deleted, match=r"'orders' destroys itself .*: it would have exceeded its limit"):
+        receiver.fetch(5)
+    assert connection.bindings() == []
+    assert connection.declare_queue("orders", max_count=1)
+    again = session.sender("orders")
+    again.send("new")
+    again.sync(5)
+    assert connection.queue("orders")["messages"] == 1
+
+
+async def test_the_asynchronous_twin_sees_it_too(cluster):
+    async with connect_async(cluster.address) as connection:
+        await connection.declare_queue("orders", max_size=200, overflow="self-destruct")
+        sender = await connection.session().sender("orders")
+        with pytest.raises((ResourceLimitExceeded, Deleted), match="destroys itself"):
+            await sender.send(bytes(100))
+            await sender.send(bytes(100))
+            await sender.sync(5)
