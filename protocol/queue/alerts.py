@@ -10,6 +10,7 @@ moment ago: the one before may have ended before it could.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .settings import QueueSettings
@@ -67,26 +68,35 @@ class _Watch:
             if now_ms <= self.fell_ms + A_MOMENT_MS and level <= self.down:
                 found = Alert(self.what, False, level, self.down)
             self.fell_ms = 0
-        elif self.raised and (gap_ms or not self.told) and now_ms >= self.due_ms(now_ms, gap_ms):
+        elif (due_ms := self.due_ms(level, now_ms, gap_ms)) is not None and due_ms <= now_ms:
             self.told, self.last_ms = True, now_ms
             found = Alert(self.what, True, level, self.up)
         return found
 
-    def due_ms(self, now_ms: int, gap_ms: int) -> int:
-        """When it may be told up next."""
+    def due_ms(self, level: int, now_ms: int, gap_ms: int) -> int | None:
+        """When it is told up next; None: not before something happens."""
+        if level < self.up or not self.raised or (self.told and not gap_ms and self.last_ms is not None):
+            return None
         return now_ms if self.last_ms is None else self.last_ms + gap_ms
 
 
 class Alerts:
-    """Args: settings, with at least one threshold.
+    """Args: settings, with at least one threshold; raised, the levels of which an alert is not over.
 
     Attributes: next_ms, when there may be something to tell though nothing happens; 0: nothing.
     """
 
-    def __init__(self, settings: QueueSettings) -> None:
+    def __init__(self, settings: QueueSettings, raised: Sequence[str] = ()) -> None:
         self.next_ms = 0
         self._gap_ms = settings.alert_repeat_gap * 1000
         self._watches = [_Watch(what, up, down) for what, (up, down) in settings.alerts.items()]
+        for watch in self._watches:
+            watch.raised = watch.told = watch.what in raised
+
+    @property
+    def raised(self) -> list[str]:
+        """The levels of which an alert is not over."""
+        return [watch.what for watch in self._watches if watch.raised]
 
     def look(self, levels: dict[str, int], now_ms: int, speaks: bool = True) -> list[Alert]:
         """What is to be told now.
@@ -101,9 +111,10 @@ class Alerts:
             alert = watch.look(level, now_ms, gap_ms, speaks)
             if alert is not None:
                 found.append(alert)
-            if watch.raised and (gap_ms or not watch.told):
-                next_ms.append(max(now_ms + 1, watch.due_ms(now_ms, gap_ms)))
-            elif watch.what == "age" and levels["count"] and not watch.raised:
+            if watch.raised:
+                if speaks and (due_ms := watch.due_ms(level, now_ms, gap_ms)) is not None:
+                    next_ms.append(max(now_ms + 1, due_ms))
+            elif watch.what == "age" and levels["count"]:
                 next_ms.append(now_ms + 1000 * max(1, watch.up - level))
         self.next_ms = min(next_ms, default=0)
         return found

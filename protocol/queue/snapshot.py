@@ -42,8 +42,9 @@ class Tallies(msgspec.Struct, array_like=True):
         revoked: messages that went while a consumer held them.
         ring, last_value, purged: messages that went by that.
         arrivals: (position, Unix ms): that message, and those behind it up to the next, came then or within a second.
-            The one thing that is not the same on every replica.
+            That is each replica's own.
         arrived_to: the position behind the last one for which that is known.
+        raised: the levels of which an alert is not over (`alerts.py`). That is each replica's own, too.
     """
 
     bytes_in: int = 0
@@ -54,9 +55,10 @@ class Tallies(msgspec.Struct, array_like=True):
     purged: int = 0
     arrivals: list[tuple[int, int]] = []
     arrived_to: int = 1
+    raised: list[str] = []
 
     def copy(self) -> Tallies:
-        return msgspec.structs.replace(self, arrivals=list(self.arrivals))
+        return msgspec.structs.replace(self, arrivals=list(self.arrivals), raised=list(self.raised))
 
 
 class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
@@ -120,7 +122,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),
-            tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0),
+            tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0, raised=[]),
             annotations=sorted(self.annotations, key=itemgetter(0)),
         )
 

@@ -39,14 +39,18 @@ class Alarms:
         arrived(state, now_ms)
         known = self._alerts.get(queue.id)
         if known is None or known[0] is not state:
-            known = self._alerts[queue.id] = state, Alerts(queue.settings) if queue.settings.alerts else None
+            if not queue.serving:
+                return
+            settings = queue.settings
+            known = self._alerts[queue.id] = state, Alerts(settings, state.tallies.raised) if settings.alerts else None
         alerts = known[1]
-        if alerts is None or not queue.serving:
+        if alerts is None:
             return
         levels = {"count": count_in(state), "size": size_of(state), "age": age_ms(state, now_ms) // 1000}
         speaker = min((voter for voter in queue.keeper.voters if voter not in state.fence.absent), default="")
         for alert in alerts.look(levels, now_ms, speaker == self._broker):
             self._tell(queue.id, alert)
+        state.tallies.raised = alerts.raised
         if alerts.next_ms:
             self._wake(queue.id, alerts.next_ms)
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import (
     actives,
+    alerts,
     alternates,
     boxes,
     claims,
@@ -27,6 +28,7 @@ from . import (
     moves,
     mutants,
     mutants_actives,
+    mutants_alerts,
     mutants_clients,
     mutants_consumers,
     mutants_counts,
@@ -85,6 +87,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_several,
             mutants_truth,
             mutants_counts,
+            mutants_alerts,
             mutants_exchanges,
             mutants_sequences,
         )
@@ -209,6 +212,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "a_life_is_used_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
     "an_emptied_disk_votes": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power", "empty_disk"]), _SHORT],
     "the_stamp_is_not_weighed": [(kinds, "STAMPED", 1.0)],
+    **{name: [(alerts, "SHARE", 1.0)] for name in mutants_alerts.ALL},
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},

@@ -8,6 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
+from . import alerts
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -46,6 +47,7 @@ NAMES = {
     "fair_key": ("manta.fair_key",),
     "sequence_key": ("qpid.queue_msg_sequence",),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
+    **alerts.NAMES,
 }
 SHARES: tuple[dict[str, Any], ...] = ({}, {}, {"fairshare": 1}, {"fairshare": 2}, {"fairshare": 3, "fairshare-0": 1})
 """Of levels of priority."""
@@ -73,6 +75,7 @@ class Kinds:
         self._shares = random.Random(f"shares of {seed}")
         self._destroyers = random.Random(f"queues of {seed} that destroy themselves")
         self._destroy = self._destroyers.random() < DESTROYING
+        self._alerts = alerts.AlertChoices(seed)
 
     def kind(self, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
@@ -95,7 +98,7 @@ class Kinds:
                     kind |= rng.choice(NO_FLOW)
         if self._sequences.random() < STAMPED:
             kind["sequence_key"] = self._sequences.choice(["n", "x-d"])
-        return kind
+        return kind | self._alerts.some()
 
     def spelled(self, kind: Kind) -> dict[str, Any]:
         """Arguments for a queue of this kind, in Qpid's words, in RabbitMQ's, or in some of both."""
@@ -118,9 +121,9 @@ class Kinds:
 
     def typed(self, kind: Kind) -> dict[str, Any]:
         """The same as keywords of the client."""
-        untyped = {"max_priority": "x-max-priority", "fairshare-0": "qpid.fairshare-0"}
+        untyped = {"max_priority", "fairshare-0", *alerts.NAMES}
         typed = {what: value for what, value in kind.items() if what not in untyped}
-        if arguments := {name: kind[what] for what, name in untyped.items() if what in kind}:
+        if arguments := {(SHARE_NAMES.get(what) or NAMES[what])[0]: kind[what] for what in kind if what in untyped}:
             typed["arguments"] = arguments
         return typed
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from . import alternates, defaults, disk_stories, memories, sizes
 from .actives import Actives
+from .alerts import Alerted
 from .alternates import Alternates
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
@@ -146,6 +147,7 @@ class Story:
         self.undeliverable = Undeliverable(self.world)
         self.drains = Drains(self.world, self.watch, self.deliveries, self.undeliverable)
         self.routes = Routes(self.world)
+        self.alerted = Alerted(self.world, self.watch, faulty)
         self.conditions = Conditions(self.world, self.watch)
         self.orders = Orders(self.world, self.watch, self.deliveries, self.undeliverable)
         self.resumes = Resumes(self.world, self.watch)
@@ -816,6 +818,7 @@ class Story:
         self.deliveries.finish()
         self.flows.finish()
         self.alternates.finish()
+        self.alerted.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].transfers.uncommitted_bytes:
                 raise Violation(

@@ -39,6 +39,7 @@ from mantamq.protocol.machine import (
     SetTimer,
     Tick,
     WantSpare,
+    Warn,
     is_ownership,
     is_sequencer,
 )
@@ -139,6 +140,7 @@ class World:
         self._on_arrived: dict[type, list[Callable[[str, str, Any], None]]] = {}
         self.given: dict[str, Frame] = {}
         self.steps: list[Callable[[str], None]] = []
+        self.warned: list[Callable[[str, str], None]] = []
         self.clients: dict[str, Any] = {}
         self.noticed_us = 0
         self._guests: set[str] = set()  # every client there ever was
@@ -693,6 +695,9 @@ class World:
                 return
             elif kind is KeepAlive:
                 pass  # `give_up` is what comes of it
+            elif kind is Warn:
+                for hears in self.warned:
+                    hears(name, effect.text)
             elif kind is WantSpare:
                 if not self._fixed and sum(other.startswith(name + ".") for other in self.machines) < 4:
                     self._comes(self.rng.randrange(1, 20_000), lambda: self.add_replica(name))

@@ -61,8 +61,8 @@ def test_who_comes_to_speak_tells_what_is_up_and_when_it_is_over():
     for gap in (0, 60):
         one = alerts(gap=gap)
         assert told(one, 10, 0, speaks=False) == [] == told(one, 12, 1, speaks=False)
-        assert told(one, 12, 2) == ([(True, 12)] if gap else [])
-        assert told(one, 5, 3) == [(False, 5)]
+        assert told(one, 12, 2) == [(True, 12)] and told(one, 12, 3) == []
+        assert told(one, 5, 4) == [(False, 5)]
 
 
 def test_who_comes_to_speak_tells_what_is_over_since_a_moment_ago():
@@ -71,6 +71,24 @@ def test_who_comes_to_speak_tells_what_is_over_since_a_moment_ago():
         assert told(one, 10, 0, speaks=False) == [] == told(one, 4, 5, speaks=False)
         assert told(one, 4, 5 + later_s) == heard
         assert told(one, 4, 30) == []
+
+
+def test_a_replica_that_joins_knows_what_is_not_over():
+    settings = declared({"qpid.alert_count_up": 10, "qpid.alert_size_up": 10})
+    one = Alerts(settings)
+    one.look({"count": 10, "size": 3, "age": 0}, 1000, speaks=False)
+    other = Alerts(settings, one.raised)
+    assert one.raised == other.raised == ["count"]
+    assert other.look({"count": 4, "size": 3, "age": 0}, 2000) == [Alert("count", False, 4, 5)] and other.raised == []
+
+
+def test_between_the_two_nothing_is_told_up():
+    one = alerts(gap=60)
+    assert told(one, 10, 0) == [(True, 10)]
+    assert told(one, 7, 60) == [] and one.next_ms == 0
+    assert told(one, 10, 61) == [(True, 10)]
+    other = Alerts(declared({"qpid.alert_count_up": 10}), ["count"])
+    assert told(other, 7, 0) == [] and other.next_ms == 0 and told(other, 5, 1) == [(False, 5)]
 
 
 def test_half_of_the_upper_is_the_lower_unless_it_is_given():
