@@ -87,11 +87,11 @@ def who_is_attached_is_not_ordered(patch: Patch) -> None:
     """Consumers are attached at once, and the others do not know that the queue is used."""
     begin = Consumers.begin
 
-    def hasty(self: Any, session: Any, link: Any, consume: Any) -> None:
-        begin(self, session, link, consume)
-        if link.waits is not None:
-            self._uses[link.queue].waiting.pop(link.sub)
+    def hasty(self: Any, session: Any, link: Any, consume: Any, *claim: Any) -> str:
+        refusal = begin(self, session, link, consume, *claim)
+        if not refusal and self._uses[link.queue].waiting.pop(link.sub, None) is not None:
             self._attach(session, link, consume)
+        return refusal
 
     patch.setattr(Consumers, "begin", hasty)
 
