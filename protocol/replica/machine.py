@@ -102,11 +102,8 @@ class ReplicaMachine(Acceptor):
         observers: Sequence[ReplicaObserver] = (),
     ) -> None:  # fmt: skip
         super().__init__(timing, (observer.companion for observer in observers))
-        self.timing = timing
-        self.limits = limits
-        self.name = name
-        self.broker = broker
-        self.inc = inc
+        self.timing, self.limits = timing, limits
+        self.name, self.broker, self.inc = name, broker, inc
         self.queues: dict[str, HostedQueue] = {}
         self.office = Office(timing)
         self.ownerships = Ownerships(self)
