@@ -55,6 +55,7 @@ from . import (
     ranks,
     selectors,
     several_keys,
+    stops,
     workload,
 )
 from .explore import STORIES, Explorer
@@ -139,6 +140,12 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "memory_is_let_go_at_the_watermark": _MEMORY,
     "who_has_too_much_is_spared": _MEMORY,
     "memory_that_is_free_again_is_not_told": _MEMORY,
+    "a_drain_takes_off_what_is_gone": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "LIMITS", ({},)),
+        (kinds, "OTHERS", ({"last_value_key": "c"},)),
+        (stops, "STORIES", 1.0),
+    ],
     "each_key_that_finds_nothing_asks_the_alternate": [
         (alternates, "SENT_TO", ((alternates.PICKY, None), (alternates.WIDE, None))),
         (several_keys, "STORIES", 1.0),
