@@ -47,7 +47,9 @@ class SingleActive:
         self._condemned = condemned
         self._places: dict[str, dict[int, _InLine]] = {}  # queue id -> sub -> the consumer here
         self._going: dict[tuple[str, int], Tell | None] = {}  # whose end is ordered, and not applied yet
-        self._former: dict[str, str] = {}  # queue id -> the broker of who was first before one here is
+        # Queue id -> the brokers of those that were first since one here was: a client's place may have gone from one
+        # to the next, and what it held at each is not back yet.
+        self._former: dict[str, dict[str, None]] = {}
 
     def begin(self, pending: PendingReceiver) -> None:
         link = pending.link
@@ -92,7 +94,6 @@ class SingleActive:
             return False
         if not places:
             del self._places[link.queue]
-            self._former.pop(link.queue, None)
         if place.wanted:
             self._going[link.queue, link.sub] = tell
             self._order(link, place, False)
@@ -125,14 +126,13 @@ class SingleActive:
 
     def advance(self) -> None:
         """The cluster stream has gone on: who is first in line now?"""
-        if not self._places:
-            return
-        here = self._cluster.broker
+        here, uses = self._cluster.broker, self._cluster.wiring.uses
+        for id, line in uses.lines.items():
+            if (line[0].broker, line[0].inc) != (here, self._cluster.inc):
+                self._former.setdefault(id, {})[line[0].broker] = None
         for id, places in self._places.items():
-            first = self._cluster.wiring.uses.first(id)
-            if first is not None and (first.broker, first.inc) != (here, self._cluster.inc):
-                self._former[id] = first.broker
-            elif first is not None:
+            first = uses.first(id)
+            if first is not None and (first.broker, first.inc) == (here, self._cluster.inc):
                 place = places.get(first.place)
                 if place is not None and place.there and not place.active:
                     self._activate(id, place)
@@ -144,11 +144,11 @@ class SingleActive:
         place.active = True
         _, link, consume, _ = place.pending
         waits, link.waits = link.waits, None
-        former = self._former.pop(id, "")
+        former = self._former.pop(id, {})
         if link.closing:
             return  # its `Cancel` is on its way
-        if former and all(broker != former for broker, *_ in consume.before):
-            consume = replace(consume, before=[*consume.before, (former, 0, [])])
+        if former:  # also where it comes from there itself: it knows what it held, and not what others did
+            consume = replace(consume, before=[*consume.before, *((broker, 0, []) for broker in former)])
         self._outbox.send(link.replica, consume)
         for credit in waits or ():
             self._outbox.send(link.replica, credit)

@@ -81,5 +81,5 @@ class Limit(Guard):
         if self._destroys and state.refused == 1:
             gone = list(in_order(state))
             dropped += ((first, last, first not in state.available) for first, last in gone)
-            state.discard(gone)
+            state.tallies.purged += state.discard(gone)
         return Applied(positions=[(position, position)], dropped=dropped)

@@ -25,7 +25,8 @@ class Figures(NamedTuple):
         acquires: given to consumers, as often as they were. releases: came back from them, or since their broker ended.
         bytes_in, bytes_out: of the messages that came in, and of those that have gone; encoded.
         ring: went since others came, and the queue is full. last_value: a newer one of their key came.
-        purged: by `purge`. subscriber: were rejected, and there is no alternate exchange.
+        purged: by `purge`, or as the queue destroyed itself. subscriber: were rejected, and there is no alternate
+            exchange.
     """
 
     acquires: int

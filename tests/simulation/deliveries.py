@@ -114,7 +114,7 @@ class Deliveries:
         for index, (position, blob) in enumerate(zip(positions, frame.blobs, strict=True)):
             if model is None or position not in model.place:
                 raise Violation(f"K3 {frame.queue}: {position} is delivered before it is committed")
-            if not model.given(position, blob):
+            if not model.given(position, blob, self.world.machines[source].queues[frame.queue].state.index):
                 raise Violation(f"{frame.queue}: {position} is delivered with another message's body")
             if frame.acquisition:
                 if (index in counts) != (position in model.returned):

@@ -27,6 +27,14 @@ ENDING = (events.DeleteExchange, events.DeleteQueue, events.Lost, events.Unbind)
 """Events of the cluster stream that end senders: what is complete is told first."""
 
 
+NOTED = bytes([events.Modify.__struct_config__.tag])
+
+
+def _size(event: bytes) -> int:
+    """What consumers note on messages that they give back is theirs to say, flow control or not."""
+    return 0 if event[1:2] == NOTED else len(event)
+
+
 class Flows:
     """Watches completions and logs.
 
@@ -186,7 +194,7 @@ class Flows:
         now = stream.commit, stream.held, len(stream.log), next(iter(stream.log))
         then, bytes_, count = self._kept.get((name, id), ((-1, 0, 0, 0), 0, 0))
         if now != then:
-            held = [len(e.event) for index, e in stream.log.items() if stream.held < index <= stream.commit]
+            held = [_size(e.event) for index, e in stream.log.items() if stream.held < index <= stream.commit]
             bytes_, count = sum(held), len(held)
             self._kept[name, id] = now, bytes_, count
         return bytes_, count

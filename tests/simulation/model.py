@@ -94,9 +94,12 @@ def noted(notes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return both if not notes or len(msgspec.msgpack.encode(both)) <= MOST_NOTED else notes
 
 
-def with_notes(model: ModelQueue, position: int) -> bytes:
-    """A message as whoever gets it next must read it; what no user has put has no place for notes."""
+def with_notes(model: ModelQueue, position: int, index: int | None = None) -> bytes:
+    """A message as whoever gets it next must read it, from a replica that has applied the stream up to `index`; what no
+    user has put has no place for notes."""
     blob, notes = model.blobs[position], model.notes.get(position)
+    if notes and index is not None:
+        notes = next((then for at, then in reversed(model.notes_at[position]) if at <= index), None)
     fields = opened(blob)
     if not notes or not fields or not isinstance(fields[0], bytes):
         return blob
@@ -165,6 +168,7 @@ class ModelQueue:
     stamps: str = ""  # the header in which messages come with their numbers
     group: str = ""  # the header by which messages are of groups
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)  # position -> what consumers noted on it
+    notes_at: dict[int, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)  # from which index on
     key: str = ""  # the header of which each value has one message, the last
     counts: dict[str, int] = field(
         default_factory=dict
@@ -289,6 +293,7 @@ class ModelQueue:
                     self.destroyed = True
                     for waiting in self._inside():
                         self.pushed_out.add(waiting)
+                        self.count("purged")
                         self._go(waiting, "discarded")
                 self.place[position], self.blobs[position] = "discarded", blob
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
@@ -331,10 +336,10 @@ class ModelQueue:
             self.count("pushed out")
             self._go(oldest, "discarded")
 
-    def given(self, position: int, blob: bytes) -> bool:
+    def given(self, position: int, blob: bytes, index: int) -> bool:
         """Whether a message may come so to a consumer: as it was sent, with what was noted on it, and with its number
         where the queue stamps."""
-        sent = with_notes(self, position)
+        sent = with_notes(self, position, index)
         fields = opened(sent)
         if not self.stamps or not fields or type(fields[0]) is not bytes:
             return blob == sent
@@ -427,6 +432,7 @@ class ModelQueue:
                     self.returned[position] = self.returned.get(position, 0) + event.redelivered
                 if isinstance(event, events.Modify) and event.annotations:
                     self.notes[position] = noted(self.notes.get(position, {}), event.annotations)
+                    self.notes_at.setdefault(position, []).append((self.index, self.notes[position]))
             elif self.alternate:
                 self.place[position] = "dead_lettering"
                 dead_lettering.append(position)

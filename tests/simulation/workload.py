@@ -750,7 +750,19 @@ class Story:
         ]
         for line, handle in here:
             self._let_go(line, handle)
-        return bool(here)
+        coming: list[Link | Inbox] = [  # asked to come, and not there yet
+            link for c in self.clients if c.alive for link in c.links.values()
+            if link.mode == "consume" and link.target == name and not link.attached and not link.ended
+        ]  # fmt: skip
+        for user in self.users:
+            for inbox in user.inboxes.values():
+                if inbox.queue != name or inbox.browse or inbox.ended or user.over or user is self.single:
+                    continue
+                if inbox.open:
+                    user.start(user.close_receiver(inbox))
+                if inbox.core is None or not user.conversation.detached(inbox.handle):
+                    coming.append(inbox)
+        return bool(here or coming)
 
     def _held_back(self) -> bool:
         """Whether some queue holds its producers back: then what waits for it may wait until it is drained."""

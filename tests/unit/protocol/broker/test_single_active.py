@@ -84,11 +84,21 @@ def test_the_next_comes_when_a_broker_is_evicted():
     assert [frame.before for _, frame in line.tell(Evict("b2", 1))] == [[("b2", 0, [])]]
 
 
-def test_what_it_says_of_its_earlier_broker_is_not_said_twice():
+def test_who_comes_from_that_broker_waits_for_what_others_held_there():
     line = Line()
     line.attach(1, before=[("b2", 7, [])])
     line.tell(elsewhere(1), place(1))
-    assert line.tell(elsewhere(1, False))[0][1].before == [("b2", 7, [])]
+    assert line.tell(elsewhere(1, False))[0][1].before == [("b2", 7, []), ("b2", 0, [])]
+
+
+def test_all_brokers_are_waited_for_that_were_first_meanwhile():
+    line = Line()
+    line.tell(elsewhere(1))
+    line.attach(1)
+    line.tell(InUse(ID, "b3", 1, True, "other", 1, 4), place(1))
+    line.tell(elsewhere(1, False))
+    (consume,) = line.tell(InUse(ID, "b3", 1, False, "other", 1, 4))
+    assert consume[1].before == [("b2", 0, []), ("b3", 0, [])]
 
 
 def test_who_is_not_first_hears_at_once_that_there_is_nothing_for_it():
