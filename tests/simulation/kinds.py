@@ -79,7 +79,7 @@ class Kinds:
 
     def kind(self, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
-        if fleeting and self._destroy and self._destroyers.random() < 0.7:
+        if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:
             return self._destroyers.choice(LIMITS) | {"overflow": "self-destruct"}
         rng, kind = self._rng, Kind()
         if self._any and rng.random() < 0.7:
