@@ -146,7 +146,7 @@ def the_last_value_takes_the_place_of_the_one_before(patch: Patch) -> None:
     """The one before stays, and the new one goes."""
     discard = QueueState.discard
 
-    def other(self: Any, ranges: Any) -> None:
+    def other(self: Any, ranges: Any) -> int:
         newest = self.next_position - 1
         if (
             len(ranges) == 1
@@ -154,7 +154,7 @@ def the_last_value_takes_the_place_of_the_one_before(patch: Patch) -> None:
             and any(isinstance(policy, LastValue) for policy in self.policies)
         ):
             ranges = [(newest, newest)]
-        discard(self, ranges)
+        return discard(self, ranges)
 
     patch.setattr(QueueState, "discard", other)
 
