@@ -182,6 +182,12 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (kinds, "OTHERS", ({"group_key": "c"},)),
         (faults, "KINDS", faults.KINDS + ["broker"] * 6),
     ],
+    "what_was_passed_over_is_not_looked_at_again": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "LIMITS", ({},)),
+        (kinds, "FLOWS", ({},)),
+        (kinds, "OTHERS", ({"group_key": "c"},)),
+    ],
     "a_level_has_no_share": _SHARED,
     "the_next_owner_begins_the_turns_anew": _SHARED,
     "an_update_forgets_whose_turn_it_is": _SHARED,
