@@ -127,7 +127,7 @@ def test_the_token_is_asked_for(cluster: Cluster) -> None:
 @pytest.mark.parametrize("minor", [0, MINOR, 99])
 def test_clients_of_any_minor_are_served(cluster: Cluster, bystander: RawClient, minor: int) -> None:
     """A newer one says fields and kinds that are not known here, an older one less than is."""
-    said: list[object] = [f"minor {minor}", "", minor, 0, 0, False, "later"] if minor else ["minor 0"]
+    said: list[object] = [f"minor {minor}", "", minor, 0, 0, False, 0, "later"] if minor else ["minor 0"]
     payload = msgspec.msgpack.encode(said)
     with RawClient(cluster.addresses["b2"], open=False) as client:
         client.say(HEADER.pack(VERSION, len(payload), KIND_OF[Open]) + payload, UNKNOWN)
