@@ -75,7 +75,8 @@ class DeliveryCounts:
         known = self.marks.within(first, last)
         if self.uncounted.count:
             fresh = self.uncounted.take(first, last)
-            known = [part for a, b in known for part in subtract(a, b, fresh)]
+            inside = [(a, b, [one for one in fresh if a <= one[0] <= b]) for a, b in known]  # each is of one mark
+            known = [part for a, b, ranges in inside for part in subtract(a, b, ranges)]
         for a, b in known:
             for position in range(a, b + 1):
                 repeated[position] = repeated.get(position, 1) + 1

@@ -9,6 +9,7 @@ import pytest
 from mantamq.client import Message
 from mantamq.protocol.limits import ANNOTATIONS_BYTES
 from mantamq.protocol.queue.credit import UNLIMITED
+from mantamq.protocol.queue.delivery_counts import DeliveryCounts
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
@@ -228,3 +229,9 @@ def test_what_is_gone_is_forgotten_of_a_consumer_that_is_given_little():
         if len(order.positions) < 500:
             break
     assert order.positions == RangeSet([991, 991, 993, 993, 995, 995, 997, 997, 999, 999])
+
+
+def test_what_is_counted_for_the_first_time_counts_nothing_beside_it():
+    counts = DeliveryCounts([1, 1, 5, 6, 9, 9], [], [5, 6])
+    counts.back(1, 9)
+    assert (counts.repeated, counts.marks.flat(), counts.uncounted.flat()) == ({1: 2, 9: 2}, [1, 9], [])
