@@ -312,7 +312,10 @@ class SupervisionShell:
             surely = entry.node in {node.id for node in await asyncio.to_thread(alive_nodes)}
         except Exception as error:
             log.warning("Ray does not say which nodes live: %r", error)
-        self._give(Died(name, surely))
+        # Several hear of one death; while Ray was asked, another process may have taken the place of the dead one.
+        entry = self._record.book.get(name)
+        if entry is not None and entry.handle.id == id:
+            self._give(Died(name, surely))
 
     def launched(self, name: str) -> None:
         """Another process of this name waits to begin. The machine forgets what became of the last one."""

@@ -244,6 +244,23 @@ async def test_a_death_that_is_heard_of_is_to_be_replaced(monkeypatch: pytest.Mo
     world.shell.close()
 
 
+async def test_the_death_of_one_is_not_that_of_who_has_its_place_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two have heard of it, and it is replaced while Ray is asked by the second which nodes live."""
+    world = Shelled(monkeypatch, confirm=confirmation(), linger=ActorDied("dead"))
+
+    def replaced() -> list[Node]:
+        world.enter("b3", NODES[2])
+        world.record.book["b3"].handle.id = "another one"
+        return NODES
+
+    monkeypatch.setattr(supervision_shell, "alive_nodes", replaced)
+    await world.shell.confirmed()
+    world.shell.mind("b3")
+    await asyncio.sleep(0.1)
+    assert world.record.book["b3"].handle.id == "another one" and world.turns.names() == []
+    world.shell.close()
+
+
 async def test_the_last_word_of_a_store_whose_disk_has_failed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Shelled(monkeypatch, "b1", "b2", "b3", "b2.r0", confirm=confirmation(), linger="/data/b2: errno 5")
     await world.shell.confirmed()
