@@ -258,21 +258,7 @@ class AsyncSession:
         undeliverable_here: bool = False,
         annotations: dict[str, Any] | None = None,
     ) -> None:
-        """Give a message back to its place in the queue, with what is said of it: AMQP's *modified*.
-
-        Args:
-            failed: this was an attempt at delivery, so its delivery count rises, as by `release`.
-            undeliverable_here: the receiver that fetched it does not get it again, as long as it lives, at whatever
-                broker; other consumers may. In a queue with message groups the receiver ends instead, saying why.
-            annotations: names and values for those who get it next: merged into `Message.annotations`, where a name
-                that is there already gets the new value. They stay with the message, on every broker, in an alternate
-                exchange's queues as well, and through a restart where the queue is durable; all those of one message
-                together have at most 8 KiB: such as would make them more are left out.
-
-        Raises:
-            Invalid: annotations that cannot travel, or are too large. NotAllowed: it was settled already, or this
-            broker is too old. LinkClosed: the receiver has ended; its messages are back in the queue.
-        """
+        """As `Session.modify`."""
         self.connection._conversation.check_modify()
         _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
 
@@ -365,16 +351,7 @@ class AsyncSender:
         self._put(message)
 
     async def send_to(self, message: Message | bytes | str, keys: Iterable[str]) -> None:
-        """Send one message to an exchange by several routing keys, in place of its subject: each queue that any of them
-        finds gets it once. One for which none of them finds any goes to the exchange's alternate, or nowhere.
-
-        Args:
-            keys: 1 to 64 texts. The sender's address names no key: `session.sender("exchange")`.
-
-        Raises:
-            Invalid: these are no keys, or the sender's key is fixed. NotAllowed: this broker is too old.
-            Others as `send`.
-        """
+        """As `Sender.send_to`."""
         core, connection = self._core, self._connection
         core.check()
         connection._conversation.check_several_keys()
