@@ -76,7 +76,8 @@ class Limits(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     """Flow control goes on when a broker's processes have more memory than that, all together; 0: by the share."""
     memory_share: float = 0.4
-    """The share of a machine's memory that all brokers on it have instead; 0: flow control does not go by memory."""
+    """The share of a machine's memory that all brokers on it have instead, each of them a least part
+    (`broker/memory.py`); 0: flow control does not go by memory."""
     memory_resume: float = 0.9
     """It goes off below this share of either."""
     retained_entries: int = 100_000

@@ -16,6 +16,9 @@ from ..wire.flow_frames import Pressed, Resident
 from .cluster_state import ClusterState
 
 MIB = 1024 * 1024
+LEAST_BYTES = 512 * MIB
+"""No share is less: a broker's processes have most of that when they hold nothing, and on a small machine an empty
+cluster would hold its producers back for good."""
 
 
 class MemoryWatch:
@@ -51,7 +54,7 @@ class MemoryWatch:
         there = {*self._replicas, store_of(cluster.broker)}
         self._resident = {peer: count for peer, count in self._resident.items() if peer in there}
         self.bytes = input.resident_bytes + sum(self._resident.values())
-        self.most_bytes = limits.memory_bytes or int(limits.memory_share * input.machine_bytes) // self._brokers_here()
+        self.most_bytes = limits.memory_bytes or self._part(int(limits.memory_share * input.machine_bytes))
         if not cluster.crowded and 0 < self.most_bytes < self.bytes:
             cluster.crowded = (
                 f"the processes of {cluster.broker} have {self.bytes // MIB:,} MiB of memory, above the watermark of "
@@ -71,6 +74,10 @@ class MemoryWatch:
         cluster = self._cluster
         self._said = cluster.crowded
         self._outbox.lead(Pressed(cluster.broker, cluster.no_room, cluster.crowded))
+
+    def _part(self, all_bytes: int) -> int:
+        """This broker's part of what all on its host may have; 0: any."""
+        return max(all_bytes // self._brokers_here(), LEAST_BYTES) if all_bytes else 0
 
     def _brokers_here(self) -> int:
         addresses = self._addresses()

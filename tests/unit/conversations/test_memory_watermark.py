@@ -122,6 +122,14 @@ def test_the_brokers_of_one_host_have_equal_parts_of_their_share() -> None:
     assert flow(cluster) == [{}] * 3
 
 
+def test_on_a_small_machine_a_broker_has_what_its_processes_need_when_they_hold_nothing() -> None:
+    cluster, _, _ = started(Limits())
+    measured(cluster, "b2", 450, machine_mib=2000)  # a third of 40 % is 266
+    assert flow(cluster) == [{}] * 3 and cluster.machines["b2"].report().memory_limit_bytes == 512 * MIB
+    measured(cluster, "b2", 520, machine_mib=2000)
+    assert set(flow(cluster)[0]) == {"b2"}
+
+
 @pytest.mark.parametrize("limits", [Limits(memory_share=0.0), Limits(memory_bytes=10**12)])
 def test_without_a_watermark_or_below_it_nothing_is_held_back(limits: Limits) -> None:
     cluster, sender, _ = started(limits)
