@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 8
+MINOR = 9
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -56,7 +56,8 @@ refused likewise. Queues that stamp their messages, which a member before 8 woul
 `FlowStopped`. Queues that destroy themselves, with `Judged.over` between processes of one version, and
 `DeleteQueue.id`; refused while a member before 8 is in the cluster.
 `FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on.
-`InUse.place`, `Open.life`: queues with a single active consumer, refused while a member before 8 is in the cluster."""
+`InUse.place`, `Open.life`: queues with a single active consumer, refused while a member before 8 is in the cluster.
+9: what follows."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_SEQUENCES = 8
