@@ -17,6 +17,7 @@ from ..wire.log_frames import Append, Gap, Nack, UpdateStart
 from ..wiring.snapshot import ClusterOutline
 from ..wiring.wiring import Outcome, Wiring
 from .queue_traits import QueueTraits
+from .versions import Versions
 
 
 class ClusterState:
@@ -29,7 +30,7 @@ class ClusterState:
         recovered: up to where the log goes that an earlier life has kept; 0 for none.
         queue_voters: queue id -> the voters when it was declared, of the queues that an earlier life knew.
         version: rises with each change of the wiring, for what was looked up in it.
-        least_minor: the least minor version that a member speaks, as the leader says; 0: it has said nothing.
+        versions: which minor versions the members speak.
         traits: what queues must know of messages.
         no_room: this broker's disk has no room.
         crowded: why its processes should have no more memory, "" while they may.
@@ -45,7 +46,7 @@ class ClusterState:
         self.recovered = self.keeper.end
         self.queue_voters: dict[str, list[str]] = {}
         self.version = 0
-        self.least_minor = 0
+        self.versions = Versions()
         self.no_room, self.crowded = False, ""
         self.traits = QueueTraits(lambda id: self.wiring.by_id(id))
         self.again: list[tuple[int, Entry, AnyEvent, Outcome]] = []

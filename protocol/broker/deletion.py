@@ -16,7 +16,6 @@ from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..status.machines import CondemnedStatus
 from ..wire.events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
-from ..wire.log_frames import Heartbeat
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -60,13 +59,12 @@ class Deletions:
         self._look = look
         self._numbers = count(1)
         self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> deletions that wait for another one
-        self._older: list[str] = []  # members that speak an older minor version
         self.since_ms: dict[str, int] = {}
 
     def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
         cluster, requests = self._cluster, self._requests
         number = next(self._numbers)
-        if self._older:
+        if cluster.versions.older:
             answer(None, UNAVAILABLE, self._upgrade(queue))
             return
         if not cluster.wiring.uses.whole:
@@ -108,7 +106,7 @@ class Deletions:
                 delete()
 
         def delete() -> None:
-            if self._older:  # such a member has come since
+            if cluster.versions.older:  # such a member has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
             event = DeleteQueue(queue.name, cluster.broker, cluster.inc, number)
@@ -121,20 +119,10 @@ class Deletions:
 
         requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, if_unused, if_empty), condemned)
 
-    # ---- members of an older version
-
-    def heard(self, leader: str, beat: Heartbeat) -> None:
-        """Note the members that do not know these events. A term's first beat comes before any is answered."""
-        if beat.older is None:
-            self._older = [leader]
-        elif beat.older or beat.number > 1:
-            self._older = beat.older
-        self._cluster.least_minor = beat.least
-
     def _upgrade(self, queue: QueueDefinition) -> str:
         return (
-            f"{', '.join(self._older)} must be upgraded first: it does not know of conditions that hold at every "
-            f"member; queue {queue.name!r} stays, delete it without if_unused and if_empty"
+            f"{', '.join(self._cluster.versions.older)} must be upgraded first: it does not know of conditions that "
+            f"hold at every member; queue {queue.name!r} stays, delete it without if_unused and if_empty"
         )
 
     # ---- what waits

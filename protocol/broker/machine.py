@@ -281,7 +281,7 @@ class BrokerMachine(Acceptor):
         super().heartbeat(peer, frame)
         if peer == self.view.leader and frame.ballot == self.view.promised:
             self.lease.heard(frame.number, frame.sure, self.now_ms)
-            self.deletions.heard(peer, frame)
+            self.cluster.versions.heard(peer, frame)
             self.send(peer, HeartbeatReply(frame.ballot, frame.number, self.broker, self.inc, MINOR))
 
     def _watch(self) -> None:

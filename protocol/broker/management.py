@@ -35,6 +35,18 @@ from ..wiring.definitions import QueueDefinition
 from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
+from .command_arguments import (
+    BindArguments,
+    DeclareExchangeArguments,
+    DeclareQueueArguments,
+    DeleteQueueArguments,
+    NameArguments,
+    NoArguments,
+    PurgeArguments,
+    ResetQueueArguments,
+    StatisticsArguments,
+    UnbindArguments,
+)
 from .deletion import Deletions
 from .questions import PURGE, STAT, Questions
 from .requests import Requests
@@ -63,68 +75,6 @@ OLDER_EXCHANGE = (
 )
 OURS_ORDERED = names_of(QueueSettings)
 """Arguments that change how a queue's stream is applied."""
-
-
-class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    durable: bool = False
-    alternate: str = ""
-    arguments: dict[str, Any] = {}
-    passive: bool = False
-
-
-class DeleteQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    if_unused: bool = False
-    if_empty: bool = False
-
-
-class DeclareExchangeArguments(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    type: str = "direct"
-    durable: bool = False
-    alternate: str = ""
-    arguments: dict[str, Any] = {}
-    passive: bool = False
-
-
-class NameArguments(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-
-
-class ResetQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    even_durable: bool = False
-
-
-class BindArguments(msgspec.Struct, forbid_unknown_fields=True):
-    """To a queue, or to the exchange `to_exchange`."""
-
-    exchange: str
-    queue: str = ""
-    key: str = ""
-    arguments: dict[str, Any] = {}
-    to_exchange: str = ""
-
-
-class UnbindArguments(msgspec.Struct, forbid_unknown_fields=True):
-    exchange: str
-    queue: str = ""
-    key: str = ""
-    to_exchange: str = ""
-
-
-class PurgeArguments(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    count: int = 0
-
-
-class StatisticsArguments(msgspec.Struct, forbid_unknown_fields=True):
-    what: list[str] = []
-
-
-class NoArguments(msgspec.Struct, forbid_unknown_fields=True):
-    pass
 
 
 class Management:
@@ -194,17 +144,32 @@ class Management:
 
         self._requests.order(event, done)
 
+    def _order_known(self, answer: Answer, event: AnyEvent, known_from: int, text: str) -> None:
+        """Order an event that members keep to from this minor version on; `text` says why not while one is older."""
+
+        def known() -> None:
+            if versions.least < known_from:
+                answer(code=UNAVAILABLE, text=text)
+            else:
+                self._order(answer, event)
+
+        versions = self._cluster.versions
+        if known_from:
+            versions.once_known(known)
+        else:
+            self._order(answer, event)
+
     def _declare_queue(self, answer: Answer, a: DeclareQueueArguments) -> None:
         if a.passive:
             self._queue_named(a.name)
             answer({"changed": False})
             return
         arguments = check("queue", a.arguments, self._queue_bytes)
-        if arguments.keys() & OURS_ORDERED and self._cluster.least_minor < _known_from(arguments):
-            raise PeerError(UNAVAILABLE, OLDER_TEXT.format(a.name))
         if a.durable and not self._stored:  # a completion that is not true must not be given
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
-        self._order(answer, DeclareQueue(a.name, arguments, a.durable, a.alternate))
+        known_from = _known_from(arguments) if arguments.keys() & OURS_ORDERED else 0
+        event = DeclareQueue(a.name, arguments, a.durable, a.alternate)
+        self._order_known(answer, event, known_from, OLDER_TEXT.format(a.name))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
@@ -222,9 +187,9 @@ class Management:
             answer({"changed": False})
             return
         arguments = check("exchange", a.arguments)
-        if arguments.keys() & names_of(ExchangeSettings) and self._cluster.least_minor < KNOWS_EXCHANGES:
-            raise PeerError(UNAVAILABLE, OLDER_EXCHANGE.format(a.name))
-        self._order(answer, DeclareExchange(a.name, a.type, arguments, a.durable, a.alternate))
+        known_from = KNOWS_EXCHANGES if arguments.keys() & names_of(ExchangeSettings) else 0
+        event = DeclareExchange(a.name, a.type, arguments, a.durable, a.alternate)
+        self._order_known(answer, event, known_from, OLDER_EXCHANGE.format(a.name))
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
         self._order(answer, DeleteExchange(a.name))
@@ -232,9 +197,7 @@ class Management:
     def _bind(self, answer: Answer, a: BindArguments) -> None:
         arguments = check("binding", a.arguments)
         known_from = max(binding_known_from(arguments), KNOWS_LINKS if a.to_exchange else 0)
-        if self._cluster.least_minor < known_from:
-            raise PeerError(UNAVAILABLE, OLDER_BINDING)
-        self._order(answer, Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange))
+        self._order_known(answer, Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange), known_from, OLDER_BINDING)
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange))

@@ -103,7 +103,10 @@ class Receivers:
             self._consumers.lines.begin(PendingReceiver(session, link, consume, claim))
         elif frame.mode == "consume":
             claim = (f"{session.client}/{frame.handle}", frame.exclusive) if frame.exclusive else SHARED
-            if text := self._consumers.begin(session, link, consume, claim):
+            if frame.exclusive:
+                link.waits = []
+                self._cluster.versions.once_known(lambda: self._claim(session, link, consume, claim))
+            elif text := self._consumers.begin(session, link, consume, claim):
                 self._end(session, link, IN_USE, text)
         else:
             send(host, consume)
@@ -117,13 +120,20 @@ class Receivers:
         if frame.mode != "consume" or not 0 < frame.exclusive < 1 << 62:
             text = "an exclusive receiver consumes, and says which connection of its client it is on, from 1"
             return PeerError(INVALID, f"{text}: leave exclusive away, or the mode")
-        if self._cluster.least_minor < KNOWS_EXCLUSIVE:
-            text = (
-                f"no receiver can have queue {frame.queue!r} alone yet: a member of the cluster is of an older "
-                "version, and would let others in: upgrade all members first"
-            )
-            return PeerError(UNAVAILABLE, text)
         return None
+
+    def _claim(self, session: Session, link: ReceiverLink, consume: Consume, claim: tuple[str, int]) -> None:
+        """An exclusive receiver may come, unless a member would let others in beside it, or it has gone again."""
+        if link.sub not in self.subs:
+            return
+        if self._cluster.versions.least < KNOWS_EXCLUSIVE:
+            text = (
+                f"no receiver can have queue {link.queue.rpartition('#')[0]!r} alone yet: a member of the cluster is "
+                "of an older version, and would let others in: upgrade all members first"
+            )
+            self._end(session, link, UNAVAILABLE, text)
+        elif text := self._consumers.begin(session, link, consume, claim):
+            self._end(session, link, IN_USE, text)
 
     def applied(self, event: AnyEvent, outcome: Outcome) -> None:
         """An event of the cluster stream has applied."""
@@ -182,11 +192,11 @@ class Receivers:
     def _unmodifiable(self, link: ReceiverLink, said: Modification) -> PeerError | None:
         """Why what a receiver holds cannot be modified so: the receiver ends with that, and all of it goes back."""
         cluster = self._cluster
-        if cluster.least_minor < KNOWS_MODIFY:
+        if cluster.versions.least < KNOWS_MODIFY:
             return PeerError(
                 NOT_ALLOWED,
-                f"a member of the cluster speaks protocol {spoken(cluster.least_minor)} and knows no modify: release "
-                "instead, or bring all members up to date",
+                f"a member of the cluster speaks protocol {spoken(cluster.versions.least)} and knows no modify: "
+                "release instead, or bring all members up to date",
             )
         definition = cluster.wiring.by_id(link.queue) if said.undeliverable_here else None
         if definition is not None and (key := read(QueueSettings, definition.arguments).group_key):

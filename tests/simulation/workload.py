@@ -228,8 +228,6 @@ class Story:
         rng = self.rng
         admin = self.client()
         roomy = defaults.roomy(self.world.limits.queue_bytes)
-        if roomy:  # limits are refused until it is heard that all members know them
-            self.until(lambda: self.world.machines[admin.broker].cluster.least_minor > 0, "a heartbeat comes")
         admin.command("declare_queue", name="dead", arguments=roomy, **self._declared("dead"))
         admin.command("bind", exchange="amq.fanout", queue="dead")
         keeper = self.user(True)

@@ -146,7 +146,7 @@ def test_a_cluster_with_a_member_before_8_modifies_nothing(cluster, session):
     receiver = session.receiver("q", 2)
     message = receiver.fetch(5)
     broker = cluster.cluster.machines["b1"]
-    cluster.call(lambda: setattr(broker.cluster, "least_minor", 7))
+    cluster.call(lambda: setattr(broker.cluster.versions, "least", 7))
     session.modify(message, failed=True)
     with pytest.raises(LinkClosed, match=r"a member of the cluster speaks protocol 1\.7.*release instead"):
         session.sync(5)

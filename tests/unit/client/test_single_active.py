@@ -95,7 +95,7 @@ def test_arguments(connection, cluster):
     for bad in (1, "yes", None, [True]):
         with pytest.raises(Invalid, match="give true, or leave it out"):
             connection.declare_queue("c", arguments={"x-single-active-consumer": bad})
-    cluster.cluster.machines["b1"].cluster.least_minor = 7
+    cluster.cluster.machines["b1"].cluster.versions.least = 7
     with pytest.raises(Unavailable, match="upgrade all members"):
         connection.declare_queue("c", single_active=True)
 

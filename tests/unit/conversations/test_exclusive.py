@@ -97,7 +97,7 @@ def test_a_member_of_an_older_version_would_let_others_in():
     cluster = MemoryCluster()
     declared(cluster)
     for broker in cluster.members:
-        cluster.machines[broker].cluster.least_minor = 7
+        cluster.machines[broker].cluster.versions.least = 7
     client = consumer(cluster, "b1")
     (refused,) = client.take(Detached)
     assert refused.code == "unavailable" and "upgrade all members" in refused.text

@@ -17,6 +17,7 @@ from mantamq.protocol.wire.client_frames import (
     FlowDrained,
 )
 from mantamq.protocol.wire.events import Condemn, InUse, Lift
+from mantamq.protocol.wire.log_frames import Heartbeat
 from mantamq.protocol.wire.queue_frames import (
     Cancel,
     Cancelled,
@@ -197,7 +198,7 @@ CLAIMED = InUse("q#1", "b1", 5, True, "c/1", 1)
 
 def alone() -> Alone:
     made = Alone()
-    made.bench.cluster.least_minor = KNOWS_EXCLUSIVE
+    made.bench.cluster.versions.heard("s", Heartbeat((1, 1), 1, 1, [], least=KNOWS_EXCLUSIVE))
     return made
 
 
@@ -336,7 +337,7 @@ def test_a_claim_is_said_again_when_the_brokers_are_asked_to():
 )  # fmt: skip
 def test_a_claim_that_cannot_be_is_refused(mode, exclusive, least, code):
     one = alone()
-    one.bench.cluster.least_minor = least
+    one.bench.cluster.versions.least = least
     one.attach(mode=mode, exclusive=exclusive)
     assert refusals(one)[0].startswith(code) and not one.receivers.subs
 

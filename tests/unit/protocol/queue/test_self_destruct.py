@@ -142,7 +142,7 @@ def test_whoever_of_the_brokers_dies_the_rest_delete_it() -> None:
 def test_it_is_refused_while_a_member_would_not_destroy_it() -> None:
     cluster = MemoryCluster()
     client = cluster.client("b1")
-    cluster.machines["b1"].cluster.least_minor = 7
+    cluster.machines["b1"].cluster.versions.least = 7
     arguments = {"qpid.max_count": 1, "qpid.policy_type": "self-destruct"}
     assert client.command("declare_queue", name="q", arguments=arguments).code == "unavailable"
     assert not client.command("declare_queue", name="q", arguments={"qpid.max_count": 1}).code

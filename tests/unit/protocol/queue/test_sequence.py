@@ -117,6 +117,6 @@ def test_what_the_header_may_be_called():
 def test_it_is_refused_while_a_member_would_not_stamp():
     cluster = MemoryCluster()
     client = cluster.client("b1")
-    cluster.machines["b1"].cluster.least_minor = 7
+    cluster.machines["b1"].cluster.versions.least = 7
     refused = client.command("declare_queue", name="q", arguments=STAMPS)
     assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text

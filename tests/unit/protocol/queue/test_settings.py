@@ -216,7 +216,7 @@ def test_the_same_queue_in_other_words_is_there_already_and_another_is_refused()
 def test_a_limit_is_refused_while_a_member_would_not_keep_to_it():
     cluster = MemoryCluster()
     client = cluster.client("b1")
-    cluster.machines["b1"].cluster.least_minor = 5
+    cluster.machines["b1"].cluster.versions.least = 5
     refused = client.command("declare_queue", name="q", arguments={"x-max-length": 10})
     assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text
     assert client.command("declare_queue", name="q", arguments={"team": "ours"}).code == ""

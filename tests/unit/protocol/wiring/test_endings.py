@@ -144,7 +144,7 @@ def test_declared_in_other_words_it_is_the_same():
 def test_it_is_refused_while_a_member_would_not_keep_to_it():
     cluster = MemoryCluster()
     client = cluster.client("b1")
-    cluster.machines["b1"].cluster.least_minor = 7
+    cluster.machines["b1"].cluster.versions.least = 7
     refused = client.command("declare_exchange", name="e", arguments=GOES)
     assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text
     assert client.command("declare_exchange", name="e", arguments={"mine": 1}).code == ""

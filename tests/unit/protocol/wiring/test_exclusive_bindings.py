@@ -82,7 +82,7 @@ def test_through_brokers():
     assert [client.command("queue", name=name).value["messages"] for name in "qr"] == [1, 1]
     odd = client.command("bind", exchange="amq.direct", queue="q", arguments={"qpid.exclusive-binding": "perhaps"})
     assert odd.code == "invalid" and "give true" in odd.text
-    cluster.machines["b1"].cluster.least_minor = 7
+    cluster.machines["b1"].cluster.versions.least = 7
     for refused in (
         client.command("bind", exchange="amq.direct", queue="q", key="k", arguments=ALONE),
         client.command("declare_exchange", name="e", arguments=ALONE),

@@ -65,7 +65,7 @@ def test_it_is_refused_while_a_member_would_refuse_it():
     cluster = MemoryCluster()
     client = cluster.client("b1")
     client.command("declare_queue", name="q")
-    cluster.machines["b1"].cluster.least_minor = 7
+    cluster.machines["b1"].cluster.versions.least = 7
     wanted = {"x-match": "any-with-x", "x-from": "a"}
     refused = client.command("bind", exchange="amq.match", queue="q", arguments=wanted)
     assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text

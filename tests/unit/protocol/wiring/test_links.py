@@ -202,10 +202,10 @@ def test_rejected_messages_go_by_their_headers():
 def test_it_is_listed_and_refused_while_a_member_would_not_make_it():
     cluster = MemoryCluster()
     client = linked(cluster)
-    cluster.machines["b1"].cluster.least_minor = 7
+    cluster.machines["b1"].cluster.versions.least = 7
     refused = client.command("bind", exchange="news", to_exchange="amq.match", key="k")
     assert refused.code == "unavailable" and "a member of the cluster is of an older version" in refused.text
-    cluster.machines["b1"].cluster.least_minor = 8
+    cluster.machines["b1"].cluster.versions.least = 8
     assert client.command("bind", exchange="news", to_exchange="amq.match", key="k").value == {"changed": True}
     row = {"exchange": "news", "queue": "", "key": "k", "arguments": {}, "to_exchange": "amq.match"}
     assert client.command("bindings").value[-1] == row

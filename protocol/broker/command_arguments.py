@@ -1,0 +1,69 @@
+"""What each management command of a client takes: names, types, defaults. Anything else is refused by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    durable: bool = False
+    alternate: str = ""
+    arguments: dict[str, Any] = {}
+    passive: bool = False
+
+
+class DeleteQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    if_unused: bool = False
+    if_empty: bool = False
+
+
+class DeclareExchangeArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    type: str = "direct"
+    durable: bool = False
+    alternate: str = ""
+    arguments: dict[str, Any] = {}
+    passive: bool = False
+
+
+class NameArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+
+
+class ResetQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    even_durable: bool = False
+
+
+class BindArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """To a queue, or to the exchange `to_exchange`."""
+
+    exchange: str
+    queue: str = ""
+    key: str = ""
+    arguments: dict[str, Any] = {}
+    to_exchange: str = ""
+
+
+class UnbindArguments(msgspec.Struct, forbid_unknown_fields=True):
+    exchange: str
+    queue: str = ""
+    key: str = ""
+    to_exchange: str = ""
+
+
+class PurgeArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    count: int = 0
+
+
+class StatisticsArguments(msgspec.Struct, forbid_unknown_fields=True):
+    what: list[str] = []
+
+
+class NoArguments(msgspec.Struct, forbid_unknown_fields=True):
+    pass
