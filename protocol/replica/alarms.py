@@ -36,7 +36,8 @@ class Alarms:
     def look(self, queue: HostedQueue, now_ms: int) -> None:
         """A queue has been served."""
         state = queue.state
-        arrived(state, now_ms)
+        if state.next_position != state.tallies.arrived_to:  # this is asked at the end of every batch
+            arrived(state, now_ms)
         known = self._alerts.get(queue.id)
         if known is None or known[0] is not state:
             if not queue.serving:
