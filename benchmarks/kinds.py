@@ -81,7 +81,10 @@ def measure(addresses: list[str], count: int, into: Collection, say: Callable[[s
         ]
         produced, consumed = run(jobs)
         with connect(addresses[0]) as connection:
+            stops = connection.queue("of-a-kind")["flowStoppedCount"]
             connection.delete_queue("of-a-kind")
         if number:  # the first was for what is loaded once
-            rate = count / (max(produced.end, consumed.end) - produced.start)
-            into.add("manta", f"kind-{kind}", "messages_per_s", "messages/s", rate)
+            took_s = max(produced.end, consumed.end) - produced.start
+            into.add("manta", f"kind-{kind}", "messages_per_s", "messages/s", count / took_s)
+            if stops:
+                into.add("manta", f"kind-{kind}", "flow_stops_per_s", "times/s", stops / took_s)

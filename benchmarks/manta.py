@@ -214,8 +214,8 @@ class Workloads:
         time.sleep(IDLE_S)
         used = sum(cpu_s(pid) for pid in pids) - before
         found = {
-            "actors_pss_mb": sum(map(_pss_mb, pids)),
-            "ray_pss_mb": sum(map(_pss_mb, daemons)),
+            "actorspss_mb": sum(map(pss_mb, pids)),
+            "raypss_mb": sum(map(pss_mb, daemons)),
             "actors": float(len(pids)),
             "actors_cpu_percent": 100 * used / IDLE_S,
         }
@@ -223,7 +223,8 @@ class Workloads:
         return found
 
 
-def _pss_mb(pid: int) -> float:
+def pss_mb(pid: int) -> float:
+    """Memory of a process, of what it shares its part, in MB; 0 if it is gone."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -112,6 +112,15 @@ BARS = [
         Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), 0.5, None, True)
         for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring", "limited", "held-back")
     ),
+    Bar("flow stops per second of a held-back queue", ("kind-held-back", "flow_stops_per_s"), None, 100, None, True),
+    *(
+        Bar(f"{what}, groups / plain", ("waiting-groups", metric), (OURS, "waiting-plain", metric), 1.5, None, False)
+        for what, metric in (
+            ("memory of a waiting message", "bytes_per_message"),
+            ("depth of a million waiting", "depth_ms"),
+            ("first of a million waiting", "first_delivery_ms"),
+        )
+    ),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
     Bar("idle CPU of our actors, % of a core", ("idle", "actors_cpu_percent"), None, 10, None, False),

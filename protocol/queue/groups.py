@@ -82,7 +82,7 @@ class _Owner:
 class MessageGroups:
     """The order, the allocator and a part of the state of a queue with groups."""
 
-    __slots__ = ("_group_of", "_owners", "_passed", "_state", "_subscriptions", "_trait")
+    __slots__ = ("_group_of", "_names", "_owners", "_passed", "_state", "_subscriptions", "_trait")
 
     events: tuple[type[Event], ...] = (
         Enqueue, Acquire, Accept, Release, Reject, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
@@ -94,6 +94,7 @@ class MessageGroups:
         self._trait = trait
         self._subscriptions: Mapping[int, Subscription] = {}
         self._group_of: dict[int, str] = {}
+        self._names: dict[str, str] = {}  # itself: each is kept once, and a million messages may be of a few groups
         self._owners: dict[str, _Owner] = {}
         self._passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)  # group -> what somebody has passed over
 
@@ -104,7 +105,8 @@ class MessageGroups:
         if kind is Enqueue:
             for first, last in done.positions:
                 found = traits(event, last - first + 1, self._trait)
-                self._group_of.update(zip(range(first, last + 1), found, strict=True))
+                names = [self._names.setdefault(name, name) for name in found]
+                self._group_of.update(zip(range(first, last + 1), names, strict=True))
         elif kind is Acquire and not event.accepted:
             for first, last in done.positions:
                 for position in range(first, last + 1):
@@ -115,6 +117,12 @@ class MessageGroups:
             self._let_go([(first, last) for first, last, _ in done.dropped])
         if len(self._group_of) > 2 * len(self._state.blobs) + FORGET:
             self._group_of = {position: self._group_of[position] for position in self._state.blobs}
+            self._share()
+
+    def _share(self) -> None:
+        """Have each name once, and none that no message has."""
+        names = self._names = {name: name for name in self._group_of.values()}
+        self._group_of = {position: names[name] for position, name in self._group_of.items()}
 
     def _hold(self, position: int, subscription: Subscription | None) -> None:
         group = self._group_of[position]
@@ -139,6 +147,7 @@ class MessageGroups:
     def restored(self) -> None:
         state, trait = self._state, self._trait
         self._group_of = {position: trait(blob) for position, blob in state.blobs.items()}
+        self._share()
         self._owners = {}
         self._passed.clear()
         mine = {

@@ -288,3 +288,12 @@ def test_groups_of_messages_that_are_gone_are_forgotten():
         queue.acquire([round + 1, 1, 50 * (round + 1)], True)
     assert not queue.state.blobs and len(queue.groups._group_of) <= 1_100  # pyright: ignore
     assert not queue.groups._owners  # pyright: ignore
+
+
+def test_a_name_that_many_messages_have_is_kept_once():
+    """Names come with the frame, each message with its own copy."""
+    queue = Queue()
+    names = [bytes([103, 49 + number % 2] * 3).decode() for number in range(4)]
+    assert names[0] is not names[2]
+    queue.state.apply(Enqueue("", [], [encode(Message(b"")) for _ in names], traits=names))
+    assert queue.groups.group_of(1) is queue.groups.group_of(3) != queue.groups.group_of(2)
