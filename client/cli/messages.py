@@ -64,6 +64,7 @@ def send(
         list[str] | None, typer.Option("--key", "-k", help="by these routing keys, each queue once, not by the subject")
     ] = None,
     ttl: Annotated[float | None, typer.Option(min=0, help="seconds until a message expires")] = None,
+    priority: Annotated[int | None, typer.Option(min=0, help="where a queue has priorities: the highest first")] = None,
     capacity: Annotated[int, typer.Option(min=1, help="most messages sent and not complete")] = 1000,
     mandatory: Annotated[bool, typer.Option("--mandatory", help="exit code 1 when any goes to no queue")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
@@ -96,7 +97,7 @@ def send(
         task = progress.add_task("", total=None, rate="")
         try:
             for body in bodies:
-                message = Message(body, subject, properties, ttl)
+                message = Message(body, subject, properties, ttl, priority)
                 if key:
                     sender.send_to(message, key)
                 else:

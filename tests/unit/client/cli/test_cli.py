@@ -379,9 +379,15 @@ def test_what_is_given_back_may_be_annotated(at: Run, broker: FakeBroker) -> Non
 
 def test_a_file_and_its_properties(at: Run, tmp_path: Any) -> None:
     (tmp_path / "lines").write_bytes(b"a\n\xff\n")
-    at("send", "q", "--file", tmp_path / "lines", "-P", "n=1", "--subject", "s", "--ttl", 60)
+    at("send", "q", "--file", tmp_path / "lines", "-P", "n=1", "--subject", "s", "--ttl", 60, "--priority", 7)
     first, second = map(json.loads, at("receive", "q", "--json", "-n", 2).out.splitlines())
-    assert first["body"] == "a" and first["properties"] == {"n": 1} and first["subject"] == "s" and first["ttl"] == 60
+    assert (
+        first["body"] == "a"
+        and first["properties"] == {"n": 1}
+        and first["subject"] == "s"
+        and first["ttl"] == 60
+        and first["priority"] == 7
+    )
     assert second["body_base64"] == "/w==" and "body" not in second
 
 
