@@ -108,7 +108,7 @@ def queue_add(
 
 def _as_typed(text: str) -> str:
     """A text with the options of the command line in place of the client's keywords."""
-    return re.sub(rf"(?<![.\w])({'|'.join(TYPED)})\b", lambda found: f"--{found[0].replace('_', '-')}", text)
+    return re.sub(rf"(?<![-.\w])({'|'.join(TYPED)})\b", lambda found: f"--{found[0].replace('_', '-')}", text)
 
 
 def queue_delete(

@@ -74,8 +74,16 @@ def _with_default(arguments: dict[str, Any], queue_bytes: int) -> dict[str, Any]
         whole = plain(declared(whole), whole)
     except PeerError as error:
         why = f"a queue that names no limit has {queue_bytes:,} bytes in this cluster (--queue-limit)"
-        raise PeerError(error.code, f"{error.text}; {why}") from None
+        raise PeerError(error.code, error.text if _wrong(arguments) == error.text else f"{error.text}; {why}") from None
     return whole | {BY_DEFAULT: sorted(whole.keys() - arguments.keys())}
+
+
+def _wrong(arguments: dict[str, Any]) -> str:
+    try:
+        declared(arguments)
+    except PeerError as error:
+        return error.text
+    return ""
 
 
 def _check_names(what: str, names: Iterable[str]) -> None:

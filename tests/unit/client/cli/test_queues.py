@@ -109,6 +109,7 @@ def test_the_list_has_kinds_and_limits_in_80_columns(at: Run) -> None:
         (["--flow-resume-count", "5"], "--flow-resume-count needs a --flow-stop-count"),
         (["-a", "qpid.max_count=-1"], "'qpid.max_count' is -1"),
         (["--overflow", "ring"], "give --max-count or --max-size"),
+        (["--max-count", "1", "--overflow", "rign"], "give reject (x-overflow: reject-publish), ring"),
     ],
 )
 def test_a_refused_option_is_named_as_it_was_typed(at: Run, words: list[str], said: str) -> None:

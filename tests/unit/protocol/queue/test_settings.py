@@ -213,6 +213,13 @@ def test_the_same_queue_in_other_words_is_there_already_and_another_is_refused()
     assert refused.code == "exists" and "'qpid.max_count': 10" in refused.text
 
 
+def test_the_limit_of_all_is_named_only_where_it_is_what_is_contradicted():
+    for given, named in (({"qpid.fairshare": 3}, False), ({"qpid.flow_stop_size": 200}, True)):
+        with pytest.raises(PeerError) as refused:
+            arguments.check("queue", given, 100)
+        assert ("names no limit has 100 bytes" in refused.value.text) is named, refused.value.text
+
+
 def test_a_limit_is_refused_while_a_member_would_not_keep_to_it():
     cluster = MemoryCluster()
     client = cluster.client("b1")
