@@ -21,7 +21,7 @@ FORGET = 1_000
 
 
 class Origins:
-    """Part of a queue's replicated state: from each position of `_firsts` on, messages are of the client in `_names`."""
+    """Part of a queue's replicated state: from each of `_firsts` on, messages are of the client in `_names`."""
 
     __slots__ = ("_client", "_firsts", "_names", "_same")
 
