@@ -16,37 +16,49 @@ from ..wire.events import Enqueue
 
 NOBODY = ""
 """Of a message of which it is not known: it is no consumer's own."""
+KNOWN = 10_000
+"""So many clients' ids are remembered; then all are looked up anew."""
 FORGET = 1_000
 """Runs of messages that are gone are forgotten when there are as many more of them as there are messages."""
 
 
 class Origins:
-    """Part of a queue's replicated state: from each of `_firsts` on, messages are of the client in `_names`."""
+    """Part of a queue's replicated state: from each of `_firsts` on, messages are of the client in `_names`.
 
-    __slots__ = ("_client", "_firsts", "_names", "_same")
+    Attributes:
+        client: of the last enqueue, as that has it: another one of the same needs no note. None: each does.
+    """
+
+    __slots__ = ("_firsts", "_known", "_names", "client")
 
     def __init__(self) -> None:
         self._firsts = array("Q")
         self._names: list[str] = []
-        self._same: dict[str, str] = {}  # one text of each name, however many runs are its
-        self._client: str | None = None  # of the last enqueue, as that has it
+        self._known: dict[str, str] = {}  # a client as enqueues have it -> its id: one text for many runs
+        self.client: str | None = None
 
     def came(self, first: int, count: int, event: Enqueue, live: Callable[[], RangeSet], kept: int) -> None:
         """The last `count` messages of an enqueue have positions from `first` on; `kept`, how many live."""
         if event.origin_of:
-            self._client = None
+            self.client = None
             for position, origin in enumerate(origins_of(event)[-count:], first):
                 self._begins(position, origin)
-        elif event.client != self._client:
-            self._client = event.client
-            self._begins(first, client_in(event.client))
+        else:
+            client = self.client = event.client
+            origin = self._known.get(client)
+            if origin is None:
+                if len(self._known) >= KNOWN:
+                    self._known.clear()
+                origin = self._known[client] = client_in(client)
+            self._begins(first, origin)
         if len(self._firsts) > 2 * kept + FORGET:
             self.assign(*self.told(live()))
 
     def _begins(self, first: int, origin: str) -> None:
-        if origin != (self._names[-1] if self._names else NOBODY):
+        names = self._names
+        if origin != (names[-1] if names else NOBODY):
             self._firsts.append(first)
-            self._names.append(self._same.setdefault(origin, origin))
+            names.append(origin)
 
     def of(self, position: int) -> str:
         """The client that sent that message; `NOBODY`: that is not known."""
@@ -74,10 +86,9 @@ class Origins:
 
     def assign(self, names: list[str], runs: list[int]) -> None:
         """Take over what was told."""
-        self._same = {name: name for name in names}
         self._firsts = array("Q", runs[::2])
         self._names = [names[which] for which in runs[1::2]]
-        self._client = None
+        self.client = None
 
 
 def client_in(client: str) -> str:

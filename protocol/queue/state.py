@@ -134,7 +134,8 @@ class QueueState:
         self.available.add(first, first + count - 1)
         if expiry:
             self.expiry.came(first, count, expiry)
-        self.origins.came(first, count, event, self.live, len(self.blobs))
+        if event.client != self.origins.client or event.origin_of:
+            self.origins.came(first, count, event, self.live, len(self.blobs))
         self.enqueued += count
         return Applied(positions=[(first, first + count - 1)])
 

@@ -20,7 +20,6 @@ Patch = pytest.MonkeyPatch
 
 def what_is_its_own_comes_too(patch: Patch) -> None:
     """A broker's replica pays no attention to who sent what."""
-    patch.setattr(selection, "POSITIONS", [])
     init = selection.Selection.__init__
 
     def all_that_is_wanted(self: Any, state: Any, order: Any, wanted: Any, looks: Any, own: str = "") -> None:
