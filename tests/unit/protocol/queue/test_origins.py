@@ -15,7 +15,7 @@ from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.snapshot import read_snapshot
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.dead_letters import DeadLetters
-from mantamq.protocol.wire.events import Accept, Acquire, Enqueue, Own, Reject, Release
+from mantamq.protocol.wire.events import Accept, Acquire, Enqueue, Own, Purge, Reject, Release
 
 
 def queue(**settings) -> QueueState:
@@ -84,10 +84,13 @@ def test_copies_tell_the_same_whatever_they_have_forgotten():
         most = max(most, len(state.origins._firsts))
         sent[client] = sent.get(client, 0) + count
         expected |= dict.fromkeys(range(state.next_position - count, state.next_position), client)
-        first = rng.randint(1, state.next_position)
-        for event in (Acquire("b1", 1, 1, [step, first, first + 9]), Accept("b1", 1, [step, first, first + 5])):
+        first, last = rng.randint(1, state.next_position), rng.choice([5, *[9] * 20])
+        for event in (Acquire("b1", 1, 1, [step, first, first + 9]), Accept("b1", 1, [step, first, first + last])):
             for one in (state, other):
                 one.apply(event)
+        if step % 700 == 0:
+            for one in (state, other):
+                one.apply(Purge(0))
         if step % 500 == 0:
             other = travelled(other)
     assert len(state.origins._firsts) < most, "runs of messages that are gone are forgotten"
