@@ -56,6 +56,26 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_counts.py::test_every_broker_has_counted_the_same",
         "tests/unit/client/test_counts.py::test_the_oldest_message_has_an_age",
     ],
+    "No local:": [
+        "tests/unit/client/test_no_local.py::test_a_receiver_gets_what_others_have_sent_and_its_own_stays",
+        "tests/unit/client/test_no_local.py::test_what_was_sent_before_another_broker_took_over_is_its_own_still",
+        "tests/unit/client/test_no_local.py::test_the_asyncio_twin",
+    ],
+    "Those messages stay for other consumers": [
+        "tests/unit/client/test_no_local.py::test_a_queue_whose_only_consumer_wants_none_of_it_keeps_it",
+        "tests/unit/client/test_no_local.py::test_a_receiver_gets_what_others_have_sent_and_its_own_stays",
+    ],
+    "It goes by who sent a message first": [
+        "tests/unit/client/test_no_local.py::test_every_queue_that_an_exchange_or_several_keys_lead_to_knows",
+        "tests/unit/client/test_no_local.py::test_dead_letters_are_of_who_sent_them_first",
+        "tests/unit/client/test_no_local.py::test_by_an_alternate_exchange_that_looks_at_headers_too",
+        "tests/unit/conversations/test_no_local.py::test_a_power_cut_of_all",
+        "tests/unit/conversations/test_no_local.py::test_a_copy_that_was_updated_knows_as_well",
+    ],
+    "A consumer of a queue with message groups is refused it": [
+        "tests/unit/client/test_no_local.py::test_a_queue_with_groups_has_none_but_for_browsers",
+        "tests/unit/client/test_no_local.py::test_browsers_and_selectors_have_it_too",
+    ],
     "Several routing keys:": [
         "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
     ],

@@ -44,6 +44,7 @@ from ...protocol.wire.verdict_frames import HeldBack
 from ...protocol.wire.version import (
     KNOWS_EXCLUSIVE,
     KNOWS_MODIFY,
+    KNOWS_NO_LOCAL,
     KNOWS_RANKS,
     KNOWS_SELECTORS,
     KNOWS_SEVERAL_KEYS,
@@ -70,6 +71,10 @@ def _mandatory(frame: AttachSender | AttachReceiver) -> bool:
 
 def _selective(frame: AttachSender | AttachReceiver) -> bool:
     return type(frame) is AttachReceiver and frame.selector != ""
+
+
+def _no_local(frame: AttachSender | AttachReceiver) -> bool:
+    return type(frame) is AttachReceiver and frame.no_local
 
 
 def _exclusive(frame: AttachSender | AttachReceiver) -> bool:
@@ -400,6 +405,19 @@ class Conversation:
             )
         return priority
 
+    def checked_no_local(self, no_local: bool) -> bool:
+        """Whether a receiver gets nothing of its own connection's, as it is sent.
+
+        Raises:
+            NotAllowed: this broker is too old to know that.
+        """
+        if no_local and self.opened is not None and self.opened.minor < KNOWS_NO_LOCAL:
+            raise NotAllowed(
+                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no no_local "
+                f"receivers: they need {spoken(KNOWS_NO_LOCAL)}"
+            )
+        return bool(no_local)
+
     def check_several_keys(self) -> None:
         """Raises NotAllowed: this broker is too old to route a message by several keys."""
         if self.opened is not None and self.opened.minor < KNOWS_SEVERAL_KEYS:
@@ -524,6 +542,9 @@ class Conversation:
             return
         if frame.minor < KNOWS_RANKS and any(_ranked(link) for link in self._frames.values()):
             self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no priorities of receivers"
+            return
+        if frame.minor < KNOWS_NO_LOCAL and any(_no_local(link) for link in self._frames.values()):
+            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no no_local receivers"
             return
         if frame.minor < KNOWS_SEVERAL_KEYS and any(sender.by_several_keys for sender in self._senders.values()):
             self.leave = f"it speaks protocol {spoken(frame.minor)} and routes by one key"

@@ -135,6 +135,7 @@ class Session:
         selector: str | None = None,
         exclusive: bool = False,
         priority: int = 0,
+        no_local: bool = False,
     ) -> Receiver:
         """Open a receiver.
 
@@ -155,20 +156,26 @@ class Session:
                 takes over.
             priority: of the consumers at one broker those with the highest one get all messages, as long as they have
                 credit; the others get what is left. Brokers take turns all the same.
+            no_local: nothing that this connection has sent itself, by any of its senders, before or after another
+                broker has taken over; that stays for other consumers. It may have been sent before this was opened.
 
         Raises:
             NotFound: there is no such queue.
             Invalid: "unaccepted" where nothing is settled (browsing, `accept=False`), or with capacity 0; the selector
                 is none, and at which column.
-            NotAllowed: a selector where the queue has message groups and this is no browser; or the broker knows none.
+            NotAllowed: a selector or no_local where the queue has message groups and this is no browser; or the broker
+                knows none.
             InUse: an exclusive receiver has the queue; or this one was to be exclusive, and others consume.
         """
         idle_s = idle(timeout)
         connection, conversation = self.connection, self.connection._conversation
         wanted = conversation.checked_selector(selector)
         alone, rank = conversation.checked_exclusive(exclusive, mode), conversation.checked_priority(priority, mode)
+        others = conversation.checked_no_local(no_local)
         with connection._lock:
-            handle = conversation.attach(lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank))
+            handle = conversation.attach(
+                lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank, no_local=others)
+            )
             _attached(connection, handle)
             settles = accept and mode == "consume"
             core = conversation.receiver(handle, queue, capacity, settles, mode == "browse", window)

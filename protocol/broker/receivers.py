@@ -19,7 +19,7 @@ from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, D
 from ..wire.events import AnyEvent, InUse
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Modification, Settle, Settled
 from ..wire.settings import read
-from ..wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, spoken
+from ..wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, KNOWS_NO_LOCAL, spoken
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -75,7 +75,8 @@ class Receivers:
         if session.rescue and frame.mode != "browse":
             refuse(self._outbox, session, frame.handle, NOT_ALLOWED, RESCUE)
             return
-        if frame.selector and (error := _unselectable(definition, frame)) is not None:
+        selects = frame.selector or frame.no_local
+        if selects and (error := _unselectable(definition, frame, self._cluster.least_minor)) is not None:
             refuse(self._outbox, session, frame.handle, error.code, error.text)
             return
         if frame.priority and (frame.mode != "consume" or not -PRIORITIES <= frame.priority < PRIORITIES):
@@ -98,6 +99,8 @@ class Receivers:
         consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector, frame.priority)
         if frame.undeliverable and frame.undeliverable_in == definition.id:
             consume = replace(consume, undeliverable=session.undeliverable(frame))
+        if frame.no_local:
+            consume = replace(consume, own=session.client)
         if frame.mode == "consume" and single_active:
             claim = f"{session.client}/{frame.handle}", session.life
             self._consumers.lines.begin(PendingReceiver(session, link, consume, claim))
@@ -282,16 +285,23 @@ class Receivers:
         session.receivers.clear()
 
 
-def _unselectable(definition: QueueDefinition, frame: AttachReceiver) -> PeerError | None:
-    """Why a receiver cannot have its selector."""
+def _unselectable(definition: QueueDefinition, frame: AttachReceiver, least_minor: int) -> PeerError | None:
+    """Why a receiver cannot have its selector, or no_local."""
     try:
-        selector(frame.selector)
+        if frame.selector:
+            selector(frame.selector)
     except PeerError as error:
         return error
+    if frame.no_local and least_minor < KNOWS_NO_LOCAL:
+        text = (
+            f"no receiver of queue {frame.queue!r} can be no_local yet: a member of the cluster is of an older "
+            "version, and does not keep who sent what: upgrade all members first"
+        )
+        return PeerError(UNAVAILABLE, text)
     if frame.mode == "consume" and (key := read(QueueSettings, definition.arguments).group_key):
         text = (
             f"queue {frame.queue!r} has message groups (by {key!r}), which a consumer gets whole and in order: leave "
-            "the selector away, or browse"
+            f"{'the selector' if frame.selector else 'no_local'} away, or browse"
         )
         return PeerError(NOT_ALLOWED, text)
     return None

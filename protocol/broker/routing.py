@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ..errors import NOT_FOUND, UNROUTABLE
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
+from ..wire.queue_frames import DeadLetter
 from ..wiring.exchanges import LooksAtHeaders
 from .cluster_state import ClusterState
 from .queue_traits import NOTHING, headers_of
@@ -64,9 +67,12 @@ def _whole(link: SenderLink, frame: Transfer, expiry: list[int]) -> Enqueue:
 
 
 def route_each(
-    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int]
+    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int], dead: DeadLetter | None = None
 ) -> tuple[Parts, list[int], Numbers]:
     """A route per message; each queue gets its messages in one event, in the order they were sent.
+
+    Args:
+        dead: they are dead letters, and it says who sent them.
 
     Returns:
         The parts; the indexes of messages that go to no queue; and which numbers go to each queue that has a say in it.
@@ -99,7 +105,10 @@ def route_each(
     for queue, indexes in groups.items():
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
-        parts += cluster.traits.enqueues((queue,), Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires))
+        event = Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires)
+        if dead is not None and dead.origin_of:
+            event = replace(event, origins=dead.origins, origin_of=[dead.origin_of[i] for i in indexes])
+        parts += cluster.traits.enqueues((queue,), event)
         if judges(queue):
             judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []

@@ -135,13 +135,13 @@ class Dispatcher:
     # ---- subscriptions
 
     def subscribe(
-        self, id: int, browse: bool, accept: bool, everything: bool = False, wanted: Wanted | None = None
+        self, id: int, browse: bool, accept: bool, everything: bool = False, wanted: Wanted | None = None, own: str = ""
     ) -> Subscription:
         """A new consumer. `everything`: a browser that is shown acquired and rejected messages as well. `wanted`: by
-        its selector; None: all are."""
+        its selector; None: all are. `own`: but for what that client sent."""
         order = Everything(self.state) if everything else self._order
-        if wanted is not None:
-            order = Selection(self.state, order, wanted, self.looks)
+        if wanted is not None or own:
+            order = Selection(self.state, order, wanted, self.looks, own)
             self.follows = True
         subscription = self.subscriptions[id] = Subscription(id, browse, accept, order)
         return subscription

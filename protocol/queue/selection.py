@@ -1,4 +1,5 @@
-"""The order of one consumer with a selector: that of its queue, without what it does not want.
+"""The order of one consumer that does not want all: that of its queue, without what its selector does not want, or
+without what its own client sent.
 
 A message is looked at once: the place moves behind what is not wanted, and what is wanted is remembered. What came back
 moves the place back, as in any order, and is looked at again; what is behind it too, but in the order of arrival, where
@@ -8,12 +9,17 @@ comes next until another run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..ranges import RangeSet
 from .delivery_counts import DeliveryCounts
 from .delivery_order import DeliveryOrder, Place
 from .selector import Wanted
 from .state import QueueState
 
+POSITIONS = range(1 << 62)
+"""Of each position, itself: what is looked at where it matters which message it is, and not only what is in it."""
 TOGETHER = 64
 """At most so many that are wanted are found at a time: what is found may be taken by others before its turn."""
 
@@ -51,17 +57,26 @@ class _Reached:
 class Selection:
     """Args:
     order: the queue's.
-    wanted: whether the consumer wants a message.
+    wanted: whether the consumer wants a message, by its selector; None: it has none.
     looks: of its queue.
+    own: the client whose messages it does not want (`no_local`); "": it may have all.
     """
 
-    __slots__ = ("_looks", "_order", "_state", "_wanted")
+    __slots__ = ("_looks", "_order", "_seen", "_state", "_wanted")
 
-    def __init__(self, state: QueueState, order: DeliveryOrder, wanted: Wanted, looks: Looks) -> None:
+    def __init__(
+        self, state: QueueState, order: DeliveryOrder, wanted: Wanted | None, looks: Looks, own: str = ""
+    ) -> None:
         self._state = state
         self._order = order
-        self._wanted = wanted
         self._looks = looks
+        self._seen: Any = POSITIONS
+        self._wanted: Callable[[Any], bool] = lambda position: origin_of(position) != own
+        origin_of, blobs = state.origins.of, state.blobs
+        if wanted is not None and own:
+            self._wanted = lambda position: origin_of(position) != own and wanted(blobs[position])
+        elif wanted is not None:
+            self._seen, self._wanted = blobs, wanted
 
     def start(self, browse: bool, /) -> _Reached:
         return _Reached(self._order.start(browse))
@@ -82,11 +97,11 @@ class Selection:
 
     def _look(self, place: _Reached, first: int, last: int) -> bool:
         """Look at what comes next, up to what is wanted. False: no look is left."""
-        wanted, blobs, looks = self._wanted, self._state.blobs, self._looks
+        wanted, seen, looks = self._wanted, self._seen, self._looks
         position = first + (first == place.unwanted)
         end = min(last, position + looks.left - 1)
         begin = position
-        while position <= end and not wanted(blobs[position]):
+        while position <= end and not wanted(seen[position]):
             position += 1
         if position > end:
             looks.left -= position - begin
@@ -98,7 +113,7 @@ class Selection:
             place.inner = self._order.behind(place.inner, position - 1)
         place.first = place.last = position
         end = min(end, position + TOGETHER - 1)
-        while place.last < end and wanted(blobs[place.last + 1]):
+        while place.last < end and wanted(seen[place.last + 1]):
             place.last += 1
         place.unwanted = place.last + 1 if place.last < end else 0
         looks.left -= place.last - begin + 1 + (place.unwanted > 0)

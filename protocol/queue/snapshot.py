@@ -10,6 +10,7 @@ of a list are closed; anything new about them comes in a field of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -76,6 +77,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         tallies: what is counted.
         uncounted: of `marks`, those that came back and were not delivered by what their consumers said.
         annotations: (position, what consumers noted on it).
+        origins, origin_runs: who sent what (`Origins.told`).
     """
 
     index: int
@@ -99,6 +101,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     tallies: Tallies = msgspec.field(default_factory=Tallies)
     uncounted: list[int] = []
     annotations: list[tuple[int, dict[str, Any]]] = []
+    origins: list[str] = []
+    origin_runs: list[int] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -160,4 +164,12 @@ def read_snapshot(state: Any) -> QueueSnapshot:
             f"a queue's snapshot must hold annotations of positions before {snapshot.next_position}, not {strange[:8]}"
         )
         raise PeerError(BAD_FRAME, text)
+    runs = snapshot.origin_runs
+    if (
+        len(runs) % 2
+        or any(not 0 <= which < len(snapshot.origins) for which in runs[1::2])
+        or any(not 0 < first < then for first, then in pairwise([*runs[::2], snapshot.next_position]))
+    ):
+        text = "a queue's snapshot must say who sent what by positions that rise, each with one of its names, not "
+        raise PeerError(BAD_FRAME, f"{text}{runs[:8]} of {len(snapshot.origins)}")
     return snapshot

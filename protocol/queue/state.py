@@ -36,7 +36,9 @@ from .acquisitions import Acquisitions
 from .applied import Applied
 from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
+from .expiry_times import ExpiryTimes
 from .fence import Fence
+from .origins import Origins
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
 from .state_policy import Rule, StatePolicy, followed
@@ -61,6 +63,7 @@ class QueueState:
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
         deliveries: how often each message was delivered and returned, and what consumers noted on it.
         expiry: position -> expiry in ms (only where there is one).
+        origins: which client sent which message.
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
@@ -79,7 +82,8 @@ class QueueState:
         self.dead_lettering = RangeSet()
         self.batches: dict[int, tuple[str, list[int]]] = {}
         self.deliveries = DeliveryCounts()
-        self.expiry: dict[int, int] = {}
+        self.expiry = ExpiryTimes()
+        self.origins = Origins()
         self.owner = ""
         self.index = self.grant = self.bytes = 0
         self.next_position = 1
@@ -129,9 +133,9 @@ class QueueState:
         self.tallies.bytes_in += size
         self.available.add(first, first + count - 1)
         if expiry:
-            for index, expires_ms in pairs(expiry):
-                if 0 <= index < count:
-                    self.expiry[first + index] = expires_ms
+            self.expiry.came(first, count, expiry)
+        if event.client != self.origins.client or event.origin_of:
+            self.origins.came(first, count, event, self.live, len(self.blobs))
         self.enqueued += count
         return Applied(positions=[(first, first + count - 1)])
 
@@ -204,13 +208,7 @@ class QueueState:
         return Applied()
 
     def _expire(self, event: Expire) -> Applied:
-        due = [
-            (position, position)
-            for first, last in pairs(event.ranges)
-            for a, b in self.available.within(first, last)
-            for position in range(a, b + 1)
-            if self.expiry.get(position, event.now_ms + 1) <= event.now_ms
-        ]
+        due = self.expiry.due(event, self.available)
         for first, last in due:
             self.available.remove(first, last)
         self.expired += self._dequeue(due)
@@ -268,16 +266,15 @@ class QueueState:
             self.bytes -= sum(map(len, map(pop, range(first, last + 1))))
         if self.deliveries.marks.count:
             self.deliveries.forget(positions)
-        if expiry := self.expiry:
-            for first, last in positions:
-                for position in range(first, last + 1):
-                    expiry.pop(position, None)
+        if self.expiry:
+            self.expiry.forget(positions)
         return count
 
     # ---- updates (`design.md` section 8)
 
     def snapshot(self) -> QueueSnapshot:
         """All but the messages themselves."""
+        origins, origin_runs = self.origins.told(self.live())
         return QueueSnapshot(
             index=self.index,
             next_position=self.next_position,
@@ -297,6 +294,8 @@ class QueueState:
             flow_stopped=self.flow_stopped,
             turn=list(self.turn or ()),
             tallies=self.tallies.copy(),
+            origins=origins,
+            origin_runs=origin_runs,
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -309,7 +308,8 @@ class QueueState:
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
         self.deliveries = DeliveryCounts.of(snapshot)
-        self.expiry = dict(snapshot.expiry)
+        self.expiry = ExpiryTimes(snapshot.expiry)
+        self.origins.assign(snapshot.origins, snapshot.origin_runs)
         self.owner, self.grant = snapshot.owner, snapshot.grant
         self.numbers = LastNumbers(table=snapshot.numbers)
         self.fence.evicted = dict(snapshot.evicted)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ..ranges import RangeSet, pairs
 from ..wire.events import Enqueue, Event
 from .applied import Applied
+from .origins import numbered, origins_of
 
 Rule = Callable[[Any], Applied]
 
@@ -75,11 +76,13 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
     def each(event: Enqueue) -> Applied:
         expiry = dict(pairs(event.expiry))
         numbers = [number for first, last in pairs(event.numbers) for number in range(first, last + 1)]
+        origins = origins_of(event) if event.origin_of else []
         done, positions = Applied(effective=False), RangeSet()
         for index, blob in enumerate(event.blobs):
             number = [numbers[index]] * 2 if numbers else []
             expires = [0, expiry[index]] if index in expiry else []
-            message = Enqueue(event.client, number, [blob], expires, event.traits[index : index + 1])
+            whose = numbered(origins[index : index + 1])
+            message = Enqueue(event.client, number, [blob], expires, event.traits[index : index + 1], *whose)
             one = guard.refused(message) if guard is not None and guard.refuses(message) else rule(message)
             done.effective = done.effective or one.effective
             positions.update(one.positions)

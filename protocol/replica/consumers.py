@@ -65,7 +65,7 @@ class QueueConsumers:
     def consume(self, frame: Consume) -> None:
         looks, rescue = frame.mode != "consume", frame.mode == "rescue"
         wanted = selector(frame.selector) if frame.selector else None
-        subscription = self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue, wanted)
+        subscription = self._dispatcher.subscribe(frame.sub, looks, frame.accept, rescue, wanted, frame.own)
         rank(self._dispatcher, subscription, frame.priority)
         if frame.undeliverable:
             leave_out(self._dispatcher, frame.sub, list(pairs(frame.undeliverable)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from ..limits import DEFAULT, Limits
+from ..queue.origins import numbered
 from ..queue.state import QueueState
 from ..ranges import pairs
 from ..wire.queue_frames import DeadLetter
@@ -22,11 +23,12 @@ def piece_name(index: int, number: int) -> int:
     return index + number * PIECES_FROM
 
 
-def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[list[bytes], bool]:
+def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[list[bytes], bool, list[str]]:
     """The messages of piece `number`, from 0, of the batch that event `index` rejected, of at most
-    `most_bytes` (one message may be larger); and whether there are more pieces behind it."""
+    `most_bytes` (one message may be larger); whether there are more pieces behind it; and who sent each."""
     _, ranges = state.batches[index]
     blobs: list[bytes] = []
+    origins: list[str] = []
     size = at = 0
     for first, last in pairs(ranges):
         for position in range(first, last + 1):
@@ -36,11 +38,12 @@ def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[
             size += len(blob)
             if size > most_bytes and size > len(blob):
                 if at == number:
-                    return blobs, True
+                    return blobs, True, origins
                 at, size = at + 1, len(blob)
             if at == number:
                 blobs.append(blob)
-    return blobs, False
+                origins.append(state.origins.of(position))
+    return blobs, False, origins
 
 
 class DeadLetters:
@@ -91,6 +94,6 @@ class DeadLetters:
             self._in_pieces = 0
             return []
         self._sent[index] = number
-        blobs, more = piece(state, index, number, self._most_bytes)
+        blobs, more, origins = piece(state, index, number, self._most_bytes)
         self._in_pieces = index if more else 0
-        return [DeadLetter(state.id, piece_name(index, number), state.alternate, blobs)]
+        return [DeadLetter(state.id, piece_name(index, number), state.alternate, blobs, *numbered(origins))]

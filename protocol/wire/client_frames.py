@@ -87,6 +87,8 @@ class AttachReceiver(Frame):
         priority: see `Consume`; of receivers that consume.
         undeliverable: as of `Consume`, of the queue of id `undeliverable_in`; of another queue of that name nothing is
             meant.
+        no_local: nothing that this client has sent itself, by any connection of this id. A broker before minor 9 does
+            not know that either.
     """
 
     handle: int
@@ -99,6 +101,7 @@ class AttachReceiver(Frame):
     priority: int = 0
     undeliverable: list[int] = []
     undeliverable_in: str = ""
+    no_local: bool = False
 
 
 class Attached(Frame):

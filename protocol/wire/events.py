@@ -46,6 +46,8 @@ class Enqueue(Event, tag=2):
         blobs: encoded messages, opaque to the cluster.
         expiry: flat ``[index, expires_ms, ...]`` for the messages that expire.
         traits: what the queue must know of each message (`queue/traits.py`), one value per blob; empty: nothing.
+        origins, origin_of: of dead letters, which come from a queue: client ids, and per blob which of them sent it
+            first. Empty: `client` did.
     """
 
     client: str
@@ -53,6 +55,8 @@ class Enqueue(Event, tag=2):
     blobs: list[bytes]
     expiry: list[int] = []
     traits: list[Any] = []
+    origins: list[str] = []
+    origin_of: list[int] = []
 
 
 class Acquire(Event, tag=3):

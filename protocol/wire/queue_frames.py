@@ -113,6 +113,7 @@ class Consume(Frame):
         selector: which messages it wants (`queue/selector.py`); "": all.
         priority: consumers of a higher one are served first, at this broker (`queue/ranks.py`).
         undeliverable: ranges of positions that it is not given: it has given them back as undeliverable to itself.
+        own: the id of its client, whose messages it does not want (`queue/origins.py`); "": it may have all.
     """
 
     queue: str
@@ -123,6 +124,7 @@ class Consume(Frame):
     selector: str = ""
     priority: int = 0
     undeliverable: list[int] = []
+    own: str = ""
 
 
 class Credit(Frame):
@@ -243,12 +245,15 @@ class DeadLetter(Frame):
     Attributes:
         id: index of the event that rejected them: with "queue@id" as client the re-enqueue applies once, whichever
             replicas ask for it.
+        origins, origin_of: who sent them, as in `Enqueue`.
     """
 
     queue: str
     id: int
     exchange: str
     blobs: list[bytes]
+    origins: list[str] = []
+    origin_of: list[int] = []
 
 
 class DeadLettered(Frame):

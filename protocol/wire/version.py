@@ -57,7 +57,12 @@ refused likewise. Queues that stamp their messages, which a member before 8 woul
 `DeleteQueue.id`; refused while a member before 8 is in the cluster.
 `FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on.
 `InUse.place`, `Open.life`: queues with a single active consumer, refused while a member before 8 is in the cluster.
-9: what follows."""
+9: `AttachReceiver.no_local`, `Consume.own`, and who sent a message: `QueueSnapshot.origins` with `origin_runs`, and
+`origins` with `origin_of` in `Enqueue` and `DeadLetter`. A member before 9 passes nothing of that on, to a copy that it
+updates or with dead letters, so while one is in the cluster receivers with no_local are refused; a client with one
+leaves a broker that knows none."""
+KNOWS_NO_LOCAL = 9
+"""The minor version from which members keep who sent a message, and a broker keeps a client's own from its receiver."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_SEQUENCES = 8

@@ -6,7 +6,7 @@ told and which events of messages and of the consume lock were committed, in ord
     client NAME BROKER                      connect
     NAME sender HANDLE QUEUE                attach; EXCHANGE/KEY for an exchange
     NAME send HANDLE BODY...                transfer
-    NAME receiver HANDLE QUEUE [browse] [accept=no]
+    NAME receiver HANDLE QUEUE [browse] [accept=no] [no-local]
     NAME credit HANDLE COUNT [bytes=N] [drain]
     NAME accept|release|reject HANDLE ACQUISITION:FIRST-LAST...
     NAME detach HANDLE
@@ -172,7 +172,8 @@ class Scenario:
                 client.transfer_bodies(int(rest[0]), [body.encode() for body in rest[1:]])
             case "receiver":
                 mode = "browse" if "browse" in rest else "consume"
-                assert client.attach_receiver(rest[1], mode, options.get("accept") != "no") == int(rest[0])
+                accept, own = options.get("accept") != "no", "no-local" in rest
+                assert client.attach_receiver(rest[1], mode, accept, no_local=own) == int(rest[0])
             case "credit":
                 client.flow(int(rest[0]), int(rest[1]), int(options.get("bytes", -1)), "drain" in rest)
             case "accept" | "release" | "reject":

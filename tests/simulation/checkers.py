@@ -18,6 +18,7 @@ from mantamq.protocol.wire.queue_frames import Deliver
 
 from .counts import same_counts
 from .model import GONE, ModelQueue, ModelWiring, Violation, declared, each
+from .no_locals import sender_of
 from .world import World
 
 COMPARE_SHARE = 0.06
@@ -541,6 +542,9 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
         raise Violation(f"I9 {where}: position -> (machine, model): {dict(list(differ.items())[:5])}")
     if state.blobs != model.live:
         raise Violation(f"I9 {where}: the messages kept are not those that are there")
+    for position, blob in model.live.items():
+        if (said := sender_of(blob)) and state.origins.of(position) != said:
+            raise Violation(f"{where}: {position} was sent by {said}, not by {state.origins.of(position)!r}")
     went = (state.accepted, state.discarded, state.dead_lettered, state.expired)
     if went != (theirs := tuple(model.went.get(how, 0) for how in GONE)):
         raise Violation(f"I9 {where}: {went} went as {GONE}, the model says {theirs}")

@@ -222,10 +222,12 @@ class Client:
 
     def attach_receiver(
         self, queue: str, mode: str = "consume", accept: bool = True, selector: str = "", exclusive: bool = False,
-        priority: int = 0,
+        priority: int = 0, no_local: bool = False,
     ) -> int:  # fmt: skip
         handle = len(self.links) + 1
-        self.send(AttachReceiver(handle, queue, mode, accept, [], selector, int(exclusive), priority))
+        self.send(
+            AttachReceiver(handle, queue, mode, accept, [], selector, int(exclusive), priority, no_local=no_local)
+        )
         self.links[handle].selector = selector
         return handle
 

@@ -17,6 +17,7 @@ from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import Violation, each, each_run
 from .modifies import Undeliverable
+from .no_locals import others
 from .selectors import wants
 from .world import World
 
@@ -25,13 +26,14 @@ UNLIMITED = -1
 
 class _Asked:
     """One subscription. Attributes: queue, browse, credit (messages left), bounded (its credit in bytes was ever limited),
-    seen (the last position it was given), selector, upto (what was committed when its drain was asked, None without one), still
-    (of that what was there then, and has been ever since)."""
+    seen (the last position it was given), selector, own (whose messages it does not want), upto (what was committed when its drain was asked, None without
+    one), still (of that what was there then, and has been ever since)."""
 
-    def __init__(self, key: tuple[str, int], queue: str, browse: bool, selector: str) -> None:
+    def __init__(self, key: tuple[str, int], queue: str, browse: bool, selector: str, own: str) -> None:
         self.key = key
         self.queue = queue
         self.selector = selector
+        self.own = own
         self.browse = browse
         self.credit = 0
         self.bounded = False
@@ -74,7 +76,7 @@ class Drains:
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
         self._subs[target, frame.sub] = _Asked(
-            (target, frame.sub), frame.queue, frame.mode != "consume", frame.selector
+            (target, frame.sub), frame.queue, frame.mode != "consume", frame.selector, frame.own
         )
 
     def _leaves(self, source: str, target: str, frame: Cancel) -> None:
@@ -150,7 +152,7 @@ class Drains:
         if model.group and not sub.browse:
             away = {model.group_of(position) for of, position in out if of == queue}
         # A browser looks on behind what it does not want, and passes what somebody holds just then.
-        passing = self._acquired.get(queue) if sub.browse and sub.selector else None
+        passing = self._acquired.get(queue) if sub.browse and (sub.selector or sub.own) else None
         refused = self._undeliverable.of(*sub.key)
         return {
             position
@@ -161,6 +163,7 @@ class Drains:
             and (position > sub.seen if sub.browse else (queue, position) not in out)
             and (not away or model.group_of(position) not in away)
             and (not sub.selector or wants(sub.selector, model.blobs[position]))
+            and others(sub.own, model.blobs[position])
             and not (passing and position in passing)
             and position not in refused
         }

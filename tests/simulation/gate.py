@@ -43,6 +43,7 @@ from . import (
     mutants_membership,
     mutants_memory,
     mutants_modify,
+    mutants_no_local,
     mutants_queues,
     mutants_ranks,
     mutants_recovered,
@@ -52,6 +53,7 @@ from . import (
     mutants_sequences,
     mutants_several,
     mutants_truth,
+    no_locals,
     ranks,
     selectors,
     several_keys,
@@ -82,6 +84,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_membership,
             mutants_memory,
             mutants_modify,
+            mutants_no_local,
             mutants_ranks,
             mutants_routes,
             mutants_selectors,
@@ -229,6 +232,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
+    **{name: [(no_locals, "STORIES", 1.0)] for name in mutants_no_local.ALL},
     **{name: [(actives, "STORIES", 1.0), (workload, "CUT", 0.2)] for name in mutants_actives.ALL},
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""

@@ -13,6 +13,7 @@ from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
 from .modifies import Undeliverable
+from .no_locals import others
 from .selectors import wants
 from .world import World
 
@@ -147,10 +148,12 @@ class Orders:
         self.judged = self.lifted = self.grouped = self.turned = self.shared = 0
         self._consumers: dict[tuple[str, str, int], int] = {}  # (queue, broker, acquisition) -> consumer there
         self._selectors: dict[tuple[str, int], str] = {}  # (replica, consumer) -> what it wants
+        self._own: dict[tuple[str, int], str] = {}  # and whose messages it does not want
         world.watch(sent={Deliver: self._deliver}, arrived={Consume: self._comes})
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
         self._selectors[target, frame.sub] = frame.selector
+        self._own[target, frame.sub] = frame.own
 
     def _deliver(self, source: str, target: str, frame: Deliver) -> None:
         model = self.watch.models.get(frame.queue)
@@ -168,6 +171,8 @@ class Orders:
         waits = [p for p in each(hosted.state.available.flat()) if p not in away]
         if selector := self._selectors[source, frame.sub]:
             waits = [p for p in waits if wants(selector, model.blobs[p])]
+        if own := self._own[source, frame.sub]:
+            waits = [p for p in waits if others(own, model.blobs[p])]
         if refused := self._undeliverable.of(source, frame.sub):
             waits = [p for p in waits if p not in refused]
         if model.group:

@@ -47,7 +47,7 @@ def what_consumers_hold_is_hidden_from_rescue(patch: Patch) -> None:
     patch.setattr(
         Dispatcher,
         "subscribe",
-        lambda self, id, browse, accept, _, wanted: subscribe(self, id, browse, accept, wanted=wanted),
+        lambda self, id, browse, accept, _, wanted, own: subscribe(self, id, browse, accept, wanted=wanted, own=own),
     )
 
 

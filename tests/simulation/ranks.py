@@ -24,6 +24,7 @@ from mantamq.protocol.wire.queue_frames import (
 from .checkers import Watcher
 from .model import Violation, each
 from .modifies import Undeliverable
+from .no_locals import others
 from .selectors import wants
 from .world import World
 
@@ -116,7 +117,9 @@ class Ranks:
             selector = other.frame.selector
             refused = self._undeliverable.of(source, other.frame.sub)
             wanted = any(
-                position not in refused and (not selector or wants(selector, model.blobs[position]))
+                position not in refused
+                and (not selector or wants(selector, model.blobs[position]))
+                and others(other.frame.own, model.blobs[position])
                 for position in given
             )
             if other.credit > 0 and not other.bounded and not other.releases and other.ready and wanted:

@@ -366,7 +366,7 @@ class User:
     def receiver(
         self, queue: str, capacity: int, mode: str = "consume", accept: bool = True, single: bool = False,
         window: str = "unfetched", selector: str = "", exclusive: bool = False,
-        priority: int = 0,
+        priority: int = 0, no_local: bool = False,
     ) -> None:  # fmt: skip
         def attach() -> Task:
             yield lambda: self.opened or self.over
@@ -374,7 +374,10 @@ class User:
                 return
             wanted = conversation.checked_selector(selector)
             more = conversation.checked_exclusive(exclusive), conversation.checked_priority(priority)
-            handle = conversation.attach(lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, *more))
+            own = conversation.checked_no_local(no_local)
+            handle = conversation.attach(
+                lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, *more, no_local=own)
+            )
             inbox = self.inboxes[handle] = Inbox(self, handle, queue, capacity, mode, accept, window, selector)
             inbox.single = single
             yield lambda: conversation.attached(handle)

@@ -39,6 +39,7 @@ from .lines import Line
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
+from .no_locals import NoLocals
 from .ranks import Ranks
 from .recovered import Recovered
 from .resumes import Resumes
@@ -171,6 +172,7 @@ class Story:
         self.kinds = Kinds(seed)
         self.more = Exchanges(seed, self.world)
         self.selectors = Selectors(seed)
+        self.no_locals = NoLocals(self.world, seed)
         self.claims = Claims(self.world, self.watch, seed)
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self.actives = Actives(self.world, self.watch, seed)
@@ -344,9 +346,20 @@ class Story:
         window = "unaccepted" if bounds else "unfetched"
         selector, consumes = self.selectors.one(), mode == "consume"
         alone, priority = consumes and self.claims.one(), self.ranks.one() if consumes else 0
+        own = self.no_locals.one()
         user.receiver(
-            queue, capacity, mode, accept, window=window, selector=selector, exclusive=alone, priority=priority
+            queue,
+            capacity,
+            mode,
+            accept,
+            window=window,
+            selector=selector,
+            exclusive=alone,
+            priority=priority,
+            no_local=own,
         )
+        if own and queue != self.queues[0] and self.no_locals.sends():  # to the alternate's nobody else sends
+            user.sender("", queue, 20, 60, False)
 
     def _new_receivers(self) -> None:
         rng = self.rng

@@ -1,0 +1,34 @@
+"""When the messages of a queue expire."""
+
+from __future__ import annotations
+
+from ..ranges import RangeSet, pairs
+from ..wire.events import Expire
+
+
+class ExpiryTimes(dict[int, int]):
+    """Position -> expiry in ms, only where there is one. Part of a queue's replicated state."""
+
+    __slots__ = ()
+
+    def came(self, first: int, count: int, expiry: list[int]) -> None:
+        """`count` messages have positions from `first` on; `expiry` is as in an `Enqueue`."""
+        for index, expires_ms in pairs(expiry):
+            if 0 <= index < count:
+                self[first + index] = expires_ms
+
+    def due(self, event: Expire, available: RangeSet) -> list[tuple[int, int]]:
+        """What is available and has expired by that event: one position each, as ranges."""
+        return [
+            (position, position)
+            for first, last in pairs(event.ranges)
+            for a, b in available.within(first, last)
+            for position in range(a, b + 1)
+            if self.get(position, event.now_ms + 1) <= event.now_ms
+        ]
+
+    def forget(self, positions: list[tuple[int, int]]) -> None:
+        """The messages in these ranges are gone."""
+        for first, last in positions:
+            for position in range(first, last + 1):
+                self.pop(position, None)
