@@ -71,7 +71,7 @@ class Consumers:
         use.claim = claim
         use.links.add(link.sub)
         if use.wanted and not use.asked:
-            self._attach(session, link, consume)
+            self.attach(session, link, consume)
             return ""
         link.waits = link.waits or []
         use.waiting[link.sub] = PendingReceiver(session, link, consume, claim)
@@ -125,7 +125,7 @@ class Consumers:
         elif use.wanted:
             waiting, use.waiting = use.waiting, {}
             for pending in waiting.values():
-                self._attach(pending.session, pending.link, pending.consume)
+                self.attach(pending.session, pending.link, pending.consume)
             return self._go_on(use)
         elif not use.links:
             del self._uses[event.queue]
@@ -183,7 +183,8 @@ class Consumers:
         event = InUse(id, self._cluster.broker, self._cluster.inc, on, *(use.claim if on else SHARED))
         self._requests.request([(CLUSTER, encode_event(event))], lambda: None)
 
-    def _attach(self, session: Session, link: ReceiverLink, consume: Consume) -> None:
+    def attach(self, session: Session, link: ReceiverLink, consume: Consume) -> None:
+        """A receiver may begin, with the credit that it has granted meanwhile."""
         waits, link.waits = link.waits, None
         if link.closing:
             return  # its `Cancel` is on its way

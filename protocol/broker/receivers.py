@@ -6,7 +6,8 @@ detaches it, when its queue or the replica is gone, or with its connection; what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from ..errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerE
 from ..log.outbox import FollowerOutbox
 from ..queue.selector import selector
 from ..queue.settings import QueueSettings
-from ..wire.client_frames import Attached, AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
+from ..wire.client_frames import AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
 from ..wire.events import AnyEvent, InUse
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Modification, Settle, Settled
 from ..wire.settings import read
@@ -30,6 +31,7 @@ from .session import ReceiverLink, Session, not_attached
 
 PRIORITIES = 1 << 31
 """Above all priorities of consumers, as far as -PRIORITIES is below them."""
+OLDER, UPGRADE = "a member of the cluster is of an older version", "upgrade all members first"
 
 
 class Receivers:
@@ -62,7 +64,6 @@ class Receivers:
 
     def attach(self, session: Session, frame: AttachReceiver) -> None:
         session.check_handle(frame.handle)
-        send = self._outbox.send
         definition = self._cluster.wiring.queue(frame.queue)
         if definition is None:
             text = f"there is no queue {frame.queue!r}: declare it first"
@@ -76,7 +77,7 @@ class Receivers:
             refuse(self._outbox, session, frame.handle, NOT_ALLOWED, RESCUE)
             return
         selects = frame.selector or frame.no_local
-        if selects and (error := _unselectable(definition, frame, self._cluster.least_minor)) is not None:
+        if selects and (error := _unselectable(definition, frame)) is not None:
             refuse(self._outbox, session, frame.handle, error.code, error.text)
             return
         if frame.priority and (frame.mode != "consume" or not -PRIORITIES <= frame.priority < PRIORITIES):
@@ -101,19 +102,15 @@ class Receivers:
             consume = replace(consume, undeliverable=session.undeliverable(frame))
         if frame.no_local:
             consume = replace(consume, own=session.client)
-        if frame.mode == "consume" and single_active:
-            claim = f"{session.client}/{frame.handle}", session.life
-            self._consumers.lines.begin(PendingReceiver(session, link, consume, claim))
-        elif frame.mode == "consume":
-            claim = (f"{session.client}/{frame.handle}", frame.exclusive) if frame.exclusive else SHARED
-            if frame.exclusive:
-                link.waits = []
-                self._cluster.versions.once_known(lambda: self._claim(session, link, consume, claim))
-            elif text := self._consumers.begin(session, link, consume, claim):
-                self._end(session, link, IN_USE, text)
+        claim = SHARED
+        if single_active or frame.exclusive:
+            claim = f"{session.client}/{frame.handle}", frame.exclusive or session.life
+        begin = partial(self._begin, PendingReceiver(session, link, consume, claim), single_active)
+        if session.rescue or not (frame.exclusive or frame.no_local):
+            begin()
         else:
-            send(host, consume)
-            send(session.peer, Attached(frame.handle, queue=definition.id))
+            link.waits = []
+            self._cluster.versions.once_known(partial(self._begin_known, session, link, frame, begin))
 
     def _unclaimable(self, frame: AttachReceiver, single_active: bool) -> PeerError | None:
         """Why a receiver cannot be exclusive."""
@@ -125,16 +122,28 @@ class Receivers:
             return PeerError(INVALID, f"{text}: leave exclusive away, or the mode")
         return None
 
-    def _claim(self, session: Session, link: ReceiverLink, consume: Consume, claim: tuple[str, int]) -> None:
-        """An exclusive receiver may come, unless a member would let others in beside it, or it has gone again."""
+    def _begin_known(
+        self, session: Session, link: ReceiverLink, frame: AttachReceiver, begin: Callable[[], None]
+    ) -> None:
+        """A receiver of which all members must know may come, if they do and it has not gone again."""
+        least = self._cluster.versions.least
         if link.sub not in self.subs:
             return
-        if self._cluster.versions.least < KNOWS_EXCLUSIVE:
-            text = (
-                f"no receiver can have queue {link.queue.rpartition('#')[0]!r} alone yet: a member of the cluster is "
-                "of an older version, and would let others in: upgrade all members first"
-            )
-            self._end(session, link, UNAVAILABLE, text)
+        if frame.exclusive and least < KNOWS_EXCLUSIVE:
+            text = f"have queue {frame.queue!r} alone yet: {OLDER}, and would let others in: {UPGRADE}"
+        elif frame.no_local and least < KNOWS_NO_LOCAL:
+            text = f"of queue {frame.queue!r} be no_local yet: {OLDER}, and does not keep who sent what: {UPGRADE}"
+        else:
+            begin()
+            return
+        self._end(session, link, UNAVAILABLE, f"no receiver can {text}")
+
+    def _begin(self, pending: PendingReceiver, single_active: bool) -> None:
+        session, link, consume, claim = pending
+        if consume.mode != "consume":
+            self._consumers.attach(session, link, consume)
+        elif single_active:
+            self._consumers.lines.begin(pending)
         elif text := self._consumers.begin(session, link, consume, claim):
             self._end(session, link, IN_USE, text)
 
@@ -285,19 +294,13 @@ class Receivers:
         session.receivers.clear()
 
 
-def _unselectable(definition: QueueDefinition, frame: AttachReceiver, least_minor: int) -> PeerError | None:
+def _unselectable(definition: QueueDefinition, frame: AttachReceiver) -> PeerError | None:
     """Why a receiver cannot have its selector, or no_local."""
     try:
         if frame.selector:
             selector(frame.selector)
     except PeerError as error:
         return error
-    if frame.no_local and least_minor < KNOWS_NO_LOCAL:
-        text = (
-            f"no receiver of queue {frame.queue!r} can be no_local yet: a member of the cluster is of an older "
-            "version, and does not keep who sent what: upgrade all members first"
-        )
-        return PeerError(UNAVAILABLE, text)
     if frame.mode == "consume" and (key := read(QueueSettings, definition.arguments).group_key):
         text = (
             f"queue {frame.queue!r} has message groups (by {key!r}), which a consumer gets whole and in order: leave "

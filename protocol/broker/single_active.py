@@ -53,7 +53,7 @@ class SingleActive:
 
     def begin(self, pending: PendingReceiver) -> None:
         link = pending.link
-        link.waits = []
+        link.waits = link.waits or []
         place = self._places.setdefault(link.queue, {})[link.sub] = _InLine(pending)
         if not self._condemned(link.queue):
             self._come(link, place)

@@ -100,7 +100,7 @@ def test_while_a_member_is_older_there_are_none():
     cluster.pass_time(1000)
     assert not cluster.client("b1").command("declare_queue", name="q").code
     for broker in cluster.members:
-        cluster.machines[broker].cluster.least_minor = 8
+        cluster.machines[broker].cluster.versions.least = 8
     client = cluster.client("b1")
     for handle, mode in enumerate(("consume", "browse"), 1):
         client.send(AttachReceiver(handle, "q", mode, no_local=True))

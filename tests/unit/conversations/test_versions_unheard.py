@@ -10,12 +10,14 @@ from mantamq.protocol.machine import Received
 from mantamq.protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
+    AttachSender,
     Command,
     Delivery,
     Detach,
     Detached,
     Flow,
     Reply,
+    Transfer,
 )
 from mantamq.protocol.wire.log_frames import Heartbeat
 from msgspec.structs import replace
@@ -106,3 +108,25 @@ def test_an_exclusive_receiver_that_goes_again_claims_nothing(with_queue: Unhear
     other = with_queue.client("b2")
     other.send(AttachReceiver(1, "q"))
     assert len(other.take(Attached)) == 1 and not client.take(Delivery)
+
+
+@pytest.mark.parametrize("mode", ["consume", "browse"])
+def test_a_receiver_that_wants_none_of_its_own_waits_too(with_queue: Unheard, mode: str):
+    client, other = with_queue.client("b1"), with_queue.client("b2")
+    for sender in (client, other):
+        sender.send(AttachSender(7, "", "q"), Transfer(7, 1, [b"x"]))
+        sender.take(Attached)
+    client.send(AttachReceiver(1, "q", mode, no_local=True), Flow(1, 10))
+    assert not client.take(Attached)
+    with_queue.let_go(with_queue.held)
+    with_queue.pass_time(1000)
+    assert len(client.take(Attached)) == 1 and client.positions() == [2]
+
+
+def test_it_is_refused_when_a_member_would_forget_whose_messages_are(with_queue: Unheard):
+    client = with_queue.client("b1")
+    client.send(AttachReceiver(1, "q", no_local=True), Flow(1, 10))
+    with_queue.pass_time(500)
+    with_queue.hear(8)
+    (refused,) = client.take(Detached)
+    assert refused.code == "unavailable" and OLDER in refused.text and "no_local" in refused.text
