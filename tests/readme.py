@@ -87,6 +87,14 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_modified.py::test_what_was_noted_survives_a_takeover_and_an_update",
         "tests/unit/conversations/test_modified.py::test_what_was_noted_survives_a_power_cut",
     ],
+    "When a message came": [
+        "tests/unit/client/test_enqueued_at.py::test_it_is_the_same_each_time",
+        "tests/unit/conversations/test_enqueue_times.py::test_it_survives_a_takeover_and_an_update",
+        "tests/unit/conversations/test_enqueue_times.py::test_it_survives_a_power_cut",
+    ],
+    "A dead letter has the time": [
+        "tests/unit/conversations/test_enqueue_times.py::test_a_dead_letter_has_come_when_it_came_into_that_queue",
+    ],
     "With undeliverable_here=True that receiver": [
         "tests/unit/client/test_modify.py::test_undeliverable_here",
         "tests/unit/client/test_modify.py::test_another_broker_is_told_what_is_undeliverable",

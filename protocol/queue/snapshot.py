@@ -10,6 +10,7 @@ of a list are closed; anything new about them comes in a field of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -76,6 +77,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         tallies: what is counted.
         uncounted: of `marks`, those that came back and were not delivered by what their consumers said.
         annotations: (position, what consumers noted on it).
+        times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
     """
 
     index: int
@@ -99,6 +101,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     tallies: Tallies = msgspec.field(default_factory=Tallies)
     uncounted: list[int] = []
     annotations: list[tuple[int, dict[str, Any]]] = []
+    times: list[int] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -155,6 +158,9 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         if not (0 < position < snapshot.next_position and count > 0):
             text = f"a queue's snapshot must hold counts of deliveries before {snapshot.next_position}, not "
             raise PeerError(BAD_FRAME, f"{text}{count} of {position}")
+    if len(snapshot.times) % 2 or any(a >= b for a, b in pairwise([0, *snapshot.times[::2]])):
+        text = f"a queue's snapshot must hold rising positions, each with its time, not {snapshot.times[:8]}"
+        raise PeerError(BAD_FRAME, text)
     if strange := [position for position, _ in snapshot.annotations if not 0 < position < snapshot.next_position]:
         text = (
             f"a queue's snapshot must hold annotations of positions before {snapshot.next_position}, not {strange[:8]}"

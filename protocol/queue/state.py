@@ -36,6 +36,7 @@ from .acquisitions import Acquisitions
 from .applied import Applied
 from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
+from .enqueue_times import EnqueueTimes
 from .fence import Fence
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
@@ -60,7 +61,7 @@ class QueueState:
         batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
         deliveries: how often each message was delivered and returned, and what consumers noted on it.
-        expiry: position -> expiry in ms (only where there is one).
+        times: when each message came. expiry: position -> expiry in ms (only where there is one).
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
@@ -79,6 +80,7 @@ class QueueState:
         self.dead_lettering = RangeSet()
         self.batches: dict[int, tuple[str, list[int]]] = {}
         self.deliveries = DeliveryCounts()
+        self.times = EnqueueTimes()
         self.expiry: dict[int, int] = {}
         self.owner = ""
         self.index = self.grant = self.bytes = 0
@@ -128,6 +130,7 @@ class QueueState:
         self.bytes += (size := sum(map(len, blobs)))
         self.tallies.bytes_in += size
         self.available.add(first, first + count - 1)
+        self.times.came(first, event.at_ms, len(self.blobs), self.live)
         if expiry:
             for index, expires_ms in pairs(expiry):
                 if 0 <= index < count:
@@ -204,13 +207,7 @@ class QueueState:
         return Applied()
 
     def _expire(self, event: Expire) -> Applied:
-        due = [
-            (position, position)
-            for first, last in pairs(event.ranges)
-            for a, b in self.available.within(first, last)
-            for position in range(a, b + 1)
-            if self.expiry.get(position, event.now_ms + 1) <= event.now_ms
-        ]
+        due = _due(self, event)
         for first, last in due:
             self.available.remove(first, last)
         self.expired += self._dequeue(due)
@@ -297,6 +294,7 @@ class QueueState:
             flow_stopped=self.flow_stopped,
             turn=list(self.turn or ()),
             tallies=self.tallies.copy(),
+            times=self.times.flat(self.live(), self.next_position),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -309,6 +307,7 @@ class QueueState:
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
         self.deliveries = DeliveryCounts.of(snapshot)
+        self.times = EnqueueTimes(snapshot.times)
         self.expiry = dict(snapshot.expiry)
         self.owner, self.grant = snapshot.owner, snapshot.grant
         self.numbers = LastNumbers(table=snapshot.numbers)
@@ -344,6 +343,17 @@ class QueueState:
         positions = sorted(self.blobs)
         crcs = list(map(zlib.crc32, map(self.blobs.__getitem__, positions)))
         return zlib.crc32(msgspec.msgpack.encode([self.snapshot().canonical(), positions, crcs, self.bytes]))
+
+
+def _due(state: QueueState, event: Expire) -> list[tuple[int, int]]:
+    """The messages, one by one, that an event lets expire: those it names that are available, and whose time it is."""
+    return [
+        (position, position)
+        for first, last in pairs(event.ranges)
+        for a, b in state.available.within(first, last)
+        for position in range(a, b + 1)
+        if state.expiry.get(position, event.now_ms + 1) <= event.now_ms
+    ]
 
 
 def _rules(state: QueueState) -> dict[type, Rule]:

@@ -46,6 +46,7 @@ class Enqueue(Event, tag=2):
         blobs: encoded messages, opaque to the cluster.
         expiry: flat ``[index, expires_ms, ...]`` for the messages that expire.
         traits: what the queue must know of each message (`queue/traits.py`), one value per blob; empty: nothing.
+        at_ms: when the broker took the messages in, Unix ms by its clock; 0 from one before minor 9.
     """
 
     client: str
@@ -53,6 +54,7 @@ class Enqueue(Event, tag=2):
     blobs: list[bytes]
     expiry: list[int] = []
     traits: list[Any] = []
+    at_ms: int = 0
 
 
 class Acquire(Event, tag=3):

@@ -57,7 +57,9 @@ refused likewise. Queues that stamp their messages, which a member before 8 woul
 `DeleteQueue.id`; refused while a member before 8 is in the cluster.
 `FellowsAsked`, `FellowTold`: a broker before 8 does not answer, and a sequencer before 8 passes nothing on.
 `InUse.place`, `Open.life`: queues with a single active consumer, refused while a member before 8 is in the cluster.
-9: what follows."""
+9: what follows.
+`Enqueue.at_ms`, `QueueSnapshot.times`, `Deliver.times`, `Delivery.times`: of what comes by way of a member before 9 it
+is not known when it came, nor of what a queue held that was brought up to date by one."""
 KNOWS_SEVERAL_KEYS = 8
 """The minor version from which a broker routes a message by several keys."""
 KNOWS_SEQUENCES = 8

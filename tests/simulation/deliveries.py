@@ -146,7 +146,7 @@ class Deliveries:
         consume = self._sub_of[target, frame.handle]
         passing = self._passing.get((source, consume.sub))
         made = passing.popleft() if passing else None
-        given = (consume.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
+        given = (consume.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered, frame.times)
         while passing and made is not None and self.watch.faulty and _content(made) != given:
             made = passing.popleft()  # lost with a replica, or said to a dead broker by one that lived a little longer
         if made is None or _content(made)[1:] != given[1:]:
@@ -327,4 +327,4 @@ def _client(line: str, handle: int) -> str:
 
 
 def _content(frame: Deliver) -> tuple[Any, ...]:
-    return frame.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered
+    return frame.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered, frame.times

@@ -29,6 +29,7 @@ from . import (
     mutants,
     mutants_actives,
     mutants_alerts,
+    mutants_arrivals,
     mutants_clients,
     mutants_consumers,
     mutants_counts,
@@ -89,6 +90,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_truth,
             mutants_counts,
             mutants_alerts,
+            mutants_arrivals,
             mutants_exchanges,
             mutants_sequences,
         )
