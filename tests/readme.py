@@ -104,6 +104,12 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_statistics.py::test_a_broker_that_does_not_answer_is_named",
         "tests/unit/client/cli/test_queues.py::test_stat_sorts_and_bounds",
     ],
+    "Who is held back is told": [
+        "tests/unit/client/test_limits.py::test_who_is_held_back_as_it_sends_is_told_at_every_broker",
+        "tests/unit/protocol/broker/test_restraints.py::test_a_broker_without_room_has_nobody_send",
+        "tests/unit/client/test_stopped.py::test_the_asynchronous_twin_says_the_same",
+        "tests/unit/client/cli/test_held_back.py::test_perftest_says_it_each_second_and_at_the_end",
+    ],
     "Alerts: with arguments": [
         "tests/unit/protocol/queue/test_alerts.py::test_both_thresholds_belong_to_it",
         "tests/unit/protocol/queue/test_alerts.py::test_what_swings_between_the_two_is_told_once",

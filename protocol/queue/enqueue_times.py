@@ -23,11 +23,13 @@ class EnqueueTimes:
     Args:
         flat: ``[position, Unix ms, ...]``, by rising position: the message there, and those behind it up to the next,
             came then; 0: nobody has said when.
+        spare: of runs that may be of messages that are gone.
     """
 
-    __slots__ = ("_firsts", "_last", "_times")
+    __slots__ = ("_firsts", "_last", "_spare", "_times")
 
-    def __init__(self, flat: Iterable[int] = ()) -> None:
+    def __init__(self, flat: Iterable[int] = (), spare: int = SPARE) -> None:
+        self._spare = spare
         self.assign([*flat])
 
     def assign(self, flat: list[int]) -> None:
@@ -44,7 +46,7 @@ class EnqueueTimes:
         if at_ms == self._last:
             return
         self._begin(first, at_ms)
-        if len(self._firsts) > 2 * messages + SPARE:
+        if len(self._firsts) > 2 * messages + self._spare:
             self.assign(self.flat(live(), first))
 
     def _begin(self, first: int, at_ms: int) -> None:
