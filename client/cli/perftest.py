@@ -26,6 +26,7 @@ STAMP = struct.Struct("!d")
 MAX_US = 600_000_000
 READY_S = 60.0
 STALL_S = 30.0
+_NOTHING: tuple[str, int, Any] = "", 0, b""
 PERCENTILES = (50, 75, 95, 99)
 
 
@@ -163,7 +164,7 @@ def _watch(
         try:
             kind, amount, encoded = results.get(timeout=max(0.01, next_line - time.monotonic()))
         except queue.Empty:
-            kind, amount, encoded = "", 0, b""
+            kind, amount, encoded = _NOTHING
         now = time.monotonic()
         if amount or kind == "finished":
             moved = now
