@@ -336,9 +336,12 @@ class Management:
             Part -> a description of each. Of queues: as `queues`, with the "consumers" of all brokers, where those are
             ("consumers_at") and the number of "bindings". Of exchanges: "bindings", messages "received", "routed" and
             "unroutable", since the brokers that are here began. Of connections: the client, its broker, what it has
-            sent by its senders, its credit; at most 1,000 of a broker. Of brokers: how many connections, senders and
-            receivers they have, "unacked" messages, consume "locks". Of groups: message groups that a consumer holds.
-            And "silent": brokers that have not answered in time, so that what they alone know is missing.
+            sent by its senders, its credit, and whether its senders are held back: its "state" ("running"; "flow": what
+            it has sent waits; "blocked": it may send no more), the queues it is "held_back_by", and "why", in words; at
+            most 1,000 of a broker, without the last three where that is before protocol 1.9. Of brokers: how many
+            connections, senders and receivers they have, "unacked" messages, consume "locks". Of groups: message groups
+            that a consumer holds. And "silent": brokers that have not answered in time, so that what they alone know is
+            missing.
 
         Raises:
             Invalid: there is no such part; or the broker is of an older version, which has no statistics.

@@ -26,12 +26,13 @@ class Message:
 
     Received messages also have `queue`, `position` (its place in the queue), `redelivered` and `delivery_count` (how
     often it was delivered before), `first_acquirer` (no consumer had it before, as AMQP's first-acquirer), and
-    `annotations`: what earlier consumers noted on it (`session.modify`).
+    `annotations`: what earlier consumers noted on it (`session.modify`), and `enqueued_at`: when it came to its queue.
     """
 
     __slots__ = (
-        "_acquired", "_acquisition", "_annotations", "_receiver", "body", "content_type", "correlation_id",
-        "delivery_count", "durable", "message_id", "position", "priority", "properties", "reply_to", "subject", "ttl",
+        "_acquired", "_acquisition", "_annotations", "_enqueued_ms", "_receiver", "body", "content_type",
+        "correlation_id", "delivery_count", "durable", "message_id", "position", "priority", "properties", "reply_to",
+        "subject", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,15 @@ class Message:
     def first_acquirer(self) -> bool:
         """Whether no consumer had it before: neither was it delivered, nor given back uncounted (`session.modify`)."""
         return not getattr(self, "_acquired", False)  # a message that has not come back pays nothing for it
+
+    @property
+    def enqueued_at(self) -> float | None:
+        """When it came into the queue it was received from: seconds since the epoch, to the millisecond, by the clock
+        of the broker that took it from its sender (the same that a `ttl` runs by). Messages that were sent together
+        have one time. It is the same at every broker, and each time the message comes. A dead letter has come when it
+        came into that queue. None: nobody says (a message of one's own; or a broker before protocol 1.9 took it)."""
+        at_ms = getattr(self, "_enqueued_ms", 0)
+        return at_ms / 1000 if at_ms else None
 
     @property
     def annotations(self) -> dict[str, Any]:

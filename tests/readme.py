@@ -107,6 +107,14 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_modified.py::test_what_was_noted_survives_a_takeover_and_an_update",
         "tests/unit/conversations/test_modified.py::test_what_was_noted_survives_a_power_cut",
     ],
+    "When a message came": [
+        "tests/unit/client/test_enqueued_at.py::test_it_is_the_same_each_time",
+        "tests/unit/conversations/test_enqueue_times.py::test_it_survives_a_takeover_and_an_update",
+        "tests/unit/conversations/test_enqueue_times.py::test_it_survives_a_power_cut",
+    ],
+    "A dead letter has the time": [
+        "tests/unit/conversations/test_enqueue_times.py::test_a_dead_letter_has_come_when_it_came_into_that_queue",
+    ],
     "With undeliverable_here=True that receiver": [
         "tests/unit/client/test_modify.py::test_undeliverable_here",
         "tests/unit/client/test_modify.py::test_another_broker_is_told_what_is_undeliverable",
@@ -115,6 +123,12 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_statistics.py::test_what_each_broker_alone_knows_is_added_up",
         "tests/unit/client/test_statistics.py::test_a_broker_that_does_not_answer_is_named",
         "tests/unit/client/cli/test_queues.py::test_stat_sorts_and_bounds",
+    ],
+    "Who is held back is told": [
+        "tests/unit/client/test_limits.py::test_who_is_held_back_as_it_sends_is_told_at_every_broker",
+        "tests/unit/protocol/broker/test_restraints.py::test_a_broker_without_room_has_nobody_send",
+        "tests/unit/client/test_stopped.py::test_the_asynchronous_twin_says_the_same",
+        "tests/unit/client/cli/test_held_back.py::test_perftest_says_it_each_second_and_at_the_end",
     ],
     "Alerts: with arguments": [
         "tests/unit/protocol/queue/test_alerts.py::test_both_thresholds_belong_to_it",

@@ -24,6 +24,7 @@ from ...protocol.wire.plain import check
 from ...protocol.wire.queue_frames import ACCEPT, MODIFY, RELEASE, Modification
 from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
 from ..message import Message, undecodable
+from .moments import behind, each
 from .patience import Patience
 
 GATHER_SETTLEMENTS = 256
@@ -113,7 +114,7 @@ class ReceiverCore:
         self._resumed_after = 0  # where a browser had come to when its broker was lost
         self._write = write
         self._batches: deque[Delivery] = deque()
-        self._current: Iterator[tuple[int, bytes]] = iter(())
+        self._current: Iterator[tuple[int, bytes, int]] = iter(())
         self._acquisition = 0
         self._redelivered: dict[int, int] = {}
         self._index = 0
@@ -162,7 +163,8 @@ class ReceiverCore:
         positions = [p for first, last in pairs(frame.ranges) for p in range(first, last + 1)]
         known = bisect_right(positions, self._resumed_after)
         again = [n for i, count in pairs(frame.redelivered) if i >= known for n in (i - known, count)]
-        return Delivery(frame.handle, 0, compress(positions[known:]), frame.blobs[known:], again)
+        rest = compress(positions[known:]), frame.blobs[known:], again, behind(frame.times, known)
+        return Delivery(frame.handle, 0, *rest)
 
     def fetch(self) -> Message | None:
         """The next message that is here, or None."""
@@ -178,17 +180,18 @@ class ReceiverCore:
                 positions: Iterator[int] = iter(range(ranges[0], ranges[1] + 1))
             else:
                 positions = chain.from_iterable(range(first, last + 1) for first, last in pairs(ranges))
-            self._current = zip(positions, batch.blobs, strict=False)
+            self._current = zip(positions, batch.blobs, each(batch.times, len(batch.blobs)), strict=False)
             self._acquisition = batch.acquisition
             self._redelivered = dict(pairs(batch.redelivered)) if batch.redelivered else {}
             self._index = 0
-        position, blob = found
+        position, blob, at_ms = found
         try:
             message = decode(blob, Message)
         except PeerError:
             message = undecodable(blob)
         message.position = position
         message._acquisition = self._acquisition
+        message._enqueued_ms = at_ms
         message._receiver = self
         if self._redelivered:
             message.delivery_count = self._redelivered.get(self._index, 0)
@@ -494,7 +497,7 @@ class ReceiverCore:
         for message in self.unsettled.values():
             if message._acquisition > 0:
                 held.setdefault(message._acquisition, RangeSet()).add(message.position, message.position)
-        for position, _ in self._current:
+        for position, *_ in self._current:
             held.setdefault(self._acquisition, RangeSet()).add(position, position)
         for batch in self._batches:
             for first, last in pairs(batch.ranges):

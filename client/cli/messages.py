@@ -231,6 +231,8 @@ def _print(message: Message, form: Print) -> None:
 def _described(message: Message) -> dict[str, Any]:
     """All about a message. A body that is no text is in base64, under another name."""
     fields: dict[str, Any] = {"position": message.position, "delivery_count": message.delivery_count}
+    if message.enqueued_at is not None:
+        fields["enqueued_at"] = message.enqueued_at
     if not message.first_acquirer:
         fields["first_acquirer"] = False
     try:

@@ -18,6 +18,7 @@ from hdrh.histogram import HdrHistogram
 from ..aio.aio import connect_async
 from ..errors import Empty, MantaError
 from ..message import Message
+from . import held_back
 from .console import Broker, Json, Token, connection, out, show
 from .workers import no_ctrl_c
 
@@ -25,6 +26,7 @@ STAMP = struct.Struct("!d")
 MAX_US = 600_000_000
 READY_S = 60.0
 STALL_S = 30.0
+_NOTHING: tuple[str, int, Any] = "", 0, b""
 PERCENTILES = (50, 75, 95, 99)
 
 
@@ -48,7 +50,11 @@ def perftest(
     summary: Annotated[bool, typer.Option("--summary", "-s", help="only the figures at the end")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Publishers and subscribers, each a process, on the brokers by turns; every message confirmed and accepted."""
+    """Publishers and subscribers, each a process, on the brokers by turns; every message confirmed and accepted.
+
+    It says for how many seconds publishers were held back, added up over all of them, and by which queues, or by flow
+    control of the whole cluster.
+    """
     if mode not in ("shared", "fanout", "topic"):
         raise typer.BadParameter(f"--mode is shared, fanout or topic, not {mode!r}")
     rows = [
@@ -60,11 +66,14 @@ def perftest(
         return
     show(
         rows,
-        ["run", "sent", "received", "send_rate", "receive_rate", "seconds"],
+        ["run", "sent", "received", "send_rate", "receive_rate", "seconds", "held_back_s"],
         False,
         "messages/s",
     )
     show(rows, ["run", *(f"p{p}_us" for p in PERCENTILES), "max_us"], False, "latency, publish to fetch, microseconds")
+    for row in rows:
+        for why, seconds in row["held_back_by"].items():
+            out.print(f"run {row['run']}: held back for {seconds:.3f}s: {why}", highlight=False, soft_wrap=True)
 
 
 def _once(
@@ -150,18 +159,20 @@ def _watch(
     sent = received = sent_before = received_before = 0
     sent_at = received_at = started
     finished = 0
+    held = held_back.HeldSenders()
     while finished < subscribers:
         try:
             kind, amount, encoded = results.get(timeout=max(0.01, next_line - time.monotonic()))
         except queue.Empty:
-            kind, amount, encoded = "", 0, b""
+            kind, amount, encoded = _NOTHING
         now = time.monotonic()
         if amount or kind == "finished":
             moved = now
         elif any(worker.exitcode for worker in workers):
             raise MantaError(_why(results, workers))
         elif now - moved > STALL_S:
-            raise MantaError(f"nothing moved for {STALL_S:g} s: {received:,} of {expected:,} messages were received")
+            text = f"nothing moved for {STALL_S:g} s: {received:,} of {expected:,} messages were received"
+            raise MantaError(text + held.lately())
         if kind == "error":
             raise MantaError(encoded.decode())
         if kind == "sent":
@@ -172,6 +183,8 @@ def _watch(
             received_at = now if amount else received_at
             second.decode_and_add(encoded)
             total.decode_and_add(encoded)
+        elif kind == "held":
+            held.add(encoded)
         elif kind == "finished":
             finished += 1
         if received >= expected:
@@ -181,7 +194,8 @@ def _watch(
                 values = "/".join(f"{second.get_value_at_percentile(p):,}" for p in (0, *PERCENTILES))
                 out.print(
                     f"id: {id}, time: {now - started:.3f}s, sent: {sent - sent_before:,} msg/s, received: "
-                    f"{received - received_before:,} msg/s, min/median/75th/95th/99th latency: {values} us",
+                    f"{received - received_before:,} msg/s, min/median/75th/95th/99th latency: {values} us"
+                    f"{held.lately()}",
                     highlight=False,
                     soft_wrap=True,
                 )
@@ -194,6 +208,7 @@ def _watch(
         "send_rate": round(sent / max(1e-9, sent_at - started)),
         "receive_rate": round(received / max(1e-9, received_at - started)),
         "seconds": round(received_at - started, 3),
+        **held.figures(),
         **{f"p{p}_us": total.get_value_at_percentile(p) for p in PERCENTILES},
         "max_us": total.get_max_value(),
     }
@@ -219,6 +234,7 @@ def _publish(
             sender = await c.session().sender(address, capacity=capacity)
             pad = bytes(size - STAMP.size)
             await asyncio.to_thread(barrier.wait, 60)
+            looking = asyncio.create_task(held_back.look(sender, lambda seen: results.put(("held", 0, seen))))
             started, told, told_at = time.time(), 0, time.time()
             for number in range(1, count + 1):
                 await sender.send(Message(STAMP.pack(time.time()) + pad))
@@ -228,6 +244,7 @@ def _publish(
                     results.put(("sent", number - told, b""))
                     told, told_at = number, time.time()
             await sender.sync()
+            looking.cancel()
             results.put(("sent", count - told, b""))
 
     _guarded(run, barrier, results)

@@ -30,7 +30,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "connections": {
         "client": "client", "broker": "broker", "senders": "senders", "receivers": "receivers", "sent": "sent",
-        "credit": "credit",
+        "credit": "credit", "state": "state", "why": "why",
     },
     "groups": {"queue": "queue", "group": "group", "held": "held", "broker": "owner"},
 }  # fmt: skip

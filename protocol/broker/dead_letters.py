@@ -27,12 +27,15 @@ class DeadLetterRoutes:
         name = frame.queue.rpartition("#")[0]
         answer = DeadLettered(frame.queue, frame.id)
         client = f"{frame.queue}@{frame.id}"
-        event = Enqueue(client, [1, len(frame.blobs)], frame.blobs, [], [], frame.origins, frame.origin_of)
+        at_ms = self._outbox.now_ms
+        event = Enqueue(
+            client, [1, len(frame.blobs)], frame.blobs, origins=frame.origins, origin_of=frame.origin_of, at_ms=at_ms
+        )
         try:
             parts = self._cluster.traits.enqueues(self._cluster.wiring.route(frame.exchange, name), event)
         except LooksAtHeaders:
             link = SenderLink(0, frame.exchange, name, client)
-            parts, _, _ = route_each(self._cluster, link, Transfer(0, 1, frame.blobs), [], frame)
+            parts, _, _ = route_each(self._cluster, link, Transfer(0, 1, frame.blobs), [], at_ms, frame)
         if parts:
             self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
         else:

@@ -188,8 +188,8 @@ class Receivers:
             return  # it went away meanwhile; its cancel returns the messages
         session, link = found
         session.delivered(link, frame.ranges)
-        delivery = Delivery(link.handle, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
-        self._outbox.send(session.peer, delivery)
+        given = frame.acquisition, frame.ranges, frame.blobs, frame.redelivered, frame.times
+        self._outbox.send(session.peer, Delivery(link.handle, *given))
 
     def dispose(self, session: Session, frame: Dispose) -> None:
         link = session.dispose(frame)

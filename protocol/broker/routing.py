@@ -33,9 +33,9 @@ def in_requests(parts: Parts, most_bytes: int) -> list[Parts]:
     return requests
 
 
-def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int]) -> Parts:
+def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int], at_ms: int) -> Parts:
     """One route for the whole transfer: the event is encoded once, and the route kept as long as the wiring's version
-    is the same."""
+    is the same. `at_ms`: when it came."""
     if link.route_version != cluster.version:
         try:
             link.route, link.kinds, link.each = cluster.wiring.route(link.exchange, link.key or ""), (), False
@@ -45,29 +45,35 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
             link.route, link.kinds = (), link.route
         link.route_version = cluster.version
     if not link.route:
-        return cluster.traits.enqueues(link.kinds, _whole(link, frame, expiry)) if link.kinds else []
-    event = encode_event(_whole(link, frame, expiry))
+        return cluster.traits.enqueues(link.kinds, _whole(link, frame, expiry, at_ms)) if link.kinds else []
+    event = encode_event(_whole(link, frame, expiry, at_ms))
     return [(queue, event) for queue in link.route]
 
 
 def not_plain(
-    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int], parts: Parts
+    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int], at_ms: int, parts: Parts
 ) -> tuple[Parts, list[int], Numbers]:
     """What `route_together` has not said, where it has left the route empty: as of `route_each`."""
     if link.each:
-        return route_each(cluster, link, frame, expiry)
+        return route_each(cluster, link, frame, expiry, at_ms)
     if not parts:
         return [], list(range(len(frame.blobs))), {}
     numbers = [frame.first, frame.first + len(frame.blobs) - 1]
     return parts, [], {queue: numbers for queue in link.kinds if cluster.traits.judges(queue)}
 
 
-def _whole(link: SenderLink, frame: Transfer, expiry: list[int]) -> Enqueue:
-    return Enqueue(link.client, [frame.first, frame.first + len(frame.blobs) - 1], frame.blobs, expiry)
+def _whole(link: SenderLink, frame: Transfer, expiry: list[int], at_ms: int) -> Enqueue:
+    numbers = [frame.first, frame.first + len(frame.blobs) - 1]
+    return Enqueue(link.client, numbers, frame.blobs, expiry, at_ms=at_ms)
 
 
 def route_each(
-    cluster: ClusterState, link: SenderLink, frame: Transfer, expiry: list[int], dead: DeadLetter | None = None
+    cluster: ClusterState,
+    link: SenderLink,
+    frame: Transfer,
+    expiry: list[int],
+    at_ms: int,
+    dead: DeadLetter | None = None,
 ) -> tuple[Parts, list[int], Numbers]:
     """A route per message; each queue gets its messages in one event, in the order they were sent.
 
@@ -105,7 +111,7 @@ def route_each(
     for queue, indexes in groups.items():
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
-        event = Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires)
+        event = Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires, at_ms=at_ms)
         if dead is not None and dead.origin_of:
             event = replace(event, origins=dead.origins, origin_of=[dead.origin_of[i] for i in indexes])
         parts += cluster.traits.enqueues((queue,), event)

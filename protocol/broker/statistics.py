@@ -14,6 +14,7 @@ from ..errors import INVALID, PeerError
 from ..status.machines import BrokerStatus
 from .cluster_state import ClusterState
 from .fellows import Answers, Fellows
+from .restraints import Restraints
 from .session import Session, Traffic
 
 Row = dict[str, Any]
@@ -44,14 +45,17 @@ class LocalStatistics:
         sessions: peer -> its session, of all connections.
         traffic: exchange -> what its senders here have sent.
         report: this broker's status.
+        restraints: which of its clients are held back now.
     """
 
     def __init__(
-        self, sessions: Mapping[str, Session], traffic: Mapping[str, Traffic], report: Callable[[], BrokerStatus]
-    ) -> None:
+        self, sessions: Mapping[str, Session], traffic: Mapping[str, Traffic], report: Callable[[], BrokerStatus],
+        restraints: Callable[[], Restraints],
+    ) -> None:  # fmt: skip
         self._sessions = sessions
         self._traffic = traffic
         self._report = report
+        self._restraints = restraints
 
     def told(self, what: list[str]) -> Row:
         sessions = [session for session in self._sessions.values() if session.client]
@@ -61,8 +65,9 @@ class LocalStatistics:
         if "exchanges" in what:
             found["exchanges"] = {name: [cell.received, cell.unroutable] for name, cell in self._traffic.items()}
         if "connections" in what:
-            rows = sorted(map(_connection, sessions), key=lambda row: -row["sent"])
-            found["connections"] = rows[:MOST_CONNECTIONS]
+            restraints = self._restraints()
+            rows = [_connection(session) | restraints.of(session) for session in sessions]
+            found["connections"] = sorted(rows, key=lambda row: -row["sent"])[:MOST_CONNECTIONS]
         if "brokers" in what:
             status = self._report()
             found["broker"] = {
@@ -90,7 +95,8 @@ def _connection(session: Session) -> Row:
 
 def fellows_of(machine: Any) -> Fellows:
     """The others, as the broker whose door `machine` is asks them; it tells them what it knows itself."""
-    local = LocalStatistics(machine.sessions, machine.senders.traffic, machine.report)
+    restraints: Callable[[], Restraints] = lambda: Restraints(machine.cluster, machine.transfers)  # noqa: E731
+    local = LocalStatistics(machine.sessions, machine.senders.traffic, machine.report, restraints)
     addresses: Callable[[], Mapping[str, str]] = lambda: machine.connections.addresses  # noqa: E731
     return Fellows(machine, machine.broker, machine.inc, addresses, local.told, machine.timing)
 

@@ -110,16 +110,17 @@ class Transfers:
         if too_large is not None:
             self._outbox.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
             return
-        expiry = session.expiry(frame, self._outbox.now_ms) if frame.ttl else []
+        at_ms = self._outbox.now_ms
+        expiry = session.expiry(frame, at_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
-            parts = route_together(cluster, link, frame, expiry)
+            parts = route_together(cluster, link, frame, expiry, at_ms)
             if not link.route:
-                parts, missing, judged = not_plain(cluster, link, frame, expiry, parts)
+                parts, missing, judged = not_plain(cluster, link, frame, expiry, at_ms, parts)
                 if missing or judged:
                     self._partly(session, link, frame, parts, missing, judged)
                     return
         else:
-            parts, missing, judged = route_each(cluster, link, frame, expiry)
+            parts, missing, judged = route_each(cluster, link, frame, expiry, at_ms)
             if missing or judged:
                 self._partly(session, link, frame, parts, missing, judged)
                 return

@@ -109,6 +109,14 @@ class Verdicts:
 
     # ---- who is held back
 
+    def waiting(self) -> dict[str, list[str]]:
+        """Peer of a client whose transfers wait for queues that hold their producers back -> the names of those."""
+        found: dict[str, list[str]] = {}
+        for queue in sorted(self.stopped):
+            for peer in {case.session.peer for case in self._cases.get(queue, {}).values() if not case.link.ended}:
+                found.setdefault(peer, []).append(_name(queue))
+        return found
+
     def _turned(self, queue: str, stopped: bool) -> None:
         if stopped:
             self.stopped.add(queue)

@@ -82,7 +82,8 @@ class Delivered:
             redelivered = state.deliveries.column(self.parts)
             if state.deliveries.annotations:
                 blobs = state.deliveries.noted_all(self.parts, blobs)
-        return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered)
+        times = state.times.column(self.parts)
+        return Deliver(state.id, self.subscription.id, self.acquisition, ranges, blobs, redelivered, times)
 
 
 def _nobodys(holder: Holder) -> bool:

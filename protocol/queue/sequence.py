@@ -12,6 +12,7 @@ from typing import Protocol
 
 from ..wire.message import with_property
 from .delivery_counts import DeliveryCounts
+from .enqueue_times import EnqueueTimes
 from .settings import QueueSettings
 from .state import QueueState
 
@@ -27,6 +28,8 @@ class Shown(Protocol):
     def bytes(self) -> int: ...
     @property
     def deliveries(self) -> DeliveryCounts: ...
+    @property
+    def times(self) -> EnqueueTimes: ...
 
 
 def shown(state: QueueState, settings: QueueSettings) -> Shown:
@@ -70,3 +73,7 @@ class Stamped:
     @property
     def deliveries(self) -> DeliveryCounts:
         return self._state.deliveries
+
+    @property
+    def times(self) -> EnqueueTimes:
+        return self._state.times

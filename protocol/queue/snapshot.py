@@ -78,6 +78,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         uncounted: of `marks`, those that came back and were not delivered by what their consumers said.
         annotations: (position, what consumers noted on it).
         origins, origin_runs: who sent what (`Origins.told`).
+        times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
     """
 
     index: int
@@ -103,6 +104,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     annotations: list[tuple[int, dict[str, Any]]] = []
     origins: list[str] = []
     origin_runs: list[int] = []
+    times: list[int] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -159,6 +161,9 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         if not (0 < position < snapshot.next_position and count > 0):
             text = f"a queue's snapshot must hold counts of deliveries before {snapshot.next_position}, not "
             raise PeerError(BAD_FRAME, f"{text}{count} of {position}")
+    if len(snapshot.times) % 2 or any(a >= b for a, b in pairwise([0, *snapshot.times[::2]])):
+        text = f"a queue's snapshot must hold rising positions, each with its time, not {snapshot.times[:8]}"
+        raise PeerError(BAD_FRAME, text)
     if strange := [position for position, _ in snapshot.annotations if not 0 < position < snapshot.next_position]:
         text = (
             f"a queue's snapshot must hold annotations of positions before {snapshot.next_position}, not {strange[:8]}"

@@ -36,6 +36,7 @@ from .acquisitions import Acquisitions
 from .applied import Applied
 from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
+from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
 from .origins import Origins
@@ -62,7 +63,7 @@ class QueueState:
         batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
             replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
         deliveries: how often each message was delivered and returned, and what consumers noted on it.
-        expiry: position -> expiry in ms (only where there is one).
+        times: when each message came. expiry: position -> expiry in ms (only where there is one).
         origins: which client sent which message.
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
@@ -82,6 +83,7 @@ class QueueState:
         self.dead_lettering = RangeSet()
         self.batches: dict[int, tuple[str, list[int]]] = {}
         self.deliveries = DeliveryCounts()
+        self.times = EnqueueTimes()
         self.expiry = ExpiryTimes()
         self.origins = Origins()
         self.owner = ""
@@ -132,6 +134,7 @@ class QueueState:
         self.bytes += (size := sum(map(len, blobs)))
         self.tallies.bytes_in += size
         self.available.add(first, first + count - 1)
+        self.times.came(first, event.at_ms, len(self.blobs), self.live)
         if expiry:
             self.expiry.came(first, count, expiry)
         if event.client != self.origins.client or event.origin_of:
@@ -296,6 +299,7 @@ class QueueState:
             tallies=self.tallies.copy(),
             origins=origins,
             origin_runs=origin_runs,
+            times=self.times.flat(self.live(), self.next_position),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -308,6 +312,7 @@ class QueueState:
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
         self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
         self.deliveries = DeliveryCounts.of(snapshot)
+        self.times = EnqueueTimes(snapshot.times)
         self.expiry = ExpiryTimes(snapshot.expiry)
         self.origins.assign(snapshot.origins, snapshot.origin_runs)
         self.owner, self.grant = snapshot.owner, snapshot.grant

@@ -81,8 +81,8 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
         for index, blob in enumerate(event.blobs):
             number = [numbers[index]] * 2 if numbers else []
             expires = [0, expiry[index]] if index in expiry else []
-            whose = numbered(origins[index : index + 1])
-            message = Enqueue(event.client, number, [blob], expires, event.traits[index : index + 1], *whose)
+            traits, whose = event.traits[index : index + 1], numbered(origins[index : index + 1])
+            message = Enqueue(event.client, number, [blob], expires, traits, *whose, event.at_ms)
             one = guard.refused(message) if guard is not None and guard.refuses(message) else rule(message)
             done.effective = done.effective or one.effective
             positions.update(one.positions)

@@ -16,7 +16,7 @@ from ..queue.ranks import rank
 from ..queue.selector import selector
 from ..queue.state import QueueState
 from ..queue.undeliverable import leave_out
-from ..ranges import pairs, runs
+from ..ranges import RangeSet, pairs, runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
@@ -86,20 +86,29 @@ class QueueConsumers:
     def cancel(self, frame: Cancel) -> None:
         outbox = self._outbox
         subscription = self._dispatcher.subscriptions.pop(frame.sub, None)
-        if subscription is None:
+        if subscription is None and not self._awaits(frame.sub):
             outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
             return
         outbox.dirty[self._id] = None
-        for observer in self._observers:
-            observer.consumer_went(frame.sub)
-        held = [n for a, parts in subscription.held.items() for first, last in parts for n in (a, first, last)]
+        holding: dict[int, RangeSet] = {}
+        if subscription is not None:
+            holding = subscription.held
+            for observer in self._observers:
+                observer.consumer_went(frame.sub)
+        held = [n for a, parts in holding.items() for first, last in parts for n in (a, first, last)]
         if not (held or self._own or self.settlements.anything()):
             outbox.send(outbox.broker, Cancelled(frame.queue, frame.sub))
             return
         # The acquires and all settlements from before the cancel must be ordered before it.
         self.gather()
-        self._dispatcher.leaving[frame.sub] = subscription.held
+        self._dispatcher.leaving[frame.sub] = holding
         self._own.submit(Release(outbox.broker, self._inc, held, frame.requeue), frame)
+
+    def _awaits(self, sub: int) -> bool:
+        """Whether something that this one has settled has no answer yet. One whose turn has not come is not known here,
+        and may settle what it never held."""
+        under_way = (tag for _, _, tag in self._own if isinstance(tag, Settling))
+        return any(one[0] == sub for gathered in (*self.settlements.gathered(), *under_way) for one in gathered.tags)
 
     def cancelled(self, frame: Cancel) -> None:
         """The messages that a cancelled subscription held are back."""

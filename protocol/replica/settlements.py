@@ -6,6 +6,8 @@ lock: each of these orders what has gathered first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from ..ranges import RangeSet, runs
@@ -71,6 +73,10 @@ class Settlements:
 
     def anything(self) -> bool:
         return bool(self._settling or self.acquires or self.acquires_accepted)
+
+    def gathered(self) -> Iterable[Settling]:
+        """The settlements that wait to be ordered."""
+        return self._settling.values()
 
     def due(self, now_ms: int) -> bool:
         """Whether what has gathered is to be ordered now; sets `due_ms` for the first acquires that are not."""

@@ -193,6 +193,7 @@ class Delivery(Frame):
     ranges: list[int]
     blobs: list[bytes]
     redelivered: list[int] = []
+    times: list[int] = []
 
 
 class Dispose(Frame):

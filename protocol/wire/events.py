@@ -48,6 +48,7 @@ class Enqueue(Event, tag=2):
         traits: what the queue must know of each message (`queue/traits.py`), one value per blob; empty: nothing.
         origins, origin_of: of dead letters, which come from a queue: client ids, and per blob which of them sent it
             first. Empty: `client` did.
+        at_ms: when the broker took the messages in, Unix ms by its clock; 0 from one before minor 9.
     """
 
     client: str
@@ -57,6 +58,7 @@ class Enqueue(Event, tag=2):
     traits: list[Any] = []
     origins: list[str] = []
     origin_of: list[int] = []
+    at_ms: int = 0
 
 
 class Acquire(Event, tag=3):

@@ -171,6 +171,8 @@ class Deliver(Frame):
         ranges: their positions.
         blobs: as many encoded messages as there are positions.
         redelivered: flat ``[index, delivery count, ...]`` for those delivered before.
+        times: flat ``[index, Unix ms, ...]``: that message, and those behind it up to the next, came into the queue
+            then; 0, or nothing: it is not known.
     """
 
     queue: str
@@ -179,6 +181,7 @@ class Deliver(Frame):
     ranges: list[int]
     blobs: list[bytes]
     redelivered: list[int] = []
+    times: list[int] = []
 
 
 ACCEPT, RELEASE, REJECT, MODIFY = 1, 2, 3, 4

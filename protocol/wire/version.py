@@ -60,7 +60,9 @@ refused likewise. Queues that stamp their messages, which a member before 8 woul
 9: `AttachReceiver.no_local`, `Consume.own`, and who sent a message: `QueueSnapshot.origins` with `origin_runs`, and
 `origins` with `origin_of` in `Enqueue` and `DeadLetter`. A member before 9 passes nothing of that on, to a copy that it
 updates or with dead letters, so while one is in the cluster receivers with no_local are refused; a client with one
-leaves a broker that knows none."""
+leaves a broker that knows none.
+`Enqueue.at_ms`, `QueueSnapshot.times`, `Deliver.times`, `Delivery.times`: of what comes by way of a member before 9 it
+is not known when it came, nor of what a queue held that was brought up to date by one."""
 KNOWS_NO_LOCAL = 9
 """The minor version from which members keep who sent a message, and a broker keeps a client's own from its receiver."""
 KNOWS_SEVERAL_KEYS = 8

@@ -117,15 +117,11 @@ class Deliveries:
             if not model.given(position, blob, self.world.machines[source].queues[frame.queue].state.index):
                 raise Violation(f"{frame.queue}: {position} is delivered with another message's body")
             if frame.acquisition:
-                if (index in counts) != (position in model.returned):
-                    raise Violation(
-                        f"{frame.queue}: {position} says that it came back: {index in counts}; not so the log"
-                    )
-                self._acquiring(source, target, model, position, counts.get(index, 0), frame.acquisition)
+                self._acquiring(source, target, model, position, counts.get(index), frame.acquisition)
         self._passing.setdefault((target, frame.sub), deque()).append(frame)
 
     def _acquiring(
-        self, source: str, broker: str, model: ModelQueue, position: int, count: int, acquisition: int
+        self, source: str, broker: str, model: ModelQueue, position: int, count: int | None, acquisition: int
     ) -> None:
         key = (model.id, position)
         if self.world.machines[source].queues[model.id].inc <= model.out.get(broker, -1):
@@ -136,7 +132,9 @@ class Deliveries:
             raise Violation(f"I10 {model.id}: {position} goes out at {broker} and is out at {self.out[key]}")
         if model.place[position] in ("accepted", "dead", "dead_lettering"):
             raise Violation(f"I11 {model.id}: {position} is delivered, and is {model.place[position]}")
-        if count != model.returned.get(position, 0):
+        if (count is not None) != (position in model.returned):
+            raise Violation(f"{model.id}: {position} says that it came back: {count is not None}; not so the log")
+        if (count or 0) != model.returned.get(position, 0):
             raise Violation(
                 f"{model.id}: {position} says {count} deliveries before, the log {model.returned.get(position, 0)}"
             )
@@ -146,7 +144,7 @@ class Deliveries:
         consume = self._sub_of[target, frame.handle]
         passing = self._passing.get((source, consume.sub))
         made = passing.popleft() if passing else None
-        given = (consume.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered)
+        given = (consume.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered, frame.times)
         while passing and made is not None and self.watch.faulty and _content(made) != given:
             made = passing.popleft()  # lost with a replica, or said to a dead broker by one that lived a little longer
         if made is None or _content(made)[1:] != given[1:]:
@@ -327,4 +325,4 @@ def _client(line: str, handle: int) -> str:
 
 
 def _content(frame: Deliver) -> tuple[Any, ...]:
-    return frame.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered
+    return frame.queue, frame.acquisition, frame.ranges, frame.blobs, frame.redelivered, frame.times

@@ -15,6 +15,7 @@ from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Completed, Failed, Transfer
 from mantamq.protocol.wire.framing import encode_frame
 
+from .arrivals import Arrivals
 from .checkers import Watcher
 from .model import ModelQueue, Violation, each
 from .modifies import Modifies
@@ -50,13 +51,14 @@ class Put:
 class Ledger:
     """Args: credit (what a line and handle may still be sent, by what was said there), padding (bytes that some messages have more).
 
-    Attributes: modifies (what is said of what is given back), counts (what has been seen, how often: a checker that sees nothing proves nothing), lines (every
+    Attributes: arrivals (when messages came), modifies (what is said of what is given back), counts (what has been seen, how often: a checker that sees nothing proves nothing), lines (every
     connection of a user -> its broker)."""
 
     def __init__(
         self, world: World, watch: Watcher, credit: Callable[[str, int], int], padding: tuple[int, ...] = (10,)
     ) -> None:
         self.world, self.watch, self.credit, self.padding = world, watch, credit, padding
+        self.arrivals = Arrivals(world, watch)
         self.modifies = Modifies(0)
         self.stops = Stops(0)
         self.several = SeveralKeys(0)
@@ -168,6 +170,8 @@ class Ledger:
             if (at_ms is None) != (ttl_ms is None):
                 raise Violation(f"{stream}: number {number} of {event.client} has ttl {ttl_ms}, and expires at {at_ms}")
             now_ms = self.world.now_us // 1000
+            if not put.at_us // 1000 <= event.at_ms <= now_ms:
+                raise Violation(f"{stream}: number {number} of {event.client} came at {event.at_ms}, by its broker")
             if at_ms is not None and ttl_ms is not None and not put.at_us // 1000 <= at_ms - ttl_ms <= now_ms:
                 raise Violation(f"{stream}: number {number} of {event.client} has ttl {ttl_ms}, and expires at {at_ms}")
 
@@ -178,6 +182,7 @@ class Ledger:
         self.count("fetched")
         if message.annotations:
             self.count("annotated")
+        self.arrivals.read(inbox.user.name, inbox.queue, message)
         put = self._bodies.get(message.body)
         if put is None:
             if message.properties != {"mantamq.undecodable": True} and message.body not in self._put_raw():

@@ -159,6 +159,7 @@ class ModelQueue:
     refused: dict[str, set[int]] = field(default_factory=dict)  # client -> its numbers that did not come in
     at: dict[tuple[str, int], int] = field(default_factory=dict)  # (client, number) -> index at which it was applied
     pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
+    came: dict[int, int] = field(default_factory=dict)  # position -> when its broker took it in, ms
     levels: dict[int, int] | None = None  # priority -> level, of a queue that has them
     without: int = 0  # the priority of a message that has none
     shares: list[float] = field(default_factory=list)  # by level, how many of it go in one turn; empty: by level alone
@@ -288,6 +289,7 @@ class ModelQueue:
             seen.add(number)
             position = len(self.place) + 1
             self.at[event.client, number] = self.index
+            self.came[position] = event.at_ms
             if self.destroyed or self._too_much(blob):
                 if self.full == "self-destruct" and not self.destroyed:
                     self.destroyed = True

@@ -31,6 +31,7 @@ from .disk_stories import has_stores
 from .drains import Drains
 from .exchanges import Exchanges
 from .faults import Faults
+from .figures import Figures
 from .flows import Flows
 from .kinds import Kinds, Orders
 from .leases import Leases
@@ -174,6 +175,7 @@ class Story:
         self.selectors = Selectors(seed)
         self.no_locals = NoLocals(self.world, seed)
         self.claims = Claims(self.world, self.watch, seed)
+        self.figures = Figures(self.world, self.watch, seed)
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self.actives = Actives(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
@@ -407,6 +409,7 @@ class Story:
             self._replace_the_cut_off()
             if self.claims.due():
                 self._claim()
+            self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
 

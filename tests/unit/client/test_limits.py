@@ -189,3 +189,25 @@ async def test_the_asynchronous_twin_sees_it_too(cluster):
             await sender.send(bytes(100))
             await sender.send(bytes(100))
             await sender.sync(5)
+
+
+def test_who_is_held_back_as_it_sends_is_told_at_every_broker(cluster, connection):
+    connection.declare_queue("orders", flow_stop_count=2, flow_resume_count=1)
+    session = connection.session()
+    sender = session.sender("orders", capacity=10)
+    with connect(cluster.addresses["b2"]) as other:
+        other.session().sender("orders")
+        for number in range(6):
+            sender.send(f"{number}", timeout=5)
+        wait_until(lambda: sender.blocked)
+        for one in (connection, other):
+            rows = {row["broker"]: row for row in one.statistics("connections")["connections"]}
+            held, free = rows["b1"], rows["b2"]
+            assert (held["state"], held["held_back_by"], held["why"]) == ("flow", ["orders"], sender.blocked)
+            assert (free["state"], free["held_back_by"], free["why"]) == ("running", [], "")
+        receiver = session.receiver("orders", capacity=10)
+        for _ in range(6):
+            receiver.fetch(5)
+        session.acknowledge()
+        sender.sync(5)
+        assert {row["state"] for row in other.statistics("connections")["connections"]} == {"running"}

@@ -11,11 +11,14 @@ from mantamq.protocol.wire.client_frames import (
     AttachSender,
     Detach,
     Detached,
+    Dispose,
+    Disposed,
     Flow,
     FlowDrained,
     Open,
     Transfer,
 )
+from mantamq.protocol.wire.queue_frames import ACCEPT
 from mortal_cluster import MortalCluster
 
 
@@ -53,6 +56,18 @@ def test_the_first_that_came_gets_all_at_whatever_broker(how):
         line[0].vanish()
     cluster.pass_time(100)
     assert [client.positions() for client in line[1:]] == [[1, 2, 3], [], []], "in the order of their coming"
+
+
+def test_who_waits_in_line_and_leaves_is_told_what_became_of_all_it_has_settled():
+    """It held nothing: its settlement and its end come to the replica at once, and neither is known there."""
+    cluster = MemoryCluster()
+    declared(cluster)
+    consumer(cluster, "b2")
+    waits = consumer(cluster, "b3")
+    waits.send(Dispose(1, 1, ACCEPT, [7, 1, 1]), Detach(1))
+    cluster.pass_time(100)
+    assert [type(frame) for frame in waits.got if isinstance(frame, Disposed | Detached)] == [Disposed, Detached]
+    assert waits.take(Disposed) == [Disposed(1, 1, [7, 1, 1])]
 
 
 def test_the_next_comes_when_a_broker_dies_and_not_when_a_sequencer_does():

@@ -394,7 +394,7 @@ def test_a_file_and_its_properties(at: Run, tmp_path: Any) -> None:
 def test_print_headers_leaves_the_body_away(at: Run, broker: FakeBroker) -> None:
     fill(broker, b"body", b"\xff")
     shown = [json.loads(line) for line in at("receive", "q", "-n", 2, "--print", "headers").out.splitlines()]
-    assert [sorted(line) for line in shown] == [["delivery_count", "position"]] * 2
+    assert [sorted(line) for line in shown] == [["delivery_count", "enqueued_at", "position"]] * 2
     fill(broker, b"body")
     assert at("receive", "q", "-n", 1, "--print", "none").out == ""
     assert left(broker) == 0
