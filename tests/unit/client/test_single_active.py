@@ -11,6 +11,16 @@ from mantamq.protocol.wire.client_frames import Open
 pytestmark = pytest.mark.timeout(20)
 
 
+PATIENT_MS = 2000
+"""Heartbeats so rare that a busy machine makes no client reconnect, which would change who is first in line."""
+
+
+@pytest.fixture
+def connection(cluster):
+    with connect(cluster.address, reconnect_s=10, heartbeat_ms=PATIENT_MS) as connection:
+        yield connection
+
+
 @pytest.fixture
 def session(connection):
     assert connection.declare_queue("q", single_active=True)
@@ -20,7 +30,7 @@ def session(connection):
 @pytest.fixture
 def other(cluster, session):
     """A session of another connection, at another broker."""
-    with connect(cluster.addresses["b2"], reconnect_s=10, heartbeat_ms=200) as connection:
+    with connect(cluster.addresses["b2"], reconnect_s=10, heartbeat_ms=PATIENT_MS) as connection:
         yield connection.session()
 
 
