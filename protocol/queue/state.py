@@ -115,8 +115,7 @@ class QueueState:
     # ---- one rule per event
 
     def _enqueue(self, event: Enqueue) -> Applied:
-        blobs = event.blobs
-        expiry = event.expiry
+        blobs, expiry = event.blobs, event.expiry
         if event.client:
             last = self.numbers.last(event.client)
             numbers = event.numbers
@@ -317,8 +316,7 @@ class QueueState:
         self.origins.assign(snapshot.origins, snapshot.origin_runs)
         self.owner, self.grant = snapshot.owner, snapshot.grant
         self.numbers = LastNumbers(table=snapshot.numbers)
-        self.fence.evicted = dict(snapshot.evicted)
-        self.fence.absent = set(snapshot.absent)
+        self.fence.evicted, self.fence.absent = dict(snapshot.evicted), set(snapshot.absent)
         self.refusals = RefusedNumbers(snapshot.refusals)
         self.flow_stopped = snapshot.flow_stopped
         self.turn = (snapshot.turn[0], snapshot.turn[1]) if len(snapshot.turn) == 2 else None
