@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 from mantamq.client import MantaError
 
-from . import faults, history, plants
+from . import faults, history, kinds, plants
 from .crowd import Crowd
 from .disks import Disks, can_fill
-from .history import Verdict, Violation
+from .facts import Verdict, Violation
 from .journal import DRAINER, Journal, read_lines
 from .load import PATIENCE_S, GivenUp, Task, declare, delete, drain
 from .nodes import Nodes, can_cut
@@ -34,6 +34,7 @@ CALM_S = (0.5, 4.0)
 LATER_S = 45.0
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
+LIMIT = "limit"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ class Settings:
         faults: names from `faults.FAULTS`, chosen by turns of the seed.
         seed: of the clients and of the faults (not of the machine's own timing).
         keep: where the journals go; "" for a folder that is removed unless there is a violation.
-        rate: messages a second that all senders send together, about.
+        kinds: names of `kinds.KINDS`, of each of which there is a queue beside the plain ones; takers: how many receivers
+            each of these has.
+        rate: messages a second that all senders send together, about. pushed: that each of two more sends to a queue
+            that has a limit, where it is not held back.
         least: so many faults are done at least, however long that takes.
         calm_s: between two faults, in seconds.
         healthy_s: how long the cluster may take to be healthy again after a fault.
@@ -60,7 +64,10 @@ class Settings:
     queues: int = 4
     senders: int = 4
     receivers: int = 4
+    kinds: tuple[str, ...] = tuple(kinds.KINDS)
+    takers: int = 3
     rate: float = 400.0
+    pushed: float = 100.0
     round_s: float = 120.0
     least: int = 0
     calm_s: tuple[float, float] = CALM_S
@@ -158,7 +165,10 @@ class Round:
         self._queues = [f"chaos-{number}-{index}" for index in range(settings.queues)]
         self._alone = f"chaos-{number}-alone"  # has one consumer
         self._kept = f"chaos-{number}-kept"  # has none until it is drained, and is browsed
-        self._every = [*self._queues, self._alone, self._kept]
+        self._kinds = kinds.names(f"chaos-{number}", settings.kinds)
+        self._pushed = [queue for queue in self._kinds if kinds.name(queue) == LIMIT]
+        self._sent = [*self._queues, self._alone, self._kept, *(q for q in self._kinds if q not in self._pushed)]
+        self._every = [*self._sent, *self._pushed]
         self._addresses = folder / "addresses.json"
         self._progress_due = 0.0
 
@@ -209,12 +219,18 @@ class Round:
         settings, queues = self._settings, self._queues
         tasks: list[Task] = []
         for index in range(settings.senders):
-            tasks.append(self._task("sender", index, self._every, settings.rate / settings.senders))
+            tasks.append(self._task("sender", index, self._sent, settings.rate / settings.senders))
         for index in range(settings.receivers):
             mine = [queues[(index + step) % len(queues)] for step in range(min(2, len(queues)))]
             tasks.append(self._task("receiver", index, mine, 0.0))
         tasks.append(self._task("alone", 0, [self._alone], 0.0))
-        tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0]], 0.0))
+        looked_at = self._chance.sample(self._kinds, min(2, len(self._kinds)))
+        tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0], *looked_at], 0.0))
+        if self._kinds:
+            tasks += [self._task("taker", index, self._kinds, 0.0) for index in range(settings.takers)]
+            tasks.append(self._task("observer", 0, [q for q in self._kinds if kinds.KINDS[kinds.name(q)].most], 0.0))
+        if self._pushed:
+            tasks += [self._task("pusher", index, self._pushed, settings.pushed) for index in range(2)]
         for task in tasks:
             crowd.start(task)
         until = time.monotonic() + BEGIN_S
@@ -308,6 +324,7 @@ class Round:
         """All that is sent is sent; the receivers get what is there; then one drains what they left."""
         self._say(f"round {self._number}: draining")
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
+        stuck += crowd.finish("pusher", 3 * PATIENCE_S)
         stuck += crowd.finish("browser", 3 * PATIENCE_S)
         for role in RECEIVERS:
             crowd.tell(role, "drain")
@@ -317,7 +334,7 @@ class Round:
                 if not any(connection.queue(queue)["messages"] for queue in [*self._queues, self._alone]):
                     break
                 time.sleep(0.2)
-        for role in RECEIVERS:
+        for role in (*RECEIVERS, "taker", "observer"):
             stuck += crowd.finish(role, 3 * PATIENCE_S)
         for text in stuck:
             self._found("stuck", text)
@@ -353,4 +370,4 @@ def judge(folder: Path, strict: bool) -> Verdict:
 
 
 def _has_begun(journal: Path) -> bool:
-    return journal.exists() and any(line["op"] in ("send", "deliver", "browse") for line in read_lines(journal))
+    return journal.exists() and any(line["op"] in ("send", "deliver", "browse", "look") for line in read_lines(journal))

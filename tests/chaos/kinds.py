@@ -1,0 +1,111 @@
+"""The queues that are not plain: what each is declared with, and what of a message's number its kind goes by.
+
+A queue's name ends in its kind (`chaos-3-groups`): so clients know what to send and how to take, and the checker what
+to ask, and neither asks the other. What a message has in the header `HEADER` follows from its number alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+HEADER = "key"
+DEAD = ".dead"
+ALL, EACH, NONE = "all", "each", ""
+"""Of the whole queue; of what has one key, by itself; not at all."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of queue.
+
+    Attributes:
+        declared: keywords of `declare_queue`.
+        values: how many keys its messages have; 0: none.
+        levels: the key is the priority.
+        ordered: what is handed out for the first time in the queue's order, whoever gets it.
+        held_by_one: what only one receiver holds at a time.
+        most: messages there can be; 0: no limit.
+        refuses: what comes at the limit; else the oldest goes.
+        newest: of each key only the newest stays.
+        stop: with more messages than that producers are held back, until there are fewer than `resume`.
+        alone: receivers ask to have it alone.
+        selected: some receivers want some of its keys only.
+        taken: how likely a receiver takes from it when it could; what is left is drained, in its order.
+        modified: its messages may be given back as undeliverable to who had them.
+        fleeting: messages that nobody counts are sent as well.
+    """
+
+    declared: dict[str, Any] = field(default_factory=dict[str, Any])
+    values: int = 0
+    levels: bool = False
+    ordered: str = ALL
+    held_by_one: str = NONE
+    most: int = 0
+    refuses: bool = False
+    newest: bool = False
+    stop: int = 0
+    resume: int = 0
+    alone: bool = False
+    selected: bool = False
+    taken: float = 0.6
+    modified: bool = True
+    fleeting: bool = True
+
+    @property
+    def loses(self) -> bool:
+        """Whether messages go that nobody has accepted."""
+        return self.newest or (self.most > 0 and not self.refuses)
+
+    def key(self, number: int) -> str:
+        """The key of a message; "" where there are none."""
+        return f"k{self.level(number)}" if self.values else ""
+
+    def level(self, number: int) -> int:
+        """The key as a number: 0 and up. Neighbours have one at times, so that a burst has several of a key."""
+        return (number // 2 + number // 7) % self.values if self.values else 0
+
+    def order(self, number: int) -> str:
+        """What the message is in order with: those that this is the same of."""
+        return self.key(number) if self.ordered == EACH else ""
+
+
+KINDS: dict[str, Kind] = {
+    "groups": Kind({"group_key": HEADER}, 7, ordered=EACH, held_by_one=EACH, modified=False),
+    "ring": Kind({"max_count": 150, "overflow": "ring"}, most=150, taken=0.15, fleeting=False),
+    "limit": Kind({"max_count": 200}, most=200, refuses=True, stop=160, resume=140, taken=0.35, fleeting=False),
+    "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.15),
+    "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.3),
+    "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.15),
+    "single": Kind({"single_active": True}, held_by_one=ALL, modified=False),
+    "exclusive": Kind(held_by_one=ALL, alone=True),
+    "selected": Kind(values=4, ordered=NONE, selected=True),
+}
+SHORT = ("groups", "ring", "limit")
+"""Those that every run has."""
+
+
+def name(queue: str) -> str:
+    """The name of its kind, if it has one."""
+    return queue.rpartition("-")[2]
+
+
+def of(queue: str) -> Kind | None:
+    """The kind of a queue; None: it is a plain one, or one for dead letters."""
+    return KINDS.get(name(queue))
+
+
+def names(prefix: str, kinds: Sequence[str]) -> list[str]:
+    """The queues of these kinds."""
+    return [f"{prefix}-{kind}" for kind in kinds]
+
+
+def options(queue: str, number: int) -> dict[str, Any]:
+    """What a message carries since its queue is of a kind, or the queue that it was rejected in was."""
+    kind = of(queue.removesuffix(DEAD))
+    if kind is None or not kind.values:
+        return {}
+    if kind.levels:
+        return {"priority": kind.level(number)}
+    return {"properties": {HEADER: kind.key(number)}}
