@@ -101,9 +101,8 @@ def _log(facts: Facts) -> None:
         if delivery.kind:
             outcome = UNKNOWN if delivery.outcome == SENT else delivery.outcome
             name = MODIFIES if delivery.kind == MODIFY else f"{delivery.kind}s"
-            kind = kind_of(delivery.queue)
-            if outcome == LOST and kind is not None and kind.loses and not kind.newest:
-                outcome = "lost with a ring"
+            if outcome == LOST and _loses(delivery.queue):
+                outcome = "of what has gone"
             say.counts[f"{name} {outcome}"] += 1
     for link in history.links.values():
         say.counts["links broken"] += link.broken
@@ -403,7 +402,7 @@ def _strict(facts: Facts) -> None:
                  "releases lost", "rejects unknown", "rejects lost", f"{MODIFIES} unknown", f"{MODIFIES} lost", "links broken"):  # fmt: skip
         if say.counts[name]:
             say.found("uncalled for", f"{say.counts[name]} {name}, and there were no faults")
-    history_kinds.lost_with_a_ring(facts)
+    history_kinds.lost_with_reason(facts)
     closings: dict[str, list[float]] = defaultdict(list)
     for link in history.links.values():
         if link.role == "receiver" and link.closed != NEVER:

@@ -324,10 +324,11 @@ def _gone(facts: Facts) -> None:
             _oldest_first(facts, queue, gone)
 
 
-def lost_with_a_ring(facts: Facts) -> None:
-    """Without faults, what a receiver could not settle had gone from a ring."""
+def lost_with_reason(facts: Facts) -> None:
+    """Without faults, what a receiver could not settle had gone: from a ring; or a newer one of its key came while it was
+    given out, before that had its place in the queue's order."""
     for queue, kind in _queues(facts):
-        if not kind.loses or kind.newest:
+        if not kind.loses:
             continue
         may = may_have_gone(facts, queue)
         for message, deliveries in _messages(facts, queue):

@@ -73,11 +73,11 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "groups": Kind({"group_key": HEADER}, 7, ordered=EACH, held_by_one=EACH, modified=False),
-    "ring": Kind({"max_count": 150, "overflow": "ring"}, most=150, taken=0.15, fleeting=False),
+    "ring": Kind({"max_count": 150, "overflow": "ring"}, most=150, taken=0.03, fleeting=False),
     "limit": Kind({"max_count": 200}, most=200, refuses=True, stop=160, resume=140, taken=0.35, fleeting=False),
-    "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.15),
-    "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.3),
-    "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.15),
+    "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.03),
+    "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.05),
+    "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.03),
     "single": Kind({"single_active": True}, held_by_one=ALL, modified=False),
     "exclusive": Kind(held_by_one=ALL, alone=True),
     "selected": Kind(values=4, ordered=NONE, selected=True),

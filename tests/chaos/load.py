@@ -201,7 +201,7 @@ class Sending(Client):
         """A burst to one queue, or to a few at once, and all their completions."""
         sent = 0
         began = time.monotonic()
-        for link in self.random.sample(links, self.random.choice((1, 1, 2, len(links)))):
+        for link in self.random.sample(links, min(len(links), self.random.choice((1, 1, 2, len(links))))):
             count = self.random.choice((1, 1, 2, 5, 20, 60))
             self._send(link, count)
             sent += count
