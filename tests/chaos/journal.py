@@ -10,7 +10,7 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
                 "again"?, "notes"?: [note, ...]}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
                 "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?}
-    {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
+    {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}, {"op": "idle", ...}
     {"op": "look",    "t", "client", "queue", "began", "messages", "stopped", "stops"}
     {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
@@ -28,7 +28,7 @@ whether the cluster has said that there was no more. `over`: more were held than
 is modified goes back with the note "client.id" of its delivery, and `notes` are those that a message comes with;
 `uncounted`: its count is not to rise; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
 receiver's selector lets through. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
-on, before it is. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
+on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
 they have been.
 """
 
@@ -73,7 +73,7 @@ class Journal:
 @dataclass(slots=True, eq=False)
 class Link:
     """A sender or receiver from its opening to its end. Attributes: opened, closed: times; broken: it ended by itself;
-    wants: the keys it selects, () for all; stops: when it had stopped; stopped: it has not gone on."""
+    wants: the keys it selects, () for all; stops: when it had stopped; idles: when it had asked in vain; stopped: it has not gone on."""
 
     id: str
     client: str
@@ -87,6 +87,7 @@ class Link:
     capacity: int = 0
     wants: tuple[str, ...] = ()
     stops: list[float] = field(default_factory=list[float])
+    idles: list[float] = field(default_factory=list[float])
     stopped: bool = False
 
 
@@ -233,6 +234,7 @@ class _Reader:
         self.rules = {
             "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
             "browse": self.browse, "drained": self.drained, "done": self.done, "stop": self.stop, "start": self.start,
+            "idle": self.idle,
             "look": self.look,
         }  # fmt: skip
 
@@ -327,6 +329,9 @@ class _Reader:
 
     def start(self, line: dict[str, Any], t: float) -> None:
         self.link(line, "receiver").stopped = False
+
+    def idle(self, line: dict[str, Any], t: float) -> None:
+        self.link(line, "receiver").idles.append(t)
 
     def look(self, line: dict[str, Any], t: float) -> None:
         if line["began"] > t:

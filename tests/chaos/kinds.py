@@ -32,7 +32,8 @@ class Kind:
         stop: with more messages than that producers are held back, until there are fewer than `resume`.
         alone: receivers ask to have it alone.
         selected: some receivers want some of its keys only.
-        taken: how likely a receiver takes from it when it could; what is left is drained, in its order.
+        taken: how likely a receiver takes from it when it could.
+        left: at the end of a round nobody takes from it any more, and one drains what is left, in its order.
         modified: its messages may be given back as undeliverable to who had them.
         fleeting: messages that nobody counts are sent as well.
     """
@@ -50,6 +51,7 @@ class Kind:
     alone: bool = False
     selected: bool = False
     taken: float = 0.6
+    left: bool = False
     modified: bool = True
     fleeting: bool = True
 
@@ -73,11 +75,11 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "groups": Kind({"group_key": HEADER}, 7, ordered=EACH, held_by_one=EACH, modified=False),
-    "ring": Kind({"max_count": 150, "overflow": "ring"}, most=150, taken=0.03, fleeting=False),
+    "ring": Kind({"max_count": 150, "overflow": "ring"}, most=150, taken=0.06, left=True, fleeting=False),
     "limit": Kind({"max_count": 200}, most=200, refuses=True, stop=160, resume=140, taken=0.35, fleeting=False),
-    "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.03),
-    "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.05),
-    "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.03),
+    "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.06, left=True),
+    "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.2, left=True),
+    "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.06, left=True),
     "single": Kind({"single_active": True}, held_by_one=ALL, modified=False),
     "exclusive": Kind(held_by_one=ALL, alone=True),
     "selected": Kind(values=4, ordered=NONE, selected=True),

@@ -112,7 +112,8 @@ class Hand:
 
     def _open(self, resumed: bool = False) -> None:
         self.link = self._name_link()
-        values = {"queue": self.queue, "role": "receiver", "broker": self._connection.broker}
+        values: dict[str, Any] = {"queue": self.queue, "role": "receiver", "broker": self._connection.broker}
+        values["capacity"] = self.capacity
         if self.alone:
             values |= {"alone": True, "resumed": resumed}
         if self._wants:
@@ -141,6 +142,8 @@ class Hand:
             message = self.receiver.fetch(timeout_s) if timeout_s else self.receiver.fetch_nowait()
         except Empty:
             if timeout_s:
+                if not self.capacity:
+                    self.journal.write("idle", link=self.link)
                 self._nothing_before(moment)
             return False
         self._take(message)

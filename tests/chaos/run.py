@@ -32,6 +32,8 @@ BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
 LATER_S = 45.0
+LEAVE_S = 2.0
+"""So long something is sent to queues of kinds that nobody takes from any more."""
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
 LIMIT = "limit"
@@ -323,6 +325,9 @@ class Round:
     def _end(self, crowd: Crowd) -> None:
         """All that is sent is sent; the receivers get what is there; then one drains what they left."""
         self._say(f"round {self._number}: draining")
+        if self._kinds:
+            crowd.tell("taker", "drain")
+            time.sleep(LEAVE_S)
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
         stuck += crowd.finish("pusher", 3 * PATIENCE_S)
         stuck += crowd.finish("browser", 3 * PATIENCE_S)

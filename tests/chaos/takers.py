@@ -13,12 +13,13 @@ from .load import ANSWER_S, PATIENCE_S, Client, GivenUp, Receiving, Sending
 from .receiving import Hand
 
 LOOK_S = 0.1
+CLOSES = 0.006
 
 
 class Taking(Receiving):
     """Takes from queues of all kinds, from each as quickly as its kind says, and with every option of a receiver.
 
-    It never empties those that are to be drained in their order.
+    Told to drain, it leaves alone those that one is to drain in their order.
     """
 
     def work(self, connection: Connection) -> None:
@@ -33,7 +34,7 @@ class Taking(Receiving):
                 for queue, hand in hands.items():
                     if hand is not None:
                         self._turn(hand, 0.1 if queue == waits else 0.0)
-                    if self.random.random() < (0.003 if hand is not None else 0.2):
+                    if self.random.random() < (CLOSES if hand is not None else 0.2):
                         if hand is not None:
                             hand.close()
                         hands[queue] = None
@@ -72,7 +73,7 @@ class Taking(Receiving):
             hand.fetch(0.02)  # it shows that nothing comes
             if chance() < 0.3:
                 hand.start()
-        elif chance() < kind.taken:
+        elif chance() < kind.taken and not (kind.left and self.draining.is_set()):
             if not hand.capacity:
                 timeout_s = 0.05
             for _ in range(self.random.choice((1, 5, 50))):
