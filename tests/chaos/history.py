@@ -403,17 +403,17 @@ def _strict(facts: Facts) -> None:
         if say.counts[name]:
             say.found("uncalled for", f"{say.counts[name]} {name}, and there were no faults")
     history_kinds.lost_with_reason(facts)
-    closings: dict[str, list[float]] = defaultdict(list)  # when what somebody had not fetched went back
+    closings: dict[str, list[tuple[float, float]]] = defaultdict(list)  # when what was not fetched went back
     for link in history.links.values():
         if link.role == "receiver" and link.closed != NEVER:
-            closings[link.queue] += [link.closed, *link.stops, *link.idles]
+            closings[link.queue] += [*((t, t) for t in (link.closed, *link.stops)), *link.idles]
     for message, deliveries in facts.of.items():
         say.counts["strict checks"] += 1
         given_back = sum(d.kind in (RELEASE, MODIFY) or (not d.kind and d.link.closed != NEVER) for d in deliveries)
         last = deliveries[-1]
         transfer = facts.transfer(message)
         sent = transfer.sent if transfer else 0.0
-        closed = sum(sent < t < last.t for t in closings[message[0]]) if last.count else 0
+        closed = sum(sent < t and began < last.t for began, t in closings[message[0]]) if last.count else 0
         if len(deliveries) > given_back + 1 or max(d.count for d in deliveries) > given_back + closed:
             seen = "; ".join(map(str, deliveries))
             say.found("uncalled for", f"{name_of(message)} was delivered again though nobody gave it back: {seen}")

@@ -10,7 +10,8 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
                 "again"?, "notes"?: [note, ...]}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
                 "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?}
-    {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}, {"op": "idle", ...}
+    {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
+    {"op": "idle",    "t", "client", "link", "began"}
     {"op": "look",    "t", "client", "queue", "began", "messages", "stopped", "stops"}
     {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
@@ -73,7 +74,7 @@ class Journal:
 @dataclass(slots=True, eq=False)
 class Link:
     """A sender or receiver from its opening to its end. Attributes: opened, closed: times; broken: it ended by itself;
-    wants: the keys it selects, () for all; stops: when it had stopped; idles: when it had asked in vain; stopped: it has not gone on."""
+    wants: the keys it selects, () for all; stops: when it had stopped; idles: from when to when it asked in vain; stopped: it has not gone on."""
 
     id: str
     client: str
@@ -87,7 +88,7 @@ class Link:
     capacity: int = 0
     wants: tuple[str, ...] = ()
     stops: list[float] = field(default_factory=list[float])
-    idles: list[float] = field(default_factory=list[float])
+    idles: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     stopped: bool = False
 
 
@@ -331,7 +332,7 @@ class _Reader:
         self.link(line, "receiver").stopped = False
 
     def idle(self, line: dict[str, Any], t: float) -> None:
-        self.link(line, "receiver").idles.append(t)
+        self.link(line, "receiver").idles.append((line["began"], t))
 
     def look(self, line: dict[str, Any], t: float) -> None:
         if line["began"] > t:

@@ -85,7 +85,7 @@ KINDS: dict[str, Kind] = {
     "selected": Kind(values=4, ordered=NONE, selected=True),
 }
 SHORT = ("groups", "ring", "limit")
-"""Those that every run has."""
+"""Those of the short form, that is run for every change."""
 
 
 def name(queue: str) -> str:

@@ -143,7 +143,7 @@ class Hand:
         except Empty:
             if timeout_s:
                 if not self.capacity:
-                    self.journal.write("idle", link=self.link)
+                    self.journal.write("idle", link=self.link, began=round(moment, 6))
                 self._nothing_before(moment)
             return False
         self._take(message)

@@ -19,7 +19,7 @@ CLOSES = 0.006
 class Taking(Receiving):
     """Takes from queues of all kinds, from each as quickly as its kind says, and with every option of a receiver.
 
-    Told to drain, it leaves alone those that one is to drain in their order.
+    Told to drain, it leaves those that one is to drain in their order: what comes then nobody has seen before.
     """
 
     def work(self, connection: Connection) -> None:
@@ -32,6 +32,11 @@ class Taking(Receiving):
             while not self.stopping.is_set() and time.monotonic() < until:
                 waits = self.random.choice(self.task.queues)
                 for queue, hand in hands.items():
+                    if self.draining.is_set() and kinds.KINDS[kinds.name(queue)].left:
+                        if hand is not None:
+                            hand.close()
+                        hands[queue] = None
+                        continue
                     if hand is not None:
                         self._turn(hand, 0.1 if queue == waits else 0.0)
                     if self.random.random() < (CLOSES if hand is not None else 0.2):
@@ -73,7 +78,7 @@ class Taking(Receiving):
             hand.fetch(0.02)  # it shows that nothing comes
             if chance() < 0.3:
                 hand.start()
-        elif chance() < kind.taken and not (kind.left and self.draining.is_set()):
+        elif chance() < kind.taken:
             if not hand.capacity:
                 timeout_s = 0.05
             for _ in range(self.random.choice((1, 5, 50))):
