@@ -75,7 +75,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "groups": Kind({"group_key": HEADER}, 7, ordered=EACH, held_by_one=EACH, modified=False),
-    "ring": Kind({"max_count": 150, "overflow": "ring"}, most=150, taken=0.06, left=True, fleeting=False),
+    "ring": Kind({"max_count": 80, "overflow": "ring"}, most=80, taken=0.03, left=True, fleeting=False),
     "limit": Kind({"max_count": 200}, most=200, refuses=True, stop=160, resume=140, taken=0.35, fleeting=False),
     "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.06, left=True),
     "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.2, left=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from . import kinds
@@ -18,57 +19,36 @@ def _deliveries(lines: Lines, kind: str) -> Lines:
     return [line for line in lines if line["op"] == "deliver" and kinds.name(queues[line["link"]]) == kind]
 
 
-def _settled(lines: Lines, taken: Line) -> tuple[Line, Line]:
-    """The lines that ask for a delivery's accept, and that say that it is complete."""
-    found = [
-        line
-        for line in lines
-        if line["op"] == "settle" and line["client"] == taken["client"] and taken["id"] in line["ids"]
-    ]
-    if len(found) != 2 or found[1]["outcome"] != "completed":
-        raise NoPlace
-    return found[0], found[1]
-
-
 def _behind(lines: Lines, at: int, line: Line) -> Lines:
     return [*lines[:at], line, *lines[at:]]
 
 
 def _held_by_two(kind: str) -> Callable[[Lines], Lines]:
-    """Somebody else is given another message of the same group, or queue, and accepts it, while one is held."""
+    """Who had a message of a group, or of the queue, accepts it only after somebody else has got the next one."""
 
     def sow(lines: Lines) -> Lines:
-        what, queues = kinds.KINDS[kind], queues_of(lines)
+        what = kinds.KINDS[kind]
         held: dict[str, list[Line]] = defaultdict(list)
         for line in accepted_once(lines, kind):
             held[what.key(line["number"]) if what.held_by_one == kinds.EACH else ""].append(line)
-        links = [
-            line
-            for line in lines
-            if line["op"] == "open" and line["role"] == "receiver" and kinds.name(line["queue"]) == kind
-        ]
+        last = {line["client"]: line["t"] for line in lines}
         for of_group in held.values():
-            for one in of_group[len(of_group) // 2 :]:
-                asked, _ = _settled(lines, one)
-                for other in of_group:
-                    if other["t"] <= one["t"] or other["client"] == one["client"]:
-                        continue
-                    # `other` is said to have come while `one` was held: its holder's clock is set back for that line.
-                    between = (one["t"] + asked["t"]) / 2
-                    open_then = any(link["link"] == other["link"] and link["t"] < between for link in links)
-                    if one["t"] < between < asked["t"] and open_then and queues[one["link"]] == queues[other["link"]]:
-                        return _moved(lines, other, between)
+            of_group.sort(key=lambda line: line["t"])
+            for one, other in pairwise(of_group):
+                if one["client"] != other["client"] and one["t"] < other["t"] < last[one["client"]]:
+                    return _accepted_later(lines, one, other["t"] + 1e-6)
         raise NoPlace
 
     return sow
 
 
-def _moved(lines: Lines, taken: Line, t: float) -> Lines:
-    """A delivery was logged earlier, at a time when its client logged nothing else."""
-    taken |= {"t": t, "since": min(taken["since"], t)}
-    rest = [line for line in lines if line is not taken]
-    at = next(i for i, line in enumerate(rest) if line["client"] == taken["client"] and line["t"] > t)
-    return _behind(rest, at, taken)
+def _accepted_later(lines: Lines, taken: Line, t: float) -> Lines:
+    """The accept of a delivery is asked for, and answered, at this time."""
+    kept = [taken if line is taken else line for line in without(lines, {**taken})]
+    at = next(i for i, line in enumerate(kept) if line["client"] == taken["client"] and line["t"] > t)
+    said = {"op": "settle", "t": t, "client": taken["client"], "link": taken["link"], "ids": [taken["id"]]}
+    asked = [said | {"kind": "accept", "outcome": outcome} for outcome in ("sent", "completed")]
+    return [*kept[:at], *asked, *kept[at:]]
 
 
 def _last_first(kind: str) -> Callable[[Lines], Lines]:
@@ -327,6 +307,7 @@ def _not_counted(lines: Lines) -> Lines:
 
 PLANTS: dict[str, Plant] = {
     "two hold one group": Plant(_held_by_two("groups"), "held by two", "groups"),
+    "two have a queue alone": Plant(_held_by_two("exclusive"), "held by two", "exclusive"),
     "two are active": Plant(_held_by_two("single"), "held by two", "single"),
     "a group out of order": Plant(_last_first("groups"), "order", "groups"),
     "a queue with one active consumer out of order": Plant(_last_first("single"), "order", "single"),

@@ -39,11 +39,12 @@ class Taking(Receiving):
                         continue
                     if hand is not None:
                         self._turn(hand, 0.1 if queue == waits else 0.0)
-                    if self.random.random() < (CLOSES if hand is not None else 0.2):
-                        if hand is not None:
-                            hand.close()
-                        hands[queue] = None
-                        hands[queue] = self._claimed(connection, queue)
+                    if hand is None:
+                        if self.random.random() < 0.2:
+                            hands[queue] = self._claimed(connection, queue)
+                    elif self.random.random() < (CLOSES if not kinds.KINDS[kinds.name(queue)].alone else 0.05):
+                        hand.close()
+                        hands[queue] = None  # another may be quicker
             for hand in hands.values():
                 if hand is not None:
                     hand.settle("accept", list(hand.held))
