@@ -13,7 +13,8 @@ from .load import ANSWER_S, PATIENCE_S, Client, GivenUp, Receiving, Sending
 from .receiving import Hand
 
 LOOK_S = 0.1
-CLOSES = 0.006
+CLOSES, CLOSES_ALONE, AGAIN = 0.006, 0.05, 0.2
+"""How likely a receiver ends after a turn, and another begins instead of a turn: somebody else may be quicker."""
 
 
 class Taking(Receiving):
@@ -32,19 +33,7 @@ class Taking(Receiving):
             while not self.stopping.is_set() and time.monotonic() < until:
                 waits = self.random.choice(self.task.queues)
                 for queue, hand in hands.items():
-                    if self.draining.is_set() and kinds.KINDS[kinds.name(queue)].left:
-                        if hand is not None:
-                            hand.close()
-                        hands[queue] = None
-                        continue
-                    if hand is not None:
-                        self._turn(hand, 0.1 if queue == waits else 0.0)
-                    if hand is None:
-                        if self.random.random() < 0.2:
-                            hands[queue] = self._claimed(connection, queue)
-                    elif self.random.random() < (CLOSES if not kinds.KINDS[kinds.name(queue)].alone else 0.05):
-                        hand.close()
-                        hands[queue] = None  # another may be quicker
+                    hands[queue] = self._look_after(connection, queue, hand, 0.1 if queue == waits else 0.0)
             for hand in hands.values():
                 if hand is not None:
                     hand.settle("accept", list(hand.held))
@@ -54,6 +43,20 @@ class Taking(Receiving):
             for hand in hands.values() if broken else ():
                 if hand is not None:
                     hand.lost()
+
+    def _look_after(self, connection: Connection, queue: str, hand: Hand | None, timeout_s: float) -> Hand | None:
+        """Take, and now and then end the receiver, or begin another; returns it."""
+        kind, leaves = kinds.KINDS[kinds.name(queue)], False
+        if self.draining.is_set() and kind.left:
+            leaves = True
+        elif hand is None:
+            return self._claimed(connection, queue) if self.random.random() < AGAIN else None
+        else:
+            self._turn(hand, timeout_s)
+            leaves = self.random.random() < (CLOSES_ALONE if kind.alone else CLOSES)
+        if leaves and hand is not None:
+            hand.close()
+        return None if leaves else hand
 
     def _claimed(self, connection: Connection, queue: str) -> Hand | None:
         """A receiver; None where another has the queue alone."""
