@@ -47,10 +47,21 @@ def options(number: int, queue: str = "") -> dict[str, Any]:
     return kinds[number % len(kinds)] | queue_kinds.options(queue, number)
 
 
+def stamps(queue: str) -> bool:
+    kind = queue_kinds.of(queue)
+    return kind is not None and kind.stamps
+
+
 def as_sent(message: Any, number: int, queue: str = "") -> bool:
     """Whether a message that came from this queue carries what `options` said."""
     wanted = options(number, queue)
-    names = ("subject", "properties", "ttl", "priority", "message_id", "correlation_id", "reply_to", "content_type")
+    if stamps(queue) and message.properties:
+        more = {name: value for name, value in message.properties.items() if name != queue_kinds.STAMP}
+        if (more or None) != wanted.get("properties"):
+            return False
+    elif message.properties != wanted.get("properties"):
+        return False
+    names = ("subject", "ttl", "priority", "message_id", "correlation_id", "reply_to", "content_type")
     return message.durable == wanted.get("durable", False) and all(
         getattr(message, name) == wanted.get(name) for name in names
     )

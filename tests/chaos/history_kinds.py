@@ -44,6 +44,7 @@ LEAST: dict[str, dict[str, int]] = {
     "fair": {"turn checks": 20},
     "single": {"order across receivers, of single": 50},
     "exclusive": {"order across receivers, of exclusive": 50},
+    "stamped": {"stamp checks": 50},
     "selected": {"selector checks": 20},
 }
 """Kind -> what must have been checked at least, where a round has such a queue."""
@@ -456,6 +457,23 @@ def _selected(facts: Facts) -> None:
                 facts.say.found("selector", f"{_place(delivery)}, which wants {', '.join(delivery.link.wants)}")
 
 
+def _stamped(facts: Facts) -> None:
+    """A message has one number in its queue, and numbers rise from the head to the tail."""
+    for queue, kind in _queues(facts):
+        if not kind.stamps:
+            continue
+        before: Delivery | None = None
+        for deliveries in sorted((found for _, found in _messages(facts, queue)), key=lambda found: found[0].position):
+            facts.say.counts["stamp checks"] += len(deliveries)
+            numbers = {delivery.stamp for delivery in deliveries}
+            if len(numbers) > 1 or min(numbers) < 1:
+                facts.say.found("stamp", f"{_place(deliveries[0])}, and has the numbers {sorted(numbers)}")
+            elif before is not None and before.stamp >= deliveries[0].stamp:
+                last = f"{before.stamp}, and is before {deliveries[0].stamp}"
+                facts.say.found("stamp", f"{_place(before)}, and has the number {last}, {_place(deliveries[0])}")
+            before = deliveries[0]
+
+
 def _stopped(facts: Facts) -> None:
     """A receiver that has stopped is sent nothing."""
     facts.say.counts["stops"] += sum(len(link.stops) for link in facts.history.links.values())
@@ -492,5 +510,5 @@ def _noted(facts: Facts) -> None:
 
 RULES: tuple[Callable[[Facts], None], ...] = (
     _held_by_one, _in_order_across, _never_more, _refused, _held_back, _gone, _newest, _by_level, _by_turns, _selected,
-    _stopped, _noted,
+    _stamped, _stopped, _noted,
 )  # fmt: skip

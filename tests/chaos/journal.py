@@ -7,7 +7,7 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
                 "capacity"?, "wants"?: [key, ...]}
     {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | refused | failed | unknown}
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?,
-                "again"?, "notes"?: [note, ...]}
+                "again"?, "notes"?: [note, ...], "stamp"?}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
                 "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?}
     {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
@@ -28,7 +28,7 @@ whether the cluster has said that there was no more. `over`: more were held than
 `refused`: the queue was at its limit. `again`: the message says that a consumer had it before, though its count is 0. What
 is modified goes back with the note "client.id" of its delivery, and `notes` are those that a message comes with;
 `uncounted`: its count is not to rise; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
-receiver's selector lets through. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
+receiver's selector lets through. `stamp`: the message's number in its queue, in a queue that gives it one. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
 on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
 they have been.
 """
@@ -112,7 +112,7 @@ class Delivery:
     Attributes:
         order: its place among the deliveries of its link.
         again: it says that somebody had it before; notes: that it came with; note: what it goes back with when it is
-            modified. stopped: its link was not to be sent any.
+            modified. stopped: its link was not to be sent any. stamp: its number in its queue, 0 for none.
         kind: how it was settled, "" for not at all; asked, answered: the times of it; uncounted, elsewhere: as that was
             asked for.
     """
@@ -133,6 +133,7 @@ class Delivery:
     notes: tuple[str, ...] = ()
     note: str = ""
     stopped: bool = False
+    stamp: int = 0
     uncounted: bool = False
     elsewhere: bool = False
     kind: str = ""
@@ -299,6 +300,7 @@ class _Reader:
             link.queue, line["position"], line["producer"], line["number"], link, order, t, line["since"],
             line["count"], bool(line.get("damaged")), line.get("of") or link.queue, bool(line.get("over")),
             bool(line.get("again")), tuple(line.get("notes", ())), f"{link.client}.{line['id']}", link.stopped,
+            line.get("stamp", 0),
         )  # fmt: skip
         if delivery.since > t or t > link.closed:
             self.wrong(line, "this delivery is out of its link's time")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-HEADER = "key"
+HEADER, STAMP = "key", "number in the queue"
 DEAD = ".dead"
 ALL, EACH, NONE = "all", "each", ""
 """Of the whole queue; of what has one key, by itself; not at all."""
@@ -35,6 +35,7 @@ class Kind:
         taken: how likely a receiver takes from it when it could.
         left: at the end of a round nobody takes from it any more, and one drains what is left, in its order.
         modified: its messages may be given back as undeliverable to who had them.
+        stamps: its messages come with their number in the queue in the header `STAMP`.
         fleeting: messages that nobody counts are sent as well.
     """
 
@@ -53,6 +54,7 @@ class Kind:
     taken: float = 0.6
     left: bool = False
     modified: bool = True
+    stamps: bool = False
     fleeting: bool = True
 
     @property
@@ -82,6 +84,7 @@ KINDS: dict[str, Kind] = {
     "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.06, left=True),
     "single": Kind({"single_active": True}, held_by_one=ALL, modified=False),
     "exclusive": Kind(held_by_one=ALL, alone=True),
+    "stamped": Kind({"sequence_key": STAMP}, stamps=True),
     "selected": Kind(values=4, ordered=NONE, selected=True),
 }
 SHORT = ("groups", "ring", "limit")

@@ -247,6 +247,15 @@ def _unwanted(lines: Lines) -> Lines:
     raise NoPlace
 
 
+def _stamped_anew(lines: Lines) -> Lines:
+    """A message has the number of another."""
+    found = _deliveries(lines, "stamped")
+    if len(found) < 2:
+        raise NoPlace
+    found[len(found) // 2]["stamp"] = found[0]["stamp"]
+    return lines
+
+
 def _sent_though_stopped(lines: Lines) -> Lines:
     """A receiver gets a message though it has stopped."""
     for line in lines:
@@ -326,6 +335,7 @@ PLANTS: dict[str, Plant] = {
     "a lower level goes first": Plant(_lower_first, "level", "levels"),
     "values do not take turns": Plant(_no_turns, "turn", "fair"),
     "a selector lets everything through": Plant(_unwanted, "selector", "selected"),
+    "a number is given twice": Plant(_stamped_anew, "stamp", "stamped"),
     "a stopped receiver is sent something": Plant(_sent_though_stopped, "stopped", "groups"),
     "a note is lost": Plant(_note_lost, "note", "groups"),
     "a note that nobody made": Plant(_note_made_up, "note", "groups"),

@@ -13,7 +13,7 @@ from mantamq.client import Connection, Empty, MantaError, Message
 
 from . import body
 from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
-from .kinds import HEADER
+from .kinds import HEADER, STAMP
 
 
 @dataclass
@@ -161,6 +161,8 @@ class Hand:
             more["of"] = found.of
         if not count and not message.first_acquirer:
             more["again"] = True
+        if body.stamps(self.queue):
+            more["stamp"] = (message.properties or {}).get(STAMP, 0)
         if message.annotations:
             more["notes"] = sorted(message.annotations)
         # The next broker is counted when it has all links of the connection; a receiver may have its messages before.

@@ -334,6 +334,19 @@ def test_values_take_turns(story, turns):
     assert ("turn" in story.rules()) != turns
 
 
+@pytest.mark.parametrize(
+    ("stamps", "found"), [((4, 4, 7), False), ((4, 5, 7), True), ((4, 4, 4), True), ((0, 0, 7), True)]
+)
+def test_numbers_in_the_queue(story, stamps, found):
+    """The first message comes twice, and then the second."""
+    s, r = story.open("s1", "x-stamped"), story.open("r1", "x-stamped")
+    story.send(s, 2, queue="x-stamped")
+    story.settle(r, story.take(r, 1, queue="x-stamped", stamp=stamps[0]), kind="release")
+    story.consume(r, 1, 1, queue="x-stamped", stamp=stamps[1])
+    story.consume(r, 2, queue="x-stamped", stamp=stamps[2])
+    assert ("stamp" in story.rules()) == found
+
+
 # ---- what receivers say
 
 
@@ -447,7 +460,7 @@ def play(story: Story, kind: str) -> None:
             note = give_back(story, link, story.take(link, number, queue=queue))
             story.consume(link, number, 1, notes=[note], queue=queue)
             continue
-        story.consume(link, number, queue=queue)
+        story.consume(link, number, queue=queue, stamp=number)
     left(story, queue, kind, numbers[taken:])
 
 

@@ -15,7 +15,7 @@ from mantamq.client.errors import ConnectionLost, NotFound, ResourceLimitExceede
 from mantamq.protocol.status.cluster import ClusterStatus
 from msgspec.structs import replace
 
-from tests.chaos import body, faults
+from tests.chaos import body, faults, kinds
 from tests.chaos.journal import History, Journal, read, read_lines
 from tests.chaos.load import GivenUp, Sending, Task
 from tests.chaos.receiving import Hand
@@ -396,6 +396,17 @@ def test_what_a_kind_carries_is_looked_at_and_a_selector_is_logged(tmp_path):
     history = read([holding.path])
     assert [delivery.damaged for delivery in history.deliveries] == [False, True]
     assert history.links["r1/1"].wants == ("k1",)
+
+
+@pytest.mark.parametrize("queue", ["x-stamped", "x-stamped.dead"])
+def test_a_number_in_the_queue_is_logged_and_a_dead_letter_has_none(tmp_path, queue):
+    holding = Holding(tmp_path, queue)
+    message = Message(body.write(queue, "s1", 4, b""), **body.options(4, queue))
+    message.properties = {**(message.properties or {}), kinds.STAMP: 9}
+    holding.connection.inbox.append(message)
+    assert holding.hand.fetch(0.1)
+    (delivery,) = read([holding.path]).deliveries
+    assert (delivery.stamp, delivery.damaged) == ((9, False) if queue == "x-stamped" else (0, True))
 
 
 def test_since_is_when_the_cluster_had_nothing_more_for_us(holding):
