@@ -37,7 +37,7 @@ LATE_S = 30.0
 
 LEAST: dict[str, dict[str, int]] = {
     "groups": {"holding checks of groups": 20, "order across receivers, of groups": 50},
-    "ring": {"ring: gone": 50, "fullness checks of ring": 50, "looks at ring": 10},
+    "ring": {"ring: gone": 50, "fullness checks of ring": 50, "looks at ring": 10, "tally checks": 1},
     "limit": {"times producers were held back": 2, "looks at limit": 10, "withheld": 1, "fullness checks of limit": 50},
     "levels": {"level checks": 20},
     "last": {"last: gone": 20, "newest checks": 5},

@@ -13,6 +13,7 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
     {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
     {"op": "idle",    "t", "client", "link", "began"}
     {"op": "look",    "t", "client", "queue", "began", "messages", "stopped", "stops"}
+    {"op": "tally",   "t", "client", "queue", "counts": {name: number}}
     {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
     {"op": "drained", "t", "client", "queue"}
@@ -30,7 +31,7 @@ is modified goes back with the note "client.id" of its delivery, and `notes` are
 `uncounted`: its count is not to rise; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
 receiver's selector lets through. `stamp`: the message's number in its queue, in a queue that gives it one. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
 on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
-they have been.
+they have been. A `tally` is what a broker has counted of a queue that is drained.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class History:
     Attributes:
         transfers: (queue, producer) -> number -> transfer.
         deliveries, browses, looks: all, in the order of the files.
-        drained: queue -> when it was last seen empty after everything.
+        drained: queue -> when it was last seen empty after everything. tallies: queue -> what was counted, then.
         finished: clients whose log has its last line.
         wrong: what no honest client can have written, one sentence each.
     """
@@ -194,6 +195,7 @@ class History:
     looks: list[Look] = field(default_factory=list[Look])
     links: dict[str, Link] = field(default_factory=dict[str, Link])
     drained: dict[str, float] = field(default_factory=dict[str, float])
+    tallies: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     clients: dict[str, float] = field(default_factory=dict[str, float])
     finished: set[str] = field(default_factory=set[str])
     wrong: list[str] = field(default_factory=list[str])
@@ -236,7 +238,7 @@ class _Reader:
         self.rules = {
             "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
             "browse": self.browse, "drained": self.drained, "done": self.done, "stop": self.stop, "start": self.start,
-            "idle": self.idle,
+            "idle": self.idle, "tally": self.tally,
             "look": self.look,
         }  # fmt: skip
 
@@ -349,6 +351,9 @@ class _Reader:
             self.wrong(line, "this browsing is out of its link's time")
         damaged = bool(line.get("damaged"))
         self.history.browses.append(Browse(link, line["began"], t, line["whole"], seen, damaged))
+
+    def tally(self, line: dict[str, Any], t: float) -> None:
+        self.history.tallies[line["queue"]] = line["counts"]
 
     def drained(self, line: dict[str, Any], t: float) -> None:
         self.history.drained[line["queue"]] = t

@@ -314,6 +314,19 @@ def _not_counted(lines: Lines) -> Lines:
     return lines
 
 
+def _miscounted(kind: str, name: str, by: int) -> Callable[[Lines], Lines]:
+    """A broker has counted something else."""
+
+    def sow(lines: Lines) -> Lines:
+        for line in lines:
+            if line["op"] == "tally" and kinds.name(line["queue"]) == kind and name in line["counts"]:
+                line["counts"] = line["counts"] | {name: line["counts"][name] + by}
+                return lines
+        raise NoPlace
+
+    return sow
+
+
 PLANTS: dict[str, Plant] = {
     "two hold one group": Plant(_held_by_two("groups"), "held by two", "groups"),
     "two have a queue alone": Plant(_held_by_two("exclusive"), "held by two", "exclusive"),
@@ -337,6 +350,9 @@ PLANTS: dict[str, Plant] = {
     "a selector lets everything through": Plant(_unwanted, "selector", "selected"),
     "a number is given twice": Plant(_stamped_anew, "stamp", "stamped"),
     "a stopped receiver is sent something": Plant(_sent_though_stopped, "stopped", "groups"),
+    "a refused message is not counted": Plant(_miscounted("limit", "enqueued", 1 << 20), "tally", "limit"),
+    "an accept is counted twice": Plant(_miscounted("ring", "accepted", 1 << 20), "tally", "ring"),
+    "a message is counted that is not there": Plant(_miscounted("groups", "messages", 1), "tally", "groups"),
     "a note is lost": Plant(_note_lost, "note", "groups"),
     "a note that nobody made": Plant(_note_made_up, "note", "groups"),
     "given again to who did not want it": Plant(_here_again, "elsewhere", "groups"),

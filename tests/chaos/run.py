@@ -26,6 +26,7 @@ from .facts import Verdict, Violation
 from .journal import DRAINER, Journal, read_lines
 from .load import PATIENCE_S, GivenUp, Task, declare, delete, drain
 from .nodes import Nodes, can_cut
+from .takers import look
 from .world import World
 
 BEGIN_S = 30.0
@@ -348,6 +349,8 @@ class Round:
         journal = Journal(self._folder / "drain.jsonl", DRAINER)
         with self._world.connect(self._chance) as connection:
             drain(connection, journal, self._every, until + DRAIN_S)
+            for queue in self._kinds:
+                look(connection, journal, queue, tally=True)
         journal.write("done")
         journal.close()
 

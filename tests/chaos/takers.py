@@ -8,13 +8,26 @@ from contextlib import suppress
 from mantamq.client import Connection
 from mantamq.client.errors import InUse
 
-from . import kinds
+from . import history_counts, kinds
+from .journal import Journal
 from .load import ANSWER_S, PATIENCE_S, Client, GivenUp, Receiving, Sending
 from .receiving import Hand
 
 LOOK_S = 0.1
 CLOSES, CLOSES_ALONE, AGAIN = 0.006, 0.05, 0.2
 """How likely a receiver ends after a turn, and another begins instead of a turn: somebody else may be quicker."""
+
+
+def look(connection: Connection, journal: Journal, queue: str, tally: bool = False) -> None:
+    """Ask what a queue has, and log it. Args: tally: all of it that is counted, since it is drained."""
+    began = time.monotonic()
+    told = connection.queue(queue)
+    journal.write(
+        "look", queue=queue, began=round(began, 6), messages=told["messages"],
+        stopped=told.get("flowStopped", False), stops=told.get("flowStoppedCount", 0),
+    )  # fmt: skip
+    if tally:
+        journal.write("tally", queue=queue, counts={name: told[name] for name in history_counts.NAMES if name in told})
 
 
 class Taking(Receiving):
@@ -117,10 +130,5 @@ class Observing(Client):
         until = time.monotonic() + self.random.expovariate(1 / 10)
         while not self.stopping.is_set() and time.monotonic() < until:
             for queue in self.task.queues:
-                began = time.monotonic()
-                told = connection.queue(queue)
-                self.journal.write(
-                    "look", queue=queue, began=round(began, 6), messages=told["messages"],
-                    stopped=told.get("flowStopped", False), stops=told.get("flowStoppedCount", 0),
-                )  # fmt: skip
+                look(connection, self.journal, queue)
             self.stopping.wait(LOOK_S)

@@ -40,6 +40,11 @@ def look(story: Story, queue: str, messages: int, stopped: bool = False, stops: 
     story.line("look", "o1", queue=queue, began=began, messages=messages, stopped=stopped, stops=stops)
 
 
+def tally(story: Story, queue: str, **counts: int) -> None:
+    names = ("messages", "enqueued", "accepted", "dead_lettered", "discarded", "expired")
+    story.line("tally", "drain", queue=queue, counts=dict.fromkeys(names, 0) | counts)
+
+
 def give_back(story: Story, link: str, id: int, uncounted: bool = False, elsewhere: bool = False) -> str:
     """Modify, completed; returns the note."""
     client = link.split("/")[0]
@@ -347,6 +352,29 @@ def test_numbers_in_the_queue(story, stamps, found):
     assert ("stamp" in story.rules()) == found
 
 
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [
+        ({"enqueued": 4, "accepted": 2, "discarded": 2, "refused": 2}, False),
+        ({"enqueued": 6, "accepted": 3, "discarded": 3, "refused": 3}, False),
+        ({"enqueued": 7, "accepted": 4, "discarded": 3, "refused": 3}, True),
+        ({"enqueued": 4, "accepted": 2, "discarded": 2, "refused": 1, "discarded_ring": 1}, True),
+        ({"enqueued": 4, "accepted": 2, "discarded": 2, "refused": 1}, True),
+        ({"enqueued": 4, "accepted": 1, "discarded": 2, "refused": 2, "messages": 1}, True),
+    ],
+)
+def test_what_is_counted_is_what_is_known_or_may_be(story, counts, found):
+    """Two are complete and accepted, two refused; of another one nobody knows whether it came, nor whether its accept did."""
+    s, r = story.open("s1", "x-limit"), story.open("r1", "x-limit")
+    for outcome in ("completed", "completed", "unknown", "unknown"):
+        story.send(s, 1, outcome, queue="x-limit")
+    story.send(s, 2, "refused", queue="x-limit")
+    for number, outcome in ((1, "completed"), (2, "completed"), (3, "unknown")):
+        story.settle(r, story.take(r, number, queue="x-limit"), outcome)
+    tally(story, "x-limit", **counts)
+    assert ("tally" in story.rules()) == found
+
+
 # ---- what receivers say
 
 
@@ -438,12 +466,14 @@ def play(story: Story, kind: str) -> None:
         for number in range(2, LIMIT + 1):
             story.consume(r1, number, queue=queue)
         story.consume(r2, withheld, producer="s2", queue=queue)
+        tally(story, queue, enqueued=LIMIT + 1, accepted=LIMIT + 1)
         return
     if kind == "ring":
         story.send(s, 2 * RING, queue=queue)
         d = story.open("drain", queue)
         for number in range(RING + 1, 2 * RING + 1):
             story.consume(d, number, queue=queue)
+        tally(story, queue, enqueued=2 * RING, accepted=RING, discarded=RING, discarded_ring=RING)
         return
     count = 40
     story.send(s, count, queue=queue)
@@ -462,6 +492,7 @@ def play(story: Story, kind: str) -> None:
             continue
         story.consume(link, number, queue=queue, stamp=number)
     left(story, queue, kind, numbers[taken:])
+    tally(story, queue, enqueued=count, accepted=count)
 
 
 def left(story: Story, queue: str, kind: str, numbers: list[int]) -> None:
