@@ -92,7 +92,12 @@ def surely_older(one: Transfer, other: Transfer) -> bool:
     """Whether, if both are in their queue, `one` is before `other`."""
     if one.link is other.link:
         return one.number < other.number
-    return one.outcome == COMPLETED and one.done < other.sent
+    return _there_by(one) < other.sent
+
+
+def _there_by(transfer: Transfer) -> float:
+    """When a message was in its queue, if it came at all: complete, or its sender has ended long since."""
+    return transfer.done if transfer.outcome == COMPLETED else transfer.link.closed + LATE_S
 
 
 # ---- who holds, and in which order
@@ -286,7 +291,7 @@ def may_have_gone(facts: Facts, queue: str) -> Callable[[Transfer], bool]:
         return lambda one: any(
             other is not one and not surely_older(other, one) for other in of_key[kind.key(one.number)]
         )
-    done = sorted(transfer.done for transfer in transfers if transfer.outcome == COMPLETED)
+    done = sorted(map(_there_by, transfers))
 
     def enough(one: Transfer) -> bool:
         """Whether so many may have come behind it as there can be."""
@@ -294,7 +299,7 @@ def may_have_gone(facts: Facts, queue: str) -> Callable[[Transfer], bool]:
         older, number = bisect_left(done, one.sent), one.number - 1
         while number in mine and mine[number].link is one.link:
             before = mine[number]
-            if before.outcome == COMPLETED and before.done < one.sent:
+            if _there_by(before) < one.sent:
                 break  # counted, and so are those before it
             older += before.outcome not in (FAILED, REFUSED)
             number -= 1
