@@ -38,7 +38,13 @@ LATE_S = 30.0
 LEAST: dict[str, dict[str, int]] = {
     "groups": {"holding checks of groups": 20, "order across receivers, of groups": 50},
     "ring": {"ring: gone": 50, "fullness checks of ring": 50, "looks at ring": 10, "tally checks": 1},
-    "limit": {"times producers were held back": 2, "looks at limit": 10, "withheld": 1, "fullness checks of limit": 50},
+    "limit": {
+        "times producers were held back": 2,
+        "overshoot checks": 1,
+        "looks at limit": 10,
+        "withheld": 1,
+        "fullness checks of limit": 50,
+    },
     "levels": {"level checks": 20},
     "last": {"last: gone": 20, "newest checks": 5},
     "fair": {"turn checks": 20},
@@ -114,22 +120,21 @@ def _held_by_one(facts: Facts) -> None:
             # A release is not told to be lost: so of what was released nothing is sure.
             holds[key] += [d for d in deliveries if d.outcome == COMPLETED and d.kind in (ACCEPT, REJECT, MODIFY)]
         for key, held in holds.items():
-            ends: dict[str, Delivery] = {}  # link -> what it held longest
-            held.sort(key=lambda d: d.t)
-            for delivery in held:
-                for link, other in ends.items():
-                    if link == delivery.link.id:
-                        continue
+            longest: Delivery | None = None
+            second: Delivery | None = None  # of another link
+            for delivery in sorted(held, key=lambda d: d.t):
+                mine = longest is not None and longest.link is delivery.link
+                other = second if mine else longest
+                if other is not None:
                     facts.say.counts[f"holding checks of {_end(queue)}"] += 1
                     if delivery.t < other.asked:
                         what = f"group {key!r} of {queue}" if kind.held_by_one == EACH else queue
-                        facts.say.found(
-                            "held by two",
-                            f"{what} is one receiver's at a time: {_place(other)} until {other.asked:.3f}, {_place(delivery)}",
-                        )
-                before = ends.get(delivery.link.id)
-                if before is None or delivery.asked > before.asked:
-                    ends[delivery.link.id] = delivery
+                        until = f"{_place(other)} until {other.asked:.3f}"
+                        facts.say.found("held by two", f"{what} is one receiver's: {until}; {_place(delivery)}")
+                if longest is None or delivery.asked > longest.asked:
+                    longest, second = delivery, second if mine else longest
+                elif not mine and (second is None or delivery.asked > second.asked):
+                    second = delivery
 
 
 def _in_order_across(facts: Facts) -> None:
