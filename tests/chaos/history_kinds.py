@@ -46,6 +46,7 @@ LEAST: dict[str, dict[str, int]] = {
         "fullness checks of limit": 50,
     },
     "levels": {"level checks": 20},
+    "shares": {"share checks": 20},
     "last": {"last: gone": 20, "newest checks": 5},
     "fair": {"turn checks": 20},
     "single": {"order across receivers, of single": 50},
@@ -426,11 +427,28 @@ def _by_level(facts: Facts) -> None:
     for queue, kind in _queues(facts):
         if not kind.levels:
             continue
+        if kind.share:
+            _by_shares(facts, queue, kind)
+            continue
         sure = [delivery for delivery, there in _drained(facts, queue) if there]
         for before, after in pairwise(sure):
             facts.say.counts["level checks"] += 1
             if kind.level(before.number) < kind.level(after.number):
                 facts.say.found("level", f"in {queue}, {_place(after)}, of a higher level, after {_place(before)}")
+
+
+def _by_shares(facts: Facts, queue: str, kind: Kind) -> None:
+    """Of what is left, so many of a level go at once at most, where another level waits."""
+    drained = _drained(facts, queue)
+    last_of = {kind.level(delivery.number): at for at, (delivery, there) in enumerate(drained) if there}
+    run, level = 0, -1
+    for at, (delivery, _) in enumerate(drained):
+        run = run + 1 if kind.level(delivery.number) == level else 1
+        level = kind.level(delivery.number)
+        others = [other for other, until in last_of.items() if other != level and until > at]
+        facts.say.counts["share checks"] += bool(others)
+        if others and run > kind.share:
+            facts.say.found("turn", f"in {queue}, {_place(delivery)}: the {run}th of its level, and {others} wait")
 
 
 def _by_turns(facts: Facts) -> None:
@@ -465,6 +483,14 @@ def _selected(facts: Facts) -> None:
             facts.say.counts["selector checks"] += 1
             if kind.key(delivery.number) not in delivery.link.wants:
                 facts.say.found("selector", f"{_place(delivery)}, which wants {', '.join(delivery.link.wants)}")
+    for browse in facts.history.browses:
+        kind = of(browse.link.queue)
+        for _, producer, number in browse.seen if browse.link.wants and kind is not None else ():
+            facts.say.counts["browser's selector checks"] += 1
+            if kind is not None and kind.key(number) not in browse.link.wants:
+                facts.say.found(
+                    "selector", f"{browse.link.id} sees {number} of {producer}, and wants {browse.link.wants}"
+                )
 
 
 def _stamped(facts: Facts) -> None:

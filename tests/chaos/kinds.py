@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 HEADER, STAMP = "key", "number in the queue"
@@ -23,7 +24,7 @@ class Kind:
     Attributes:
         declared: keywords of `declare_queue`.
         values: how many keys its messages have; 0: none.
-        levels: the key is the priority.
+        levels: the key is the priority. share: so many of a level go, then a lower one has its turn; 0: all that wait.
         ordered: what is handed out for the first time in the queue's order, whoever gets it.
         held_by_one: what only one receiver holds at a time.
         most: messages there can be; 0: no limit.
@@ -42,6 +43,7 @@ class Kind:
     declared: dict[str, Any] = field(default_factory=dict[str, Any])
     values: int = 0
     levels: bool = False
+    share: int = 0
     ordered: str = ALL
     held_by_one: str = NONE
     most: int = 0
@@ -75,11 +77,16 @@ class Kind:
         return self.key(number) if self.ordered == EACH else ""
 
 
+FLOW = {"flow_stop_count": 160, "flow_resume_count": 140, "max_size": 1 << 30, "flow_stop_size": 1 << 29,
+        "flow_resume_size": 1 << 28}  # fmt: skip
+"""Thresholds by count, those of a limit of 200; and by size, so many bytes that they change nothing."""
+
 KINDS: dict[str, Kind] = {
     "groups": Kind({"group_key": HEADER}, 7, ordered=EACH, held_by_one=EACH, modified=False),
     "ring": Kind({"max_count": 80, "overflow": "ring"}, most=80, taken=0.03, left=True, fleeting=False),
-    "limit": Kind({"max_count": 200}, most=200, refuses=True, stop=160, resume=140, taken=0.35, fleeting=False),
+    "limit": Kind({"max_count": 200, **FLOW}, most=200, refuses=True, stop=160, resume=140, taken=0.35, fleeting=False),
     "levels": Kind({"priorities": 10}, 10, levels=True, ordered=EACH, taken=0.06, left=True),
+    "shares": Kind({"priorities": 3, "fairshare": 4}, 3, levels=True, ordered=EACH, share=4, taken=0.06, left=True),
     "last": Kind({"last_value_key": HEADER}, 40, newest=True, taken=0.2, left=True),
     "fair": Kind({"fair_key": HEADER}, 5, ordered=EACH, taken=0.06, left=True),
     "single": Kind({"single_active": True}, held_by_one=ALL, modified=False),
@@ -106,11 +113,22 @@ def names(prefix: str, kinds: Sequence[str]) -> list[str]:
     return [f"{prefix}-{kind}" for kind in kinds]
 
 
+def some_keys(kind: Kind, chance: Random) -> list[str]:
+    """Keys for a selector."""
+    return sorted(chance.sample([f"k{level}" for level in range(kind.values)], chance.choice((1, 2))))
+
+
+def selector(wants: Sequence[str]) -> str:
+    """What lets these keys through."""
+    return f"{HEADER} IN ({', '.join(map(repr, wants))})"
+
+
 def options(queue: str, number: int) -> dict[str, Any]:
     """What a message carries since its queue is of a kind, or the queue that it was rejected in was."""
     kind = of(queue.removesuffix(DEAD))
     if kind is None or not kind.values:
         return {}
     if kind.levels:
-        return {"priority": kind.level(number)}
+        lowest = 5 - (kind.values + 1) // 2  # AMQP's: those below have its level as well
+        return {"priority": lowest + kind.level(number)}
     return {"properties": {HEADER: kind.key(number)}}

@@ -374,11 +374,14 @@ class Browsing(Client):
 
     def _browse(self, connection: Connection, session: Session, queue: str) -> None:
         link = self.name_link()
-        self.journal.write("open", link=link, queue=queue, role="browser", broker=connection.broker)
+        kind = kinds.of(queue)
+        wants = kinds.some_keys(kind, self.random) if kind is not None and kind.selected else []
+        more: dict[str, Any] = {"wants": wants} if wants else {}
+        self.journal.write("open", link=link, queue=queue, role="browser", broker=connection.broker, **more)
         began, seen, damaged, whole = time.monotonic(), list[tuple[int, str, int]](), False, False
         broken = True
         try:
-            for message in self._messages(session, queue):
+            for message in self._messages(session, queue, kinds.selector(wants) if wants else None):
                 found = body.read(message.body)
                 if found.producer != body.FLEETING:
                     seen.append((message.position, found.producer, found.number))
@@ -393,14 +396,14 @@ class Browsing(Client):
             self.journal.write("browse", link=link, began=began, whole=whole and self._to_the_end, seen=seen, **more)
             self.journal.write("close", link=link, broken=broken)
 
-    def _messages(self, session: Session, queue: str) -> Iterator[Message]:
+    def _messages(self, session: Session, queue: str, selector: str | None) -> Iterator[Message]:
         capacity = self.random.choice((0, 1, 50, 1000))
         self._to_the_end = self.random.random() < 0.7
         if self._to_the_end:
-            yield from session.browse(queue, capacity)
+            yield from session.browse(queue, capacity, selector)
             return
         with session.receiver(
-            queue, capacity, mode="browse", timeout=0.2
+            queue, capacity, mode="browse", timeout=0.2, selector=selector
         ) as receiver:  # for as long as something comes
             yield from receiver
 

@@ -221,18 +221,22 @@ def _lower_first(lines: Lines) -> Lines:
     raise NoPlace
 
 
-def _no_turns(lines: Lines) -> Lines:
-    """The drainer gets the messages of one value first, and then the others."""
-    what = kinds.KINDS["fair"]
-    left = [line for line in _deliveries(lines, "fair") if line["client"] == DRAINER]
-    by_value = sorted(left, key=lambda line: what.key(line["number"]))
-    whole = [{name: line[name] for name in ("position", "producer", "number", "count")} for line in by_value]
-    for line, other in zip(left, whole, strict=True):
-        line.update(other)
-        line.pop("again", None)
-    if len({what.key(line["number"]) for line in left}) < 2:
-        raise NoPlace
-    return lines
+def _no_turns(kind: str) -> Callable[[Lines], Lines]:
+    """The drainer gets the messages of one value, or level, first, and then the others."""
+
+    def sow(lines: Lines) -> Lines:
+        what = kinds.KINDS[kind]
+        left = [line for line in _deliveries(lines, kind) if line["client"] == DRAINER]
+        by_value = sorted(left, key=lambda line: what.key(line["number"]))
+        whole = [{name: line[name] for name in ("position", "producer", "number", "count")} for line in by_value]
+        for line, other in zip(left, whole, strict=True):
+            line.update(other)
+            line.pop("again", None)
+        if len({what.key(line["number"]) for line in left}) < 2:
+            raise NoPlace
+        return lines
+
+    return sow
 
 
 def _unwanted(lines: Lines) -> Lines:
@@ -346,7 +350,8 @@ PLANTS: dict[str, Plant] = {
     "the newest of its key goes": Plant(_newest_gone("last"), "lost", "last"),
     "two of one key stay": Plant(_stale, "last value", "last"),
     "a lower level goes first": Plant(_lower_first, "level", "levels"),
-    "values do not take turns": Plant(_no_turns, "turn", "fair"),
+    "values do not take turns": Plant(_no_turns("fair"), "turn", "fair"),
+    "a level has more than its share": Plant(_no_turns("shares"), "turn", "shares"),
     "a selector lets everything through": Plant(_unwanted, "selector", "selected"),
     "a number is given twice": Plant(_stamped_anew, "stamp", "stamped"),
     "a stopped receiver is sent something": Plant(_sent_though_stopped, "stopped", "groups"),

@@ -13,7 +13,7 @@ from mantamq.client import Connection, Empty, MantaError, Message
 
 from . import body
 from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
-from .kinds import HEADER, STAMP
+from .kinds import STAMP, selector
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Hand:
         self._generation = self._now()
         self._checked = time.monotonic()
         if wants:
-            options["selector"] = f"{HEADER} IN ({', '.join(map(repr, wants))})"
+            options["selector"] = selector(wants)
         window = "unaccepted" if bounds else "unfetched"
         self.receiver = self._session.receiver(queue, capacity, window=window, **options)
         self.stopped = False

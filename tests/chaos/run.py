@@ -228,6 +228,9 @@ class Round:
             tasks.append(self._task("receiver", index, mine, 0.0))
         tasks.append(self._task("alone", 0, [self._alone], 0.0))
         looked_at = self._chance.sample(self._kinds, min(2, len(self._kinds)))
+        looked_at += [
+            queue for queue in self._kinds if kinds.KINDS[kinds.name(queue)].selected and queue not in looked_at
+        ]
         tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0], *looked_at], 0.0))
         if self._kinds:
             tasks += [self._task("taker", index, self._kinds, 0.0) for index in range(settings.takers)]

@@ -83,7 +83,7 @@ class Taking(Receiving):
         bounds = capacity > 0 and chance.random() < 0.3
         wants: list[str] = []
         if kind.selected and chance.random() < 0.7:
-            wants = sorted(chance.sample([f"k{level}" for level in range(kind.values)], chance.choice((1, 2))))
+            wants = kinds.some_keys(kind, chance)
         return Hand(
             self.journal, self.name_link, self._ids, connection, queue, capacity, bounds=bounds, wants=wants,
             exclusive=kind.alone, priority=chance.choice((0, 0, 0, 5)),

@@ -40,6 +40,13 @@ def look(story: Story, queue: str, messages: int, stopped: bool = False, stops: 
     story.line("look", "o1", queue=queue, began=began, messages=messages, stopped=stopped, stops=stops)
 
 
+def history_of(story: Story) -> History:
+    """As far as it has been told."""
+    found = History()
+    take(found, story.lines)
+    return found
+
+
 def tally(story: Story, queue: str, **counts: int) -> None:
     names = ("messages", "enqueued", "accepted", "dead_lettered", "discarded", "expired")
     story.line("tally", "drain", queue=queue, counts=dict.fromkeys(names, 0) | counts)
@@ -68,13 +75,20 @@ def test_every_kind_says_what_must_be_checked_at_least():
     assert set(history_kinds.LEAST) == set(kinds.KINDS)
 
 
-@pytest.mark.parametrize("name", ["groups", "levels", "last", "fair", "selected"])
+@pytest.mark.parametrize("name", ["groups", "last", "fair", "selected"])
 def test_all_keys_come_and_follow_from_the_number(name):
     kind = kinds.KINDS[name]
     assert {kind.key(number) for number in range(1, 200)} == {f"k{level}" for level in range(kind.values)}
     carried = body.options(3, f"x-{name}")
-    assert carried.get("properties") == {"key": kind.key(3)} or carried["priority"] == kind.level(3)
+    assert carried["properties"] == {"key": kind.key(3)}
     assert body.options(3, f"x-{name}.dead") == carried
+
+
+@pytest.mark.parametrize(("levels", "priorities"), [(3, [3, 4, 5]), (10, list(range(10)))])
+def test_levels_are_priorities_that_are_told_apart(monkeypatch, levels, priorities):
+    monkeypatch.setitem(kinds.KINDS, "levels", replace(kinds.KINDS["levels"], values=levels))
+    found = {kinds.KINDS["levels"].level(n): body.options(n, "x-levels")["priority"] for n in range(1, 200)}
+    assert found == dict(enumerate(priorities))
 
 
 # ---- one holder
@@ -328,6 +342,26 @@ def test_what_is_left_goes_by_level(story, high_first):
     assert ("level" in story.rules()) != high_first
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_no_level_has_more_than_its_share_at_once(story, more):
+    kind = kinds.KINDS["shares"]
+    story.send(story.open("s1", "x-shares"), 60, queue="x-shares")
+    d = story.open("drain", "x-shares")
+    low, high = numbers_of("shares", "k0", 1), numbers_of("shares", "k2", kind.share + 1)
+    for number in [*high[: kind.share + more], *low, *high[kind.share + more :]]:
+        story.consume(d, number, queue="x-shares")
+    assert ("turn" in story.rules()) == bool(more)
+
+
+def test_a_browser_sees_what_its_selector_lets_through(story):
+    story.send(story.open("s1", "x-selected"), 60, "unknown", queue="x-selected")
+    for wants, found in ((["k0"], False), (["k1"], True)):
+        number = numbers_of("selected", "k0")[0]
+        story.browse("x-selected", [(story.places["x-selected", "s1", number], "s1", number)])
+        story.lines[-3]["wants"] = wants
+        assert ("selector" in history.check(history_of(story)).rules) == found
+
+
 @pytest.mark.parametrize("turns", [True, False])
 def test_values_take_turns(story, turns):
     story.send(story.open("s1", "x-fair"), 60, queue="x-fair")
@@ -478,7 +512,7 @@ def play(story: Story, kind: str) -> None:
     count = 40
     story.send(s, count, queue=queue)
     numbers = list(range(1, count + 1))
-    taken = {"levels": 3, "fair": 3, "last": 0}.get(kind, count)
+    taken = {"levels": 3, "fair": 3, "last": 0, "shares": 0}.get(kind, count)
     if kind == "selected":
         first = numbers_of(kind, "k0", 3)
         numbers = [*first, *(number for number in numbers if number not in first)]
@@ -502,6 +536,13 @@ def left(story: Story, queue: str, kind: str, numbers: list[int]) -> None:
     if kind == "levels":
         for number in sorted(numbers, key=lambda number: (-what.level(number), number)):
             story.consume(d, number, queue=queue)
+    elif kind == "shares":
+        waiting = {level: [n for n in numbers if what.level(n) == level] for level in (2, 1, 0)}
+        while any(waiting.values()):
+            for mine in waiting.values():
+                for number in mine[: what.share]:
+                    story.consume(d, number, queue=queue)
+                del mine[: what.share]
     elif kind == "fair":
         lines = {key: [n for n in numbers if what.key(n) == key] for key in ("k0", "k1")}
         while any(lines.values()):
