@@ -120,7 +120,7 @@ class Pushing(Sending):
     """Sends more than is taken, so that its queue holds it back; at times more at once than there is room for."""
 
     def _capacity(self) -> int:
-        return self.random.choice((5, 10, 10, 15, 15, 30, 1000))
+        return self.random.choice((5, 5, 10, 10, 15, 15, 30, 1000))
 
 
 class Observing(Client):
