@@ -40,7 +40,6 @@ LEAST: dict[str, dict[str, int]] = {
     "ring": {"ring: gone": 50, "fullness checks of ring": 50, "looks at ring": 10, "tally checks": 1},
     "limit": {
         "times producers were held back": 2,
-        "overshoot checks": 1,
         "looks at limit": 10,
         "withheld": 1,
         "fullness checks of limit": 50,
