@@ -142,9 +142,9 @@ class Hand:
             message = self.receiver.fetch(timeout_s) if timeout_s else self.receiver.fetch_nowait()
         except Empty:
             if timeout_s:
+                self._nothing_before(moment)
                 if not self.capacity:
                     self.journal.write("idle", link=self.link, began=round(moment, 6))
-                self._nothing_before(moment)
             return False
         self._take(message)
         return True
