@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .journal import ACCEPT, COMPLETED, LOST, REJECT, Delivery, History, Transfer
+from .journal import ACCEPT, COMPLETED, FAILED, LOST, REFUSED, REJECT, Delivery, History, Transfer
+from .kinds import Kind, of
 
 Message = tuple[str, str, int]
 """Queue, producer, number."""
+LATE_S = 30.0
+"""So long after its end a sender that broke off may still have messages on their way."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +73,33 @@ def surely_later(delivery: Delivery, other: Delivery) -> bool:
     if delivery.link is other.link:
         return delivery.order > other.order
     return max(delivery.link.opened, delivery.since) > other.t
+
+
+def queues_of_kinds(facts: Facts) -> Iterator[tuple[str, Kind]]:
+    """The queues that are no plain ones, with what they are."""
+    for queue in sorted({queue for queue, _ in facts.history.transfers}):
+        kind = of(queue)
+        if kind is not None:
+            yield queue, kind
+
+
+def transfers_of(facts: Facts, queue: str) -> list[Transfer]:
+    """What came into the queue, or may have."""
+    return [
+        transfer
+        for (of_queue, _), mine in facts.history.transfers.items()
+        for transfer in (mine.values() if of_queue == queue else ())
+        if transfer.outcome not in (FAILED, REFUSED)
+    ]
+
+
+def messages_of(facts: Facts, queue: str) -> Iterator[tuple[Message, list[Delivery]]]:
+    """What was delivered of a queue."""
+    for message, deliveries in facts.of.items():
+        if message[0] == queue:
+            yield message, deliveries
+
+
+def place_of(delivery: Delivery) -> str:
+    """A delivery, with what it is of."""
+    return f"{delivery.number} of {delivery.producer} at {delivery.position} went to {delivery}"

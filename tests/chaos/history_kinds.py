@@ -2,17 +2,26 @@
 but from what was logged before something and after it.
 
 What a receiver *surely holds*: a message from its being logged until its settlement is asked for, if that was complete.
-What is *surely in* a queue: a message from its being complete until its consumption is asked for, if that was complete.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable
 
-from .facts import Facts, Message, consumed, may_be_consumed, name_of, surely_later
+from .facts import (
+    LATE_S,
+    Facts,
+    Message,
+    may_be_consumed,
+    messages_of,
+    name_of,
+    place_of,
+    queues_of_kinds,
+    surely_later,
+    transfers_of,
+)  # fmt: skip
 from .journal import (
     ACCEPT,
     COMPLETED,
@@ -26,14 +35,9 @@ from .journal import (
     RELEASE,
     Delivery,
     History,
-    Link,
-    Look,
     Transfer,
 )  # fmt: skip
-from .kinds import EACH, Kind, of
-
-LATE_S = 30.0
-"""So long after its end a sender that broke off may still have messages on their way."""
+from .kinds import EACH, name, of
 
 LEAST: dict[str, dict[str, int]] = {
     "groups": {"holding checks of groups": 20, "order across receivers, of groups": 50},
@@ -67,33 +71,6 @@ def least(history: History) -> dict[str, int]:
     }
 
 
-def _queues(facts: Facts) -> Iterator[tuple[str, Kind]]:
-    for queue in sorted({queue for queue, _ in facts.history.transfers}):
-        kind = of(queue)
-        if kind is not None:
-            yield queue, kind
-
-
-def _end(queue: str) -> str:
-    return queue.rpartition("-")[2]
-
-
-def _transfers(facts: Facts, queue: str) -> list[Transfer]:
-    """What came into the queue, or may have."""
-    return [
-        transfer
-        for (of_queue, _), mine in facts.history.transfers.items()
-        for transfer in (mine.values() if of_queue == queue else ())
-        if transfer.outcome not in (FAILED, REFUSED)
-    ]
-
-
-def _messages(facts: Facts, queue: str) -> Iterator[tuple[Message, list[Delivery]]]:
-    for message, deliveries in facts.of.items():
-        if message[0] == queue:
-            yield message, deliveries
-
-
 def surely_older(one: Transfer, other: Transfer) -> bool:
     """Whether, if both are in their queue, `one` is before `other`."""
     if one.link is other.link:
@@ -111,11 +88,11 @@ def _there_by(transfer: Transfer) -> float:
 
 def _held_by_one(facts: Facts) -> None:
     """What belongs to one receiver at a time, a group or a whole queue, no two hold."""
-    for queue, kind in _queues(facts):
+    for queue, kind in queues_of_kinds(facts):
         if not kind.held_by_one:
             continue
         holds: dict[str, list[Delivery]] = defaultdict(list)
-        for (_, _, number), deliveries in _messages(facts, queue):
+        for (_, _, number), deliveries in messages_of(facts, queue):
             key = kind.key(number) if kind.held_by_one == EACH else ""
             # A release is not told to be lost: so of what was released nothing is sure.
             holds[key] += [d for d in deliveries if d.outcome == COMPLETED and d.kind in (ACCEPT, REJECT, MODIFY)]
@@ -126,11 +103,11 @@ def _held_by_one(facts: Facts) -> None:
                 mine = longest is not None and longest.link is delivery.link
                 other = second if mine else longest
                 if other is not None:
-                    facts.say.counts[f"holding checks of {_end(queue)}"] += 1
+                    facts.say.counts[f"holding checks of {name(queue)}"] += 1
                     if delivery.t < other.asked:
                         what = f"group {key!r} of {queue}" if kind.held_by_one == EACH else queue
-                        until = f"{_place(other)} until {other.asked:.3f}"
-                        facts.say.found("held by two", f"{what} is one receiver's: {until}; {_place(delivery)}")
+                        until = f"{place_of(other)} until {other.asked:.3f}"
+                        facts.say.found("held by two", f"{what} is one receiver's: {until}; {place_of(delivery)}")
                 if longest is None or delivery.asked > longest.asked:
                     longest, second = delivery, second if mine else longest
                 elif not mine and (second is None or delivery.asked > second.asked):
@@ -139,11 +116,11 @@ def _held_by_one(facts: Facts) -> None:
 
 def _in_order_across(facts: Facts) -> None:
     """What nobody had before is handed out in the queue's order, or each key's, level's, value's: whoever gets it."""
-    for queue, kind in _queues(facts):
+    for queue, kind in queues_of_kinds(facts):
         if not kind.ordered:
             continue
         by_key: dict[str, list[Delivery]] = defaultdict(list)
-        for (_, _, number), deliveries in _messages(facts, queue):
+        for (_, _, number), deliveries in messages_of(facts, queue):
             by_key[kind.order(number)] += deliveries
         for deliveries in by_key.values():
             deliveries.sort(key=lambda d: -d.position)
@@ -155,10 +132,10 @@ def _in_order_across(facts: Facts) -> None:
                     for other in (earliest, same):
                         if other is None or other.position == delivery.position:
                             continue
-                        facts.say.counts[f"order across receivers, of {_end(queue)}"] += 1
+                        facts.say.counts[f"order across receivers, of {name(queue)}"] += 1
                         if surely_later(delivery, other):
                             facts.say.found(
-                                "order", f"in {queue}, {_place(delivery)}, as new, after {_place(other)}, behind it"
+                                "order", f"in {queue}, {place_of(delivery)}, as new, after {place_of(other)}, behind it"
                             )
                             break
                 if earliest is None or delivery.t < earliest.t:
@@ -168,119 +145,6 @@ def _in_order_across(facts: Facts) -> None:
                     on_link[delivery.link.id] = delivery
 
 
-def _place(delivery: Delivery) -> str:
-    return f"{delivery.number} of {delivery.producer} at {delivery.position} went to {delivery}"
-
-
-# ---- limits
-
-
-def _never_more(facts: Facts) -> None:
-    """There are never more messages in a queue than its limit."""
-    say = facts.say
-    for queue, kind in _queues(facts):
-        if not kind.most:
-            continue
-        steps: list[tuple[float, int]] = []
-        for message, deliveries in _messages(facts, queue):
-            gone = next((d.asked for d in deliveries if consumed(d)), None)
-            transfer = facts.transfer(message)
-            if gone is None or transfer is None:
-                continue
-            came = deliveries[0].t
-            if transfer.outcome == COMPLETED:
-                came = min(came, transfer.done)
-            if came < gone:
-                steps += [(came, 1), (gone, -1)]
-        inside = 0
-        for t, step in sorted(steps):
-            inside += step
-            say.counts[f"fullness checks of {_end(queue)}"] += 1
-            if inside > kind.most:
-                say.found("limit", f"at {t:.3f} {inside} messages were in {queue}, whose limit is {kind.most}")
-                break
-        for look in facts.history.looks:
-            if look.queue == queue:
-                say.counts[f"looks at {_end(queue)}"] += 1
-                if look.messages > kind.most:
-                    say.found("limit", f"at {look.t:.3f} {queue} says {look.messages}, and its limit is {kind.most}")
-
-
-def _refused(facts: Facts) -> None:
-    """Only a queue that may have been full refuses."""
-    for (queue, producer), mine in facts.history.transfers.items():
-        refused = [transfer for transfer in mine.values() if transfer.outcome == REFUSED]
-        if not refused:
-            continue
-        kind = of(queue)
-        if kind is None or not kind.refuses:
-            facts.say.found("uncalled for", f"{queue} has no limit, and refused {len(refused)} of {producer}")
-            continue
-        sent = sorted(transfer.sent for transfer in _transfers(facts, queue))
-        gone = sorted(d.answered for _, deliveries in _messages(facts, queue) for d in deliveries if consumed(d))
-        for transfer in refused:
-            facts.say.counts["refusal checks"] += 1
-            most = bisect_left(sent, transfer.done) - bisect_right(gone, transfer.sent)
-            if most < kind.most:
-                facts.say.found(
-                    "limit",
-                    f"{queue} refused {transfer.number} of {producer} at {transfer.done:.3f}, and had {most} at most",
-                )
-
-
-def _held_back(facts: Facts) -> None:
-    """Above its threshold a queue holds its producers back: what comes then is what they had under way at most, and none
-    of it completes; below the other threshold it does not."""
-    say = facts.say
-    links: dict[str, list[Link]] = defaultdict(list)
-    for link in facts.history.links.values():
-        if link.role == "sender":
-            links[link.queue].append(link)
-    for queue, kind in _queues(facts):
-        if not kind.stop:
-            continue
-        looks = sorted((look for look in facts.history.looks if look.queue == queue), key=lambda look: look.t)
-        say.counts["times producers were held back"] += max((look.stops for look in looks), default=0)
-        for at, look in enumerate(looks):
-            where = f"at {look.t:.3f} {queue} says {look.messages} messages"
-            if not look.stopped:
-                if look.messages > kind.stop:
-                    say.found("flow", f"{where}, more than {kind.stop}, and does not hold its producers back")
-                continue
-            if look.messages < kind.resume:
-                say.found("flow", f"{where}, fewer than {kind.resume}, and holds its producers back")
-            before = next((other for other in reversed(looks[:at]) if other.stops < look.stops), None)
-            since = before.began if before else 0.0
-            most = kind.stop + sum(
-                link.capacity
-                for link in links[queue]
-                if link.opened <= look.t and link.closed + (LATE_S if link.broken else 0.0) >= since
-            )
-            say.counts["overshoot checks"] += most < kind.most
-            if look.messages > most:
-                say.found("flow", f"{where}; what its senders may have under way makes {most}")
-        _withheld(facts, queue, looks)
-
-
-def _withheld(facts: Facts, queue: str, looks: list[Look]) -> None:
-    """Between two looks that show one and the same stop, nothing completes that was sent since the first."""
-    runs: dict[int, list[Look]] = defaultdict(list)
-    for look in looks:
-        if look.stopped:
-            runs[look.stops].append(look)
-    transfers = sorted(_transfers(facts, queue), key=lambda transfer: transfer.sent)
-    times = [transfer.sent for transfer in transfers]
-    for first, last in ((run[0], run[-1]) for run in runs.values()):
-        for transfer in transfers[bisect_right(times, first.t) : bisect_left(times, last.began)]:
-            facts.say.counts["withheld"] += 1
-            if transfer.outcome == COMPLETED and transfer.done < last.began:
-                facts.say.found(
-                    "flow",
-                    f"{transfer.number} of {transfer.producer}, sent to {queue} at {transfer.sent:.3f}, was complete at "
-                    f"{transfer.done:.3f}; producers are held back from {first.t:.3f} to {last.began:.3f}",
-                )
-
-
 # ---- what goes
 
 
@@ -288,7 +152,7 @@ def may_have_gone(facts: Facts, queue: str) -> Callable[[Transfer], bool]:
     """Whether a message can have left a ring, or given way to a newer one of its key."""
     kind = of(queue)
     assert kind is not None
-    transfers = _transfers(facts, queue)
+    transfers = transfers_of(facts, queue)
     if kind.newest:
         of_key: dict[str, list[Transfer]] = defaultdict(list)
         for transfer in transfers:
@@ -316,16 +180,16 @@ def may_have_gone(facts: Facts, queue: str) -> Callable[[Transfer], bool]:
 def _gone(facts: Facts) -> None:
     """From a ring, and from a queue of last values, only what is old goes."""
     say = facts.say
-    for queue, kind in _queues(facts):
+    for queue, kind in queues_of_kinds(facts):
         if not kind.loses:
             continue
         may, gone = may_have_gone(facts, queue), list[Transfer]()
-        for transfer in _transfers(facts, queue):
+        for transfer in transfers_of(facts, queue):
             message = (queue, transfer.producer, transfer.number)
             deliveries = facts.of.get(message, [])
             if any(map(may_be_consumed, deliveries)) or (transfer.outcome != COMPLETED and not deliveries):
                 continue
-            say.counts[f"{_end(queue)}: gone"] += 1
+            say.counts[f"{name(queue)}: gone"] += 1
             if not deliveries:
                 gone.append(transfer)
             if not may(transfer):
@@ -338,11 +202,11 @@ def _gone(facts: Facts) -> None:
 def lost_with_reason(facts: Facts) -> None:
     """Without faults, what a receiver could not settle had gone: from a ring; or a newer one of its key came while it was
     given out, before that had its place in the queue's order."""
-    for queue, kind in _queues(facts):
+    for queue, kind in queues_of_kinds(facts):
         if not kind.loses:
             continue
         may = may_have_gone(facts, queue)
-        for message, deliveries in _messages(facts, queue):
+        for message, deliveries in messages_of(facts, queue):
             transfer = facts.transfer(message)
             for delivery in deliveries:
                 if delivery.outcome == LOST and transfer is not None and not may(transfer):
@@ -356,7 +220,7 @@ def _oldest_first(facts: Facts, queue: str, gone: list[Transfer]) -> None:
     for transfer in gone:
         numbers[transfer.link.id] = max(numbers[transfer.link.id], transfer.number)
     left = 0
-    for message, deliveries in _messages(facts, queue):
+    for message, deliveries in messages_of(facts, queue):
         transfer = facts.transfer(message)
         if transfer is None or deliveries[-1].link.client != DRAINER:
             continue
@@ -373,15 +237,15 @@ def _oldest_first(facts: Facts, queue: str, gone: list[Transfer]) -> None:
 def _newest(facts: Facts) -> None:
     """Of each key the newest waits: nobody gets, as new, one that was replaced before."""
     say = facts.say
-    for queue, kind in _queues(facts):
+    for queue, kind in queues_of_kinds(facts):
         if not kind.newest:
             continue
         of_key: dict[str, list[Transfer]] = defaultdict(list)
-        for transfer in _transfers(facts, queue):
+        for transfer in transfers_of(facts, queue):
             if transfer.outcome == COMPLETED:
                 of_key[kind.key(transfer.number)].append(transfer)
         left: dict[str, Message] = {}
-        for message, deliveries in _messages(facts, queue):
+        for message, deliveries in messages_of(facts, queue):
             delivery, transfer = deliveries[0], facts.transfer(message)
             if not delivery.new or transfer is None:
                 continue
@@ -406,71 +270,6 @@ def _newest(facts: Facts) -> None:
                     say.found("last value", f"{name_of(message)} and {name_of(other)} have one key, and both waited")
 
 
-# ---- what is left, drained by one
-
-
-def _drained(facts: Facts, queue: str) -> list[tuple[Delivery, bool]]:
-    """What the drainer was given, in that order; and whether it surely was there from its beginning, and could be had."""
-    found: list[tuple[Delivery, bool]] = []
-    for message, deliveries in _messages(facts, queue):
-        for delivery in deliveries:
-            if delivery.link.client == DRAINER:
-                transfer = facts.transfer(message)
-                there = transfer is not None and transfer.outcome == COMPLETED and transfer.done < delivery.link.opened
-                found.append((delivery, there and delivery.new))
-    return sorted(found, key=lambda pair: pair[0].t)
-
-
-def _by_level(facts: Facts) -> None:
-    """What is left goes by level, the highest first."""
-    for queue, kind in _queues(facts):
-        if not kind.levels:
-            continue
-        if kind.share:
-            _by_shares(facts, queue, kind)
-            continue
-        sure = [delivery for delivery, there in _drained(facts, queue) if there]
-        for before, after in pairwise(sure):
-            facts.say.counts["level checks"] += 1
-            if kind.level(before.number) < kind.level(after.number):
-                facts.say.found("level", f"in {queue}, {_place(after)}, of a higher level, after {_place(before)}")
-
-
-def _by_shares(facts: Facts, queue: str, kind: Kind) -> None:
-    """Of what is left, so many of a level go at once at most, where another level waits."""
-    drained = _drained(facts, queue)
-    last_of = {kind.level(delivery.number): at for at, (delivery, there) in enumerate(drained) if there}
-    run, level = 0, -1
-    for at, (delivery, _) in enumerate(drained):
-        run = run + 1 if kind.level(delivery.number) == level else 1
-        level = kind.level(delivery.number)
-        others = [other for other, until in last_of.items() if other != level and until > at]
-        facts.say.counts["share checks"] += bool(others)
-        if others and run > kind.share:
-            facts.say.found("turn", f"in {queue}, {_place(delivery)}: the {run}th of its level, and {others} wait")
-
-
-def _by_turns(facts: Facts) -> None:
-    """Of what is left, the values take turns."""
-    for queue, kind in _queues(facts):
-        if not ("fair_key" in kind.declared and kind.values):
-            continue
-        drained = _drained(facts, queue)
-        last_of = {kind.key(delivery.number): at for at, (delivery, there) in enumerate(drained) if there}
-        since: dict[str, set[str]] = {}  # value -> those that had a turn since it had one
-        for at, (delivery, _) in enumerate(drained):
-            value = kind.key(delivery.number)
-            had = since.get(value)
-            for other, until in last_of.items() if had is not None else ():
-                if other != value and until > at:
-                    facts.say.counts["turn checks"] += 1
-                    if other not in had:
-                        facts.say.found("turn", f"in {queue}, {_place(delivery)}: {value!r} again, and {other!r} waits")
-            for others in since.values():
-                others.add(value)
-            since[value] = set()
-
-
 # ---- what receivers say
 
 
@@ -481,7 +280,7 @@ def _selected(facts: Facts) -> None:
         if delivery.link.wants and kind is not None:
             facts.say.counts["selector checks"] += 1
             if kind.key(delivery.number) not in delivery.link.wants:
-                facts.say.found("selector", f"{_place(delivery)}, which wants {', '.join(delivery.link.wants)}")
+                facts.say.found("selector", f"{place_of(delivery)}, which wants {', '.join(delivery.link.wants)}")
     for browse in facts.history.browses:
         kind = of(browse.link.queue)
         for _, producer, number in browse.seen if browse.link.wants and kind is not None else ():
@@ -494,18 +293,20 @@ def _selected(facts: Facts) -> None:
 
 def _stamped(facts: Facts) -> None:
     """A message has one number in its queue, and numbers rise from the head to the tail."""
-    for queue, kind in _queues(facts):
+    for queue, kind in queues_of_kinds(facts):
         if not kind.stamps:
             continue
         before: Delivery | None = None
-        for deliveries in sorted((found for _, found in _messages(facts, queue)), key=lambda found: found[0].position):
+        for deliveries in sorted(
+            (found for _, found in messages_of(facts, queue)), key=lambda found: found[0].position
+        ):
             facts.say.counts["stamp checks"] += len(deliveries)
             numbers = {delivery.stamp for delivery in deliveries}
             if len(numbers) > 1 or min(numbers) < 1:
-                facts.say.found("stamp", f"{_place(deliveries[0])}, and has the numbers {sorted(numbers)}")
+                facts.say.found("stamp", f"{place_of(deliveries[0])}, and has the numbers {sorted(numbers)}")
             elif before is not None and before.stamp >= deliveries[0].stamp:
                 last = f"{before.stamp}, and is before {deliveries[0].stamp}"
-                facts.say.found("stamp", f"{_place(before)}, and has the number {last}, {_place(deliveries[0])}")
+                facts.say.found("stamp", f"{place_of(before)}, and has the number {last}, {place_of(deliveries[0])}")
             before = deliveries[0]
 
 
@@ -514,7 +315,7 @@ def _stopped(facts: Facts) -> None:
     facts.say.counts["stops"] += sum(len(link.stops) for link in facts.history.links.values())
     for delivery in facts.history.deliveries:
         if delivery.stopped:
-            facts.say.found("stopped", f"{_place(delivery)}, which had stopped")
+            facts.say.found("stopped", f"{place_of(delivery)}, which had stopped")
 
 
 def _noted(facts: Facts) -> None:
@@ -544,6 +345,5 @@ def _noted(facts: Facts) -> None:
 
 
 RULES: tuple[Callable[[Facts], None], ...] = (
-    _held_by_one, _in_order_across, _never_more, _refused, _held_back, _gone, _newest, _by_level, _by_turns, _selected,
-    _stamped, _stopped, _noted,
+    _held_by_one, _in_order_across, _gone, _newest, _selected, _stamped, _stopped, _noted,
 )  # fmt: skip
