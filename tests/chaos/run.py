@@ -33,8 +33,8 @@ BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
 LATER_S = 45.0
-LEAVE_S = 2.0
-"""So long something is sent to queues of kinds that nobody takes from any more."""
+LEAVE_S, LEAVE_MOST_S, LEFT = 0.5, 10.0, 40
+"""How long takers need to leave; and how long it may take until so many messages have come then."""
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
 LIMIT = "limit"
@@ -329,9 +329,7 @@ class Round:
     def _end(self, crowd: Crowd) -> None:
         """All that is sent is sent; the receivers get what is there; then one drains what they left."""
         self._say(f"round {self._number}: draining")
-        if self._kinds:
-            crowd.tell("taker", "drain")
-            time.sleep(LEAVE_S)
+        self._leave(crowd)
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
         stuck += crowd.finish("pusher", 3 * PATIENCE_S)
         stuck += crowd.finish("browser", 3 * PATIENCE_S)
@@ -356,6 +354,21 @@ class Round:
                 look(connection, journal, queue, tally=True)
         journal.write("done")
         journal.close()
+
+    def _leave(self, crowd: Crowd) -> None:
+        """Have something come to the queues that are drained in their order when nobody takes from them any more."""
+        left = [queue for queue in self._kinds if kinds.KINDS[kinds.name(queue)].left]
+        if not left:
+            return
+        crowd.tell("taker", "drain")
+        time.sleep(LEAVE_S)
+        until = time.monotonic() + LEAVE_MOST_S
+        with self._world.connect(self._chance) as connection:
+            before = {queue: connection.queue(queue)["enqueued"] for queue in left}
+            while time.monotonic() < until:
+                if all(connection.queue(queue)["enqueued"] >= before[queue] + LEFT for queue in left):
+                    break
+                time.sleep(0.2)
 
     def _judge(self) -> None:
         self._say(f"round {self._number}: judging")
