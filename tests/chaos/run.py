@@ -33,7 +33,7 @@ BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
 LATER_S = 45.0
-LEAVE_S, LEAVE_MOST_S, LEFT = 0.5, 10.0, 40
+LEAVE_S, LEAVE_MOST_S, LEFT = 1.0, 10.0, 40
 """How long takers need to leave; and how long it may take until so many messages have come then."""
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
