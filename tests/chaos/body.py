@@ -6,6 +6,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from . import kinds as queue_kinds
+
 FLEETING = "~"
 """Producer of messages that nobody counts: they share frames with those that are, and expire soon."""
 LONG_S = 86_400
@@ -35,20 +37,31 @@ def read(body: bytes) -> Body:
         return Body("", "?", 0, True)
 
 
-def options(number: int) -> dict[str, Any]:
-    """The properties of a numbered message: they must come as they were sent, whatever was lost on the way. Nothing
-    here lets it expire in the course of a run."""
+def options(number: int, queue: str = "") -> dict[str, Any]:
+    """The properties of a numbered message, sent to this queue: they must come as they were sent, whatever was lost on
+    the way. Nothing here lets it expire in the course of a run."""
     kinds: list[dict[str, Any]] = [{}, {}, {"ttl": LONG_S}, {"priority": number % 10}, {"properties": {"number": number}},
                                    {"subject": f"s{number}", "message_id": str(number), "ttl": 3600.5},
                                    {"correlation_id": f"c{number}", "reply_to": "answers", "durable": True},
                                    {"content_type": "application/octet-stream"}]  # fmt: skip
-    return kinds[number % len(kinds)]
+    return kinds[number % len(kinds)] | queue_kinds.options(queue, number)
 
 
-def as_sent(message: Any, number: int) -> bool:
-    """Whether a message that came carries what `options` said."""
-    wanted = options(number)
-    names = ("subject", "properties", "ttl", "priority", "message_id", "correlation_id", "reply_to", "content_type")
+def stamps(queue: str) -> bool:
+    kind = queue_kinds.of(queue)
+    return kind is not None and kind.stamps
+
+
+def as_sent(message: Any, number: int, queue: str = "") -> bool:
+    """Whether a message that came from this queue carries what `options` said."""
+    wanted = options(number, queue)
+    if stamps(queue) and message.properties:
+        more = {name: value for name, value in message.properties.items() if name != queue_kinds.STAMP}
+        if (more or None) != wanted.get("properties"):
+            return False
+    elif message.properties != wanted.get("properties"):
+        return False
+    names = ("subject", "ttl", "priority", "message_id", "correlation_id", "reply_to", "content_type")
     return message.durable == wanted.get("durable", False) and all(
         getattr(message, name) == wanted.get(name) for name in names
     )

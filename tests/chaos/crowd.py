@@ -31,7 +31,7 @@ class Crowd:
         """
         with (self._folder / f"{task.client}.err").open("wb") as errors:
             self._running[task.client] = subprocess.Popen(
-                [*before, sys.executable, "-m", "tests.chaos.load", json.dumps(asdict(task))],
+                [*before, sys.executable, "-m", "tests.chaos.client", json.dumps(asdict(task))],
                 stdin=subprocess.PIPE, stdout=errors, stderr=errors, cwd=ROOT,
             )  # fmt: skip
         self._roles[task.client] = task.role

@@ -12,19 +12,22 @@ The rules are the functions below; each counts the checks it really made, so tha
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from . import history_counts, history_kinds, history_left, history_limits
+from .facts import Facts, Message, Verdict, consumed, may_be_consumed, name_of, surely_later
 from .journal import (
     ACCEPT,
     COMPLETED,
     DEAD,
     FAILED,
     LOST,
+    MODIFY,
     NEVER,
+    REFUSED,
     REJECT,
     RELEASE,
     SENT,
@@ -34,54 +37,15 @@ from .journal import (
     Transfer,
     read,
 )  # fmt: skip
+from .kinds import of as kind_of
 
-Message = tuple[str, str, int]
-"""Queue, producer, number."""
-
-
-@dataclass(frozen=True)
-class Violation:
-    """Attributes: rule: which one broke; text: what was seen."""
-
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
-
-
-@dataclass
-class Verdict:
-    """Attributes: violations; counts: how many checks of each kind were made, and how much of each kind was seen."""
-
-    violations: list[Violation] = field(default_factory=list[Violation])
-    counts: Counter[str] = field(default_factory=Counter[str])
-
-    def found(self, rule: str, text: str) -> None:
-        self.violations.append(Violation(rule, text))
-
-    @property
-    def rules(self) -> set[str]:
-        """The rules that broke."""
-        return {violation.rule for violation in self.violations}
-
-
-@dataclass
-class _Facts:
-    """The history, arranged. Attributes: of: message -> its deliveries, in the order of logged time."""
-
-    history: History
-    of: dict[Message, list[Delivery]]
-    say: Verdict
-
-    def transfer(self, message: Message) -> Transfer | None:
-        queue, producer, number = message
-        return self.history.transfers.get((queue, producer), {}).get(number)
+MODIFIES = "modifications"
 
 
 def check_files(paths: Iterable[Path], strict: bool = False, minimum: Mapping[str, int] | None = None) -> Verdict:
-    """`check` of logs on disk."""
-    return check(read(paths), strict, minimum)
+    """`check` of logs on disk; of each kind of queue in them so much must be checked as `history_kinds.LEAST` says."""
+    history = read(paths)
+    return check(history, strict, {**(minimum or {}), **history_kinds.least(history)})
 
 
 def check(history: History, strict: bool = False, minimum: Mapping[str, int] | None = None) -> Verdict:
@@ -98,8 +62,8 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
     for deliveries in of.values():
         if len(deliveries) > 1:
             deliveries.sort(key=lambda d: d.t)
-    facts = _Facts(history, of, say)
-    for rule in RULES:
+    facts = Facts(history, of, say)
+    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, history_counts.tallied):
         rule(facts)
     if strict:
         _strict(facts)
@@ -112,7 +76,7 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
 # ---- the rules
 
 
-def _log(facts: _Facts) -> None:
+def _log(facts: Facts) -> None:
     """The logs are whole and say nothing impossible; every queue was drained after all was sent."""
     history, say = facts.history, facts.say
     for text in history.wrong:
@@ -135,55 +99,61 @@ def _log(facts: _Facts) -> None:
         say.counts["deliveries"] += 1
         say.counts["redeliveries"] += delivery.count > 0
         if delivery.kind:
-            say.counts[f"{delivery.kind}s {UNKNOWN if delivery.outcome == SENT else delivery.outcome}"] += 1
+            outcome = UNKNOWN if delivery.outcome == SENT else delivery.outcome
+            name = MODIFIES if delivery.kind == MODIFY else f"{delivery.kind}s"
+            if outcome == LOST and _loses(delivery.queue):
+                outcome = "of what has gone"
+            say.counts[f"{name} {outcome}"] += 1
     for link in history.links.values():
         say.counts["links broken"] += link.broken
 
 
-def _known(facts: _Facts) -> None:
+def _known(facts: Facts) -> None:
     """A delivered message was sent before, to this queue, was not refused, and is undamaged."""
     for message, deliveries in facts.of.items():
         source = message[0].removesuffix(DEAD)
         transfer = facts.transfer((source, *message[1:]))
         for delivery in deliveries:
             facts.say.counts["origin checks"] += 1
-            where = f"{_name(message)} delivered to {delivery}"
+            where = f"{name_of(message)} delivered to {delivery}"
             if delivery.damaged:
                 facts.say.found("damaged", where)
             elif delivery.of != source:
                 facts.say.found("misrouted", f"{where}: it was sent to {delivery.of}")
             elif transfer is None or delivery.t < transfer.sent:
                 facts.say.found("phantom", f"{where}: it was not sent{' before' if transfer else ''}")
-            elif transfer.outcome == FAILED:
+            elif transfer.outcome in (FAILED, REFUSED):
                 facts.say.found("phantom", f"{where}: the sender was told that it was refused")
 
 
-def _not_lost(facts: _Facts) -> None:
-    """A completed transfer is delivered; whoever had it last accepted it, or may have."""
+def _not_lost(facts: Facts) -> None:
+    """A completed transfer is delivered; whoever had it last accepted it, or may have. Where messages may go otherwise, see
+    `history_kinds`."""
     say = facts.say
     for (queue, producer), mine in facts.history.transfers.items():
+        if _loses(queue):
+            continue
         for number, transfer in mine.items():
             message = (queue, producer, number)
             if transfer.outcome == COMPLETED:
                 say.counts["loss checks"] += 1
                 if message not in facts.of:
-                    say.found("lost", f"{_name(message)} was complete at {transfer.done:.3f} and was never delivered")
+                    say.found("lost", f"{name_of(message)} was complete at {transfer.done:.3f} and was never delivered")
     for message, deliveries in facts.of.items():
+        if _loses(message[0]):
+            continue
         say.counts["vanishing checks"] += 1
-        if not any(map(_may_be_consumed, deliveries)):
+        if not any(map(may_be_consumed, deliveries)):
             seen = "; ".join(map(str, deliveries))
-            say.found("vanished", f"{_name(message)} went back to its queue and never came again: {seen}")
+            say.found("vanished", f"{name_of(message)} went back to its queue and never came again: {seen}")
 
 
-def _may_be_consumed(delivery: Delivery) -> bool:
-    return delivery.kind in (ACCEPT, REJECT) and delivery.outcome != LOST
+def _loses(queue: str) -> bool:
+    kind = kind_of(queue)
+    return kind is not None and kind.loses
 
 
-def _consumed(delivery: Delivery) -> bool:
-    return delivery.kind in (ACCEPT, REJECT) and delivery.outcome == COMPLETED
-
-
-def _dead_lettered(facts: _Facts) -> None:
+def _dead_lettered(facts: Facts) -> None:
     """The queue for dead letters has the rejected messages and no others."""
     say = facts.say
     for message, deliveries in facts.of.items():
@@ -193,37 +163,37 @@ def _dead_lettered(facts: _Facts) -> None:
             say.counts["dead letter checks"] += 1
             accepted = next((d for d in before if d.kind == ACCEPT and d.outcome == COMPLETED), None)
             if accepted is not None:
-                say.found("accepted again", f"{_name(message)} is a dead letter, and was accepted by {accepted}")
+                say.found("accepted again", f"{name_of(message)} is a dead letter, and was accepted by {accepted}")
             elif not any(d.kind == REJECT and d.outcome != LOST and d.asked <= deliveries[0].t for d in before):
-                say.found("phantom", f"{_name(message)} is a dead letter, and nobody can have rejected it")
+                say.found("phantom", f"{name_of(message)} is a dead letter, and nobody can have rejected it")
             continue
         rejected = next((d for d in deliveries if d.kind == REJECT and d.outcome == COMPLETED), None)
         if rejected is not None:
             say.counts["reject checks"] += 1
             if (queue + DEAD, *message[1:]) not in facts.of:
-                say.found("lost", f"{_name(message)} is no dead letter, and was rejected by {rejected}")
+                say.found("lost", f"{name_of(message)} is no dead letter, and was rejected by {rejected}")
 
 
-def _one_place(facts: _Facts) -> None:
+def _one_place(facts: Facts) -> None:
     """A message has one place in its queue, and a place one message."""
     at: dict[tuple[str, int], Message] = {}
     for message, deliveries in facts.of.items():
         places = {delivery.position for delivery in deliveries}
         facts.say.counts["place checks"] += len(deliveries)
         if len(places) > 1:
-            facts.say.found("duplicate", f"{_name(message)} is in its queue {len(places)} times, at {sorted(places)}")
+            facts.say.found("duplicate", f"{name_of(message)} is in its queue {len(places)} times, at {sorted(places)}")
         for place in places:
             other = at.setdefault((message[0], place), message)
             if other != message:
-                facts.say.found("place", f"{_name(message)} and {_name(other)} are both at {place} of {message[0]}")
+                facts.say.found("place", f"{name_of(message)} and {name_of(other)} are both at {place} of {message[0]}")
 
 
-def _accepted_once(facts: _Facts) -> None:
+def _accepted_once(facts: Facts) -> None:
     """A message whose accept is complete was not, and will not be, anybody else's."""
     say = facts.say
     for message, deliveries in facts.of.items():
         for accepted in deliveries:
-            if not _consumed(accepted):
+            if not consumed(accepted):
                 continue
             say.counts["accept checks"] += 1
             for other in deliveries:
@@ -232,14 +202,14 @@ def _accepted_once(facts: _Facts) -> None:
                 say.counts["accept against another delivery"] += 1
                 why = _after_accept(accepted, other)
                 if why:
-                    say.found("accepted again", f"{_name(message)}, {why}: accepted by {accepted}; also {other}")
+                    say.found("accepted again", f"{name_of(message)}, {why}: accepted by {accepted}; also {other}")
                 elif other.t > accepted.answered:
                     say.counts["deliveries that showed late"] += 1
 
 
 def _after_accept(accepted: Delivery, other: Delivery) -> str:
     """Why `other` cannot have been dispatched before a consumer's accept that counted, or ""."""
-    if _consumed(other):
+    if consumed(other):
         # Both accepts of a pair come by here: it is told once.
         return "two accepts are complete" if (accepted.t, id(accepted)) < (other.t, id(other)) else ""
     if other.count > accepted.count:
@@ -253,32 +223,32 @@ def _after_accept(accepted: Delivery, other: Delivery) -> str:
     return ""
 
 
-def _flagged(facts: _Facts) -> None:
-    """Of a message's deliveries only the first is without the redelivered flag."""
+def _flagged(facts: Facts) -> None:
+    """Of a message's deliveries only the first says that nobody had it before; and only what was given back uncounted comes
+    without the redelivered flag."""
     say = facts.say
     for message, deliveries in facts.of.items():
         if len(deliveries) == 1:
             continue
-        bare = [delivery for delivery in deliveries if delivery.count == 0]
+        bare = [delivery for delivery in deliveries if delivery.new]
         say.counts["flag checks"] += len(deliveries) - 1
         if len(bare) > 1:
-            say.found("not flagged", f"{_name(message)} came as new to {' and to '.join(map(str, bare))}")
+            say.found("not flagged", f"{name_of(message)} came as new to {' and to '.join(map(str, bare))}")
             continue
         for delivery in bare:
             for other in deliveries:
-                if other is not delivery and _surely_later(delivery, other):
-                    say.found("not flagged", f"{_name(message)} came as new to {delivery} after {other}")
+                if other is not delivery and surely_later(delivery, other):
+                    say.found("not flagged", f"{name_of(message)} came as new to {delivery} after {other}")
+                    break
+        for delivery in deliveries:
+            for other in deliveries if delivery.again else ():
+                uncounted = other.kind == MODIFY and other.uncounted and other.outcome != LOST
+                if other is not delivery and not uncounted and surely_later(delivery, other):
+                    say.found("not flagged", f"{name_of(message)} came without a count to {delivery} after {other}")
                     break
 
 
-def _surely_later(delivery: Delivery, other: Delivery) -> bool:
-    """Whether `delivery` was certainly dispatched, or at least arrived, after `other`."""
-    if delivery.link is other.link:
-        return delivery.order > other.order
-    return max(delivery.link.opened, delivery.since) > other.t
-
-
-def _counts_rise(facts: _Facts) -> None:
+def _counts_rise(facts: Facts) -> None:
     """On one link a message's delivery count never falls (it may stand: what an evicted owner had not yet acquired)."""
     for message, deliveries in facts.of.items():
         last: dict[str, Delivery] = {}
@@ -287,11 +257,11 @@ def _counts_rise(facts: _Facts) -> None:
             if before is not None:
                 facts.say.counts["count checks"] += 1
                 if delivery.count < before.count:
-                    facts.say.found("count", f"{_name(message)} came to {delivery} after {before}")
+                    facts.say.found("count", f"{name_of(message)} came to {delivery} after {before}")
             last[delivery.link.id] = delivery
 
 
-def _in_order_of_places(facts: _Facts) -> None:
+def _in_order_of_places(facts: Facts) -> None:
     """Places follow sending: always on one link, else whenever one transfer was complete before the next was sent."""
     say = facts.say
     queues: dict[str, dict[int, Transfer]] = defaultdict(dict)
@@ -324,18 +294,19 @@ def _in_order_of_places(facts: _Facts) -> None:
                 latest = transfer
 
 
-def _in_order_to_one(facts: _Facts) -> None:
+def _in_order_to_one(facts: Facts) -> None:
     """To one consumer, a producer's messages come in their order, redeliveries left out."""
     say = facts.say
-    highest: dict[tuple[str, str], Delivery] = {}
+    highest: dict[tuple[str, str, str], Delivery] = {}
     by_link: dict[str, list[Delivery]] = defaultdict(list)
     for delivery in facts.history.deliveries:
-        if delivery.count == 0:
+        if delivery.new:
             by_link[delivery.link.id].append(delivery)
     for link, deliveries in by_link.items():
         deliveries.sort(key=lambda d: d.order)
         for delivery in deliveries:
-            key = (link, delivery.producer)
+            kind = kind_of(delivery.queue)
+            key = (link, delivery.producer, kind.order(delivery.number) if kind else "")
             before = highest.get(key)
             if before is not None:
                 say.counts["order checks"] += 1
@@ -348,7 +319,7 @@ def _in_order_to_one(facts: _Facts) -> None:
                 highest[key] = delivery
 
 
-def _in_order_to_the_only_one(facts: _Facts) -> None:
+def _in_order_to_the_only_one(facts: Facts) -> None:
     """A queue's only consumer that gives nothing back gets the messages in the queue's order, also where another broker
     has taken over: those it held at the last one come first (`Link.resumed`).
 
@@ -372,7 +343,7 @@ def _in_order_to_the_only_one(facts: _Facts) -> None:
                 )
 
 
-def _ordered(facts: _Facts, lower: Delivery, higher: Delivery) -> bool:
+def _ordered(facts: Facts, lower: Delivery, higher: Delivery) -> bool:
     """Whether the one with the lower number had to be first in the queue."""
     first = facts.transfer((lower.queue, lower.producer, lower.number))
     second = facts.transfer((higher.queue, higher.producer, higher.number))
@@ -381,14 +352,14 @@ def _ordered(facts: _Facts, lower: Delivery, higher: Delivery) -> bool:
     return first.link is second.link or (first.outcome == COMPLETED and first.done < second.sent)
 
 
-def _within_the_window(facts: _Facts) -> None:
+def _within_the_window(facts: Facts) -> None:
     """A link that bounds its unsettled messages is given no more."""
     for delivery in facts.history.deliveries:
         if delivery.over:
             facts.say.found("window", f"{delivery} of {delivery.queue} is more than its link was to be given")
 
 
-def _browsed(facts: _Facts) -> None:
+def _browsed(facts: Facts) -> None:
     """A browser sees each message once, in the queue's order, as it was sent. Of a queue that nobody has taken anything
     from while it looked, it sees all that was complete when it began."""
     say = facts.say
@@ -410,11 +381,11 @@ def _browsed(facts: _Facts) -> None:
                 say.found("browse", f"{name} sees {after} after {before}")
         for position, producer, number in browse.seen:
             transfer = facts.transfer((queue, producer, number))
-            if transfer is None or transfer.sent > browse.t or transfer.outcome == FAILED:
+            if transfer is None or transfer.sent > browse.t or transfer.outcome in (FAILED, REFUSED):
                 say.found("phantom", f"{name} sees number {number} of {producer}, which was not sent, or refused")
             elif places.get((queue, producer, number), position) != position:
                 say.found("place", f"{name} sees number {number} of {producer} at {position}; it is elsewhere")
-        if browse.whole and browse.t < taken.get(queue, NEVER):
+        if browse.whole and browse.t < taken.get(queue, NEVER) and not _loses(queue):
             seen = {(producer, number) for _, producer, number in browse.seen}
             for (of, producer), mine in facts.history.transfers.items():
                 for number, transfer in mine.items() if of == queue else ():
@@ -424,33 +395,31 @@ def _browsed(facts: _Facts) -> None:
                             say.found("browse", f"{name} does not see number {number} of {producer}, complete before")
 
 
-def _strict(facts: _Facts) -> None:
+def _strict(facts: Facts) -> None:
     """Without faults nothing is unknown, nothing breaks, and nothing comes twice unless somebody gave it back."""
     history, say = facts.history, facts.say
     for name in ("transfers unknown", "transfers failed", "accepts unknown", "accepts lost", "releases unknown",
-                 "releases lost", "rejects unknown", "rejects lost", "links broken"):  # fmt: skip
+                 "releases lost", "rejects unknown", "rejects lost", f"{MODIFIES} unknown", f"{MODIFIES} lost", "links broken"):  # fmt: skip
         if say.counts[name]:
             say.found("uncalled for", f"{say.counts[name]} {name}, and there were no faults")
-    closings: dict[str, list[float]] = defaultdict(list)
+    history_kinds.lost_with_reason(facts)
+    closings: dict[str, list[tuple[float, float]]] = defaultdict(list)  # when what was not fetched went back
     for link in history.links.values():
         if link.role == "receiver" and link.closed != NEVER:
-            closings[link.queue].append(link.closed)  # what it had prefetched went back
+            closings[link.queue] += [*((t, t) for t in (link.closed, *link.stops)), *link.idles]
     for message, deliveries in facts.of.items():
         say.counts["strict checks"] += 1
-        given_back = sum(d.kind == RELEASE or (not d.kind and d.link.closed != NEVER) for d in deliveries)
+        given_back = sum(d.kind in (RELEASE, MODIFY) or (not d.kind and d.link.closed != NEVER) for d in deliveries)
         last = deliveries[-1]
-        closed = sum(t < last.t for t in closings[message[0]])
+        transfer = facts.transfer(message)
+        sent = transfer.sent if transfer else 0.0
+        closed = sum(sent < t and began < last.t for began, t in closings[message[0]]) if last.count else 0
         if len(deliveries) > given_back + 1 or max(d.count for d in deliveries) > given_back + closed:
             seen = "; ".join(map(str, deliveries))
-            say.found("uncalled for", f"{_name(message)} was delivered again though nobody gave it back: {seen}")
+            say.found("uncalled for", f"{name_of(message)} was delivered again though nobody gave it back: {seen}")
 
 
-def _name(message: Message) -> str:
-    queue, producer, number = message
-    return f"message {number} of {producer} in {queue}"
-
-
-RULES: tuple[Callable[[_Facts], None], ...] = (
+RULES: tuple[Callable[[Facts], None], ...] = (
     _log, _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
     _in_order_to_the_only_one, _within_the_window, _browsed,
 )  # fmt: skip

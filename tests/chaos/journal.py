@@ -3,11 +3,17 @@
 Times are seconds of the machine's monotonic clock, the same for all processes of one machine. A client writes *before*
 it asks for something (``sent``) and *after* it knows (every other outcome), so that the truth lies between the two.
 
-    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver" | "browser", "broker", "at"?}
-    {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | failed | unknown}
-    {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?}
-    {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject,
-                "outcome": sent | completed | lost | unknown}
+    {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver" | "browser", "broker", "at"?,
+                "capacity"?, "wants"?: [key, ...]}
+    {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | refused | failed | unknown}
+    {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?,
+                "again"?, "notes"?: [note, ...], "stamp"?}
+    {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
+                "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?}
+    {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
+    {"op": "idle",    "t", "client", "link", "began"}
+    {"op": "look",    "t", "client", "queue", "began", "messages", "stopped", "stops"}
+    {"op": "tally",   "t", "client", "queue", "counts": {name: number}}
     {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
     {"op": "drained", "t", "client", "queue"}
@@ -19,6 +25,13 @@ prefetched message of this link and had read its socket empty: the delivery arri
 names. `at` is a time before the link was really opened, when that is not `t`: a client that finds another broker by itself
 tells only afterwards. A `browse` is told at its end: what was seen from the head of the queue on, in that order, and
 whether the cluster has said that there was no more. `over`: more were held than the window that was asked for. What is rejected in queue q goes to queue q.dead, under the producer and number it had.
+
+`refused`: the queue was at its limit. `again`: the message says that a consumer had it before, though its count is 0. What
+is modified goes back with the note "client.id" of its delivery, and `notes` are those that a message comes with;
+`uncounted`: its count is not to rise; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
+receiver's selector lets through. `stamp`: the message's number in its queue, in a queue that gives it one. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
+on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
+they have been. A `tally` is what a broker has counted of a queue that is drained.
 """
 
 from __future__ import annotations
@@ -31,9 +44,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .kinds import DEAD as DEAD
+
 SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown", "lost"
-ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
-DEAD = ".dead"
+REFUSED = "refused"
+ACCEPT, RELEASE, REJECT, MODIFY = "accept", "release", "reject", "modify"
 DRAINER = "drain"
 """The client that takes the messages left when all others have ended."""
 NEVER = float("inf")
@@ -59,7 +74,8 @@ class Journal:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """A sender or receiver from its opening to its end. Attributes: opened, closed: times; broken: it ended by itself."""
+    """A sender or receiver from its opening to its end. Attributes: opened, closed: times; broken: it ended by itself;
+    wants: the keys it selects, () for all; stops: when it had stopped; idles: from when to when it asked in vain; stopped: it has not gone on."""
 
     id: str
     client: str
@@ -70,6 +86,11 @@ class Link:
     broken: bool = False
     alone: bool = False
     resumed: bool = False
+    capacity: int = 0
+    wants: tuple[str, ...] = ()
+    stops: list[float] = field(default_factory=list[float])
+    idles: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    stopped: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +112,10 @@ class Delivery:
 
     Attributes:
         order: its place among the deliveries of its link.
-        kind: how it was settled, "" for not at all; asked, answered: the times of it.
+        again: it says that somebody had it before; notes: that it came with; note: what it goes back with when it is
+            modified. stopped: its link was not to be sent any. stamp: its number in its queue, 0 for none.
+        kind: how it was settled, "" for not at all; asked, answered: the times of it; uncounted, elsewhere: as that was
+            asked for.
     """
 
     queue: str
@@ -106,10 +130,22 @@ class Delivery:
     damaged: bool
     of: str
     over: bool = False
+    again: bool = False
+    notes: tuple[str, ...] = ()
+    note: str = ""
+    stopped: bool = False
+    stamp: int = 0
+    uncounted: bool = False
+    elsewhere: bool = False
     kind: str = ""
     outcome: str = ""
     asked: float = NEVER
     answered: float = NEVER
+
+    @property
+    def new(self) -> bool:
+        """Whether it says that nobody had it before."""
+        return not self.count and not self.again
 
     def __str__(self) -> str:
         settled = f", {self.kind} {self.outcome}" if self.kind else ", not settled"
@@ -129,14 +165,26 @@ class Browse:
     damaged: bool
 
 
+@dataclass(slots=True, eq=False)
+class Look:
+    """What a broker said of a queue, at some time between `began` and `t`."""
+
+    queue: str
+    began: float
+    t: float
+    messages: int
+    stopped: bool
+    stops: int
+
+
 @dataclass
 class History:
     """All clients' logs together.
 
     Attributes:
         transfers: (queue, producer) -> number -> transfer.
-        deliveries, browses: all, in the order of the files.
-        drained: queue -> when it was last seen empty after everything.
+        deliveries, browses, looks: all, in the order of the files.
+        drained: queue -> when it was last seen empty after everything. tallies: queue -> what was counted, then.
         finished: clients whose log has its last line.
         wrong: what no honest client can have written, one sentence each.
     """
@@ -144,8 +192,10 @@ class History:
     transfers: dict[tuple[str, str], dict[int, Transfer]] = field(default_factory=dict[Any, Any])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
     browses: list[Browse] = field(default_factory=list[Browse])
+    looks: list[Look] = field(default_factory=list[Look])
     links: dict[str, Link] = field(default_factory=dict[str, Link])
     drained: dict[str, float] = field(default_factory=dict[str, float])
+    tallies: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     clients: dict[str, float] = field(default_factory=dict[str, float])
     finished: set[str] = field(default_factory=set[str])
     wrong: list[str] = field(default_factory=list[str])
@@ -187,7 +237,9 @@ class _Reader:
         self.orders: dict[str, int] = {}
         self.rules = {
             "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
-            "browse": self.browse, "drained": self.drained, "done": self.done,
+            "browse": self.browse, "drained": self.drained, "done": self.done, "stop": self.stop, "start": self.start,
+            "idle": self.idle, "tally": self.tally,
+            "look": self.look,
         }  # fmt: skip
 
     def line(self, line: dict[str, Any]) -> None:
@@ -214,7 +266,8 @@ class _Reader:
         opened = min(t, line.get("at", t))
         self.history.links[line["link"]] = Link(
             line["link"], line["client"], line["queue"], line["role"], opened,
-            alone=bool(line.get("alone")), resumed=bool(line.get("resumed")),
+            alone=bool(line.get("alone")), resumed=bool(line.get("resumed")), capacity=line.get("capacity", 0),
+            wants=tuple(line.get("wants", ())),
         )  # fmt: skip
 
     def close(self, line: dict[str, Any], t: float) -> None:
@@ -226,7 +279,7 @@ class _Reader:
         link = self.link(line, "sender")
         mine = self.history.transfers.setdefault((link.queue, link.client), {})
         outcome = line["outcome"]
-        if outcome not in (SENT, COMPLETED, FAILED, UNKNOWN):
+        if outcome not in (SENT, COMPLETED, REFUSED, FAILED, UNKNOWN):
             raise ValueError(outcome)
         for number in range(line["first"], line["last"] + 1):
             if outcome == SENT:
@@ -248,6 +301,8 @@ class _Reader:
         delivery = Delivery(
             link.queue, line["position"], line["producer"], line["number"], link, order, t, line["since"],
             line["count"], bool(line.get("damaged")), line.get("of") or link.queue, bool(line.get("over")),
+            bool(line.get("again")), tuple(line.get("notes", ())), f"{link.client}.{line['id']}", link.stopped,
+            line.get("stamp", 0),
         )  # fmt: skip
         if delivery.since > t or t > link.closed:
             self.wrong(line, "this delivery is out of its link's time")
@@ -258,7 +313,7 @@ class _Reader:
 
     def settle(self, line: dict[str, Any], t: float) -> None:
         kind, outcome = line["kind"], line["outcome"]
-        if kind not in (ACCEPT, RELEASE, REJECT) or outcome not in (SENT, COMPLETED, LOST, UNKNOWN):
+        if kind not in (ACCEPT, RELEASE, REJECT, MODIFY) or outcome not in (SENT, COMPLETED, LOST, UNKNOWN):
             raise ValueError(f"{kind} {outcome}")
         for id in line["ids"]:
             delivery = self.ids[line["client"], id]
@@ -266,10 +321,28 @@ class _Reader:
                 if delivery.kind:
                     self.wrong(line, f"delivery {id} was settled already")
                 delivery.kind, delivery.outcome, delivery.asked = kind, SENT, t
+                delivery.uncounted, delivery.elsewhere = bool(line.get("uncounted")), bool(line.get("elsewhere"))
             elif delivery.kind != kind or delivery.outcome != SENT:
                 self.wrong(line, f"the {kind} of delivery {id} was not asked for, or answered before")
             else:
                 delivery.outcome, delivery.answered = outcome, t
+
+    def stop(self, line: dict[str, Any], t: float) -> None:
+        link = self.link(line, "receiver")
+        link.stopped = True
+        link.stops.append(t)
+
+    def start(self, line: dict[str, Any], t: float) -> None:
+        self.link(line, "receiver").stopped = False
+
+    def idle(self, line: dict[str, Any], t: float) -> None:
+        self.link(line, "receiver").idles.append((line["began"], t))
+
+    def look(self, line: dict[str, Any], t: float) -> None:
+        if line["began"] > t:
+            self.wrong(line, "this look ends before it begins")
+        look = Look(line["queue"], line["began"], t, line["messages"], line["stopped"], line["stops"])
+        self.history.looks.append(look)
 
     def browse(self, line: dict[str, Any], t: float) -> None:
         link = self.link(line, "browser")
@@ -278,6 +351,9 @@ class _Reader:
             self.wrong(line, "this browsing is out of its link's time")
         damaged = bool(line.get("damaged"))
         self.history.browses.append(Browse(link, line["began"], t, line["whole"], seen, damaged))
+
+    def tally(self, line: dict[str, Any], t: float) -> None:
+        self.history.tallies[line["queue"]] = line["counts"]
 
     def drained(self, line: dict[str, Any], t: float) -> None:
         self.history.drained[line["queue"]] = t

@@ -1,4 +1,4 @@
-"""The clients that go on while faults happen: one process each, `python -m tests.chaos.load {...}`.
+"""The clients that go on while faults happen: one process each (`client.py`).
 
 They are ordinary users of the public client. What each does is chosen by its own seed; what it did is in its journal,
 written before it asks and after it knows. A connection may find another broker by itself, or not: if it says that it is
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from mantamq.client import Connection, MantaError, Message, Session, connect
-from mantamq.client.errors import Full, Unavailable
+from mantamq.client.errors import Full, ResourceLimitExceeded, Unavailable
 
-from . import body
-from .journal import COMPLETED, DEAD, FAILED, SENT, UNKNOWN, Journal
+from . import body, kinds
+from .journal import COMPLETED, DEAD, FAILED, REFUSED, SENT, UNKNOWN, Journal
 from .receiving import Hand
 
 PATIENCE_S = 10.0
@@ -35,7 +35,9 @@ BROWSE_S = 3 * PATIENCE_S
 """So long a browser may look at one queue: with credit for one message at a time thousands take a while."""
 ANSWER_S = 0.5
 CALL_S = 5.0
+DECLARE_S = 10.0
 WAIT_S = 0.2
+CHOICES = (0.03, "release"), (0.05, "reject"), (0.08, ""), (0.1, "modify")
 MANY_DELIVERIES = 6
 """A message delivered this often is accepted, or it would go round for ever."""
 
@@ -49,7 +51,7 @@ class Task:
     """The task of a client.
 
     Attributes:
-        client: its name. role: "sender", "receiver", "browser", or "alone": the only receiver of its queues.
+        client: its name. role: as in `client.ROLES`.
         journal: file of its own.
         addresses: file with the brokers' addresses, a JSON map; read again before every connection.
         prefer: which of them it tries first.
@@ -127,12 +129,13 @@ class Client:
 @dataclass
 class SendingLink:
     """A sender. Attributes: own: the producer's number of each that was put, 0 for those that nobody counts; the sender's
-    own numbers begin at 1."""
+    own numbers begin at 1. by_key: it sends to an exchange that goes by the key."""
 
     id: str
     queue: str
     sender: Any
     own: list[int]
+    by_key: bool = False
 
 
 @dataclass
@@ -165,9 +168,7 @@ class Sending(Client):
         try:
             session = connection.session()
             for queue in self.task.queues:
-                link = SendingLink(self.name_link(), queue, self._sender(session, queue), [0])
-                self.journal.write("open", link=link.id, queue=queue, role="sender", broker=connection.broker)
-                links.append(link)
+                links.append(self._link(connection, session, queue))
             until = time.monotonic() + self.random.expovariate(1 / 20)
             while not self.stopping.is_set() and time.monotonic() < until:
                 self._turn(links)
@@ -177,21 +178,30 @@ class Sending(Client):
             for link in links:
                 self.journal.write("close", link=link.id, broken=broken)
 
-    def _sender(self, session: Session, queue: str) -> Any:
+    def _link(self, connection: Connection, session: Session, queue: str) -> SendingLink:
         chance = self.random
         address = queue
         if self.task.exchanges:
             address = chance.choice((queue, queue, queue + BY_KEY, f"{queue}{BY_KEY}/{KEY}", f"{queue}{BY_KEY}/other"))
-        capacity = chance.choices((1, 10, 1000), (1, 1, 2))[0]
+        capacity = self._capacity()
         if chance.random() < 0.3:
-            return session.sender(address, capacity, chance.choice((None, 2.0, 60.0)), chance.random() < 0.5)
-        return session.sender(address, capacity, mandatory=chance.random() < 0.3)
+            sender = session.sender(address, capacity, chance.choice((None, 2.0, 60.0)), chance.random() < 0.5)
+        else:
+            sender = session.sender(address, capacity, mandatory=chance.random() < 0.3)
+        link = SendingLink(self.name_link(), queue, sender, [0], address == queue + BY_KEY)
+        self.journal.write(
+            "open", link=link.id, queue=queue, role="sender", broker=connection.broker, capacity=capacity
+        )  # fmt: skip
+        return link
+
+    def _capacity(self) -> int:
+        return self.random.choices((1, 10, 1000), (1, 1, 2))[0]
 
     def _turn(self, links: list[SendingLink]) -> None:
         """A burst to one queue, or to a few at once, and all their completions."""
         sent = 0
         began = time.monotonic()
-        for link in self.random.sample(links, self.random.choice((1, 1, 2, len(links)))):
+        for link in self.random.sample(links, min(len(links), self.random.choice((1, 1, 2, len(links))))):
             count = self.random.choice((1, 1, 2, 5, 20, 60))
             self._send(link, count)
             sent += count
@@ -205,16 +215,21 @@ class Sending(Client):
         last = self._numbers[link.queue] = first + count - 1
         self.journal.write("send", link=link.id, first=first, last=last, outcome=SENT)
         self._open.append(Burst(link, first, last))
+        kind = kinds.of(link.queue)
         for number in range(first, last + 1):
             size = 50_000 if self.random.random() < 0.002 else self.random.randrange(1200)
             text = body.write(link.queue, self.task.client, number, self._padding[:size])
-            self._put(link, Message(text, **body.options(number)), number)
-            if self.random.random() < self.fleeting:
+            self._put(link, Message(text, **body.options(number, link.queue)), number)
+            if self.random.random() < self.fleeting and (kind is None or kind.fleeting):
                 text = body.write(link.queue, body.FLEETING, 0, b"")
                 self._put(link, Message(text, ttl=self.random.uniform(0, 0.3)), 0)
 
     def _put(self, link: SendingLink, message: Message, number: int) -> None:
-        self._insist(link, lambda: link.sender.send(message, timeout=ANSWER_S))
+        keys = self.random.choice(KEYS) if link.by_key else None
+        if keys is None:
+            self._insist(link, lambda: link.sender.send(message, timeout=ANSWER_S))
+        else:
+            self._insist(link, lambda: link.sender.send_to(message, keys, timeout=ANSWER_S))
         link.own.append(number)
 
     def _complete(self, link: SendingLink) -> None:
@@ -230,6 +245,8 @@ class Sending(Client):
                 numbers: list[int] | None = getattr(error, "numbers", None)
                 if numbers is not None:
                     outcome = UNKNOWN if isinstance(error, Unavailable) else FAILED
+                    if isinstance(error, ResourceLimitExceeded):
+                        outcome = REFUSED
                     for at in range(0, len(numbers), 2):
                         for number in range(numbers[at], numbers[at + 1] + 1):
                             self._told[link.id, link.own[number]] = outcome
@@ -298,18 +315,29 @@ class Receiving(Client):
             timeout_s = 0.0
         if not self.draining.is_set() and chance() < 0.1:
             return  # hold what is there for a while
-        kinds: dict[str, list[int]] = {"accept": [], "release": [], "reject": []}
-        for id, held in hand.held.items():
-            kind = "accept"
-            if not self.draining.is_set() and held.count < MANY_DELIVERIES:
-                draw = chance()
-                kind = "release" if draw < 0.03 else "reject" if draw < 0.05 else "" if draw < 0.08 else "accept"
-            if kind:
-                kinds[kind].append(id)
-        for kind, ids in kinds.items():
-            hand.settle(kind, ids)
+        self._settle(hand)
         if self.draining.is_set() or chance() < 0.7:
             hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
+
+    def _settle(self, hand: Hand) -> None:
+        """Most are accepted; some go back, with a note or without, to their place or elsewhere; some are held on to."""
+        chosen: dict[str, list[int]] = {"accept": [], "release": [], "reject": [], "modify": []}
+        for id, held in hand.held.items():
+            choice = "accept"
+            if not self.draining.is_set() and held.count < MANY_DELIVERIES:
+                draw = self.random.random()
+                choice = next((name for below, name in CHOICES if draw < below), "accept")
+            if choice:
+                chosen[choice].append(id)
+        for choice, ids in chosen.items():
+            if choice != "modify":
+                hand.settle(choice, ids)
+            elif ids:
+                hand.modify(ids, uncounted=self.random.random() < 0.5, elsewhere=self._elsewhere(hand))
+
+    def _elsewhere(self, hand: Hand) -> bool:
+        """Whether it is not to get again what it modifies now."""
+        return False
 
 
 class Alone(Receiving):
@@ -346,15 +374,18 @@ class Browsing(Client):
 
     def _browse(self, connection: Connection, session: Session, queue: str) -> None:
         link = self.name_link()
-        self.journal.write("open", link=link, queue=queue, role="browser", broker=connection.broker)
+        kind = kinds.of(queue)
+        wants = kinds.some_keys(kind, self.random) if kind is not None and kind.selected else []
+        more: dict[str, Any] = {"wants": wants} if wants else {}
+        self.journal.write("open", link=link, queue=queue, role="browser", broker=connection.broker, **more)
         began, seen, damaged, whole = time.monotonic(), list[tuple[int, str, int]](), False, False
         broken = True
         try:
-            for message in self._messages(session, queue):
+            for message in self._messages(session, queue, kinds.selector(wants) if wants else None):
                 found = body.read(message.body)
                 if found.producer != body.FLEETING:
                     seen.append((message.position, found.producer, found.number))
-                    damaged = damaged or found.damaged or not body.as_sent(message, found.number)
+                    damaged = damaged or found.damaged or not body.as_sent(message, found.number, queue)
                 if self.stopping.is_set() or time.monotonic() > began + BROWSE_S:
                     break
             else:
@@ -365,35 +396,50 @@ class Browsing(Client):
             self.journal.write("browse", link=link, began=began, whole=whole and self._to_the_end, seen=seen, **more)
             self.journal.write("close", link=link, broken=broken)
 
-    def _messages(self, session: Session, queue: str) -> Iterator[Message]:
+    def _messages(self, session: Session, queue: str, selector: str | None) -> Iterator[Message]:
         capacity = self.random.choice((0, 1, 50, 1000))
         self._to_the_end = self.random.random() < 0.7
         if self._to_the_end:
-            yield from session.browse(queue, capacity)
+            yield from session.browse(queue, capacity, selector)
             return
         with session.receiver(
-            queue, capacity, mode="browse", timeout=0.2
+            queue, capacity, mode="browse", timeout=0.2, selector=selector
         ) as receiver:  # for as long as something comes
             yield from receiver
-
-
-ROLES: dict[str, type[Client]] = {"sender": Sending, "receiver": Receiving, "alone": Alone, "browser": Browsing}
 
 
 # ---- queues
 
 BY_KEY, OTHERS, KEY = ".by-key", ".others", "this"
 """Ends of the names of a queue's exchanges; the key by which the first finds it."""
+KEYS = None, ["other"], [KEY], [KEY, KEY], [KEY, "other"], ["other", KEY, "none"]
+"""What a message is sent by to such an exchange: its subject, or several keys at once; each comes once."""
 RELAY = ".relay"
 """Of an exchange that the first leads to, and that leads to the queue as well and back: each message comes once."""
 
 
 def declare(connection: Connection, queue: str, durable: bool = False) -> None:
-    """A queue with one for its dead letters, and with an exchange that finds it by a key, or by its alternate."""
+    """A queue of the kind that its name says, with one for its dead letters, and with an exchange that finds it by a key,
+    or by its alternate.
+
+    In the half second after a start or a takeover one of a kind may be refused, as the README says.
+    """
+    kind = kinds.of(queue)
+    until = time.monotonic() + DECLARE_S
+    while True:
+        try:
+            return _declare(connection, queue, durable, kind.declared if kind else {})
+        except Unavailable:
+            if time.monotonic() > until:
+                raise
+            time.sleep(WAIT_S)
+
+
+def _declare(connection: Connection, queue: str, durable: bool, declared: dict[str, Any]) -> None:
     connection.declare_queue(queue + DEAD, durable=durable)
     connection.declare_exchange(queue + DEAD, "fanout", durable=True)
     connection.bind(queue + DEAD, queue + DEAD)
-    connection.declare_queue(queue, durable=durable, alternate=queue + DEAD, arguments={"chaos": 1})
+    connection.declare_queue(queue, durable=durable, alternate=queue + DEAD, arguments={"chaos": 1}, **declared)
     connection.declare_queue(queue, passive=True)
     connection.declare_exchange(queue + OTHERS, "headers")
     connection.bind(queue + OTHERS, queue, arguments={"x-match": "all"})
@@ -436,12 +482,3 @@ def drain(connection: Connection, journal: Journal, queues: list[str], until: fl
         else:
             left.append(queue)
     return left
-
-
-def main(text: str) -> None:
-    task = Task(**json.loads(text))
-    ROLES[task.role](task).run()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from . import history
-from .journal import DEAD, DRAINER, History, take
-
-Lines = list[dict[str, Any]]
-FAR = 1 << 50
-
-
-@dataclass(frozen=True)
-class Plant:
-    """Attributes: sow: changes the lines of a run; rule: what the checker must say then."""
-
-    sow: Callable[[Lines], Lines]
-    rule: str
-
-
-class NoPlace(Exception):
-    """There is nothing in this history that the plant could change."""
+from . import history, kinds, plants_kinds
+from .journal import DRAINER, History, take
+from .planting import FAR, Lines, NoPlace, Plant, accepted_once, by_kind, queues_of, without
 
 
 def escaped(lines: Lines) -> list[str]:
     """Names of the plants that the checker does not find in this history, or that find no place in it."""
     missed: list[str] = []
+    of_kind = by_kind(lines)
     for name, plant in PLANTS.items():
+        if plant.kind not in of_kind:
+            continue
         found = History()
         try:
-            take(found, plant.sow([dict(line) for line in lines]))
+            take(found, plant.sow([dict(line) for line in of_kind[plant.kind]]))
         except NoPlace:
             missed.append(name)
             continue
@@ -47,24 +34,7 @@ def _deliveries(lines: Lines) -> Lines:
 
 def _accepted_at_once(lines: Lines) -> dict[str, Any]:
     """A delivery, from the middle of the run, that came once and whose accept is complete."""
-    times: dict[tuple[str, str, int], int] = defaultdict(int)
-    queues = {line["link"]: line["queue"] for line in lines if line["op"] == "open"}
-    for line in _deliveries(lines):
-        times[queues[line["link"]], line["producer"], line["number"]] += 1
-    accepted = {
-        (line["client"], id)
-        for line in lines
-        if line["op"] == "settle" and line["kind"] == "accept" and line["outcome"] == "completed"
-        for id in line["ids"]
-    }
-    good = [
-        line
-        for line in _deliveries(lines)
-        if times[queues[line["link"]], line["producer"], line["number"]] == 1
-        and (line["client"], line["id"]) in accepted
-        and line["count"] == 0
-        and not queues[line["link"]].endswith(DEAD)
-    ]
+    good = accepted_once(lines)
     if not good:
         raise NoPlace
     return good[len(good) // 2]
@@ -73,18 +43,7 @@ def _accepted_at_once(lines: Lines) -> dict[str, Any]:
 def _forget(lines: Lines) -> Lines:
     """A completed transfer is never delivered."""
     gone = _accepted_at_once(lines)
-    return _without(lines, gone)
-
-
-def _without(lines: Lines, gone: dict[str, Any]) -> Lines:
-    kept: Lines = []
-    for line in lines:
-        if line is gone:
-            continue
-        if line["op"] == "settle" and line["client"] == gone["client"] and gone["id"] in line["ids"]:
-            line = line | {"ids": [id for id in line["ids"] if id != gone["id"]]}
-        kept.append(line)
-    return kept
+    return without(lines, gone)
 
 
 def _again(lines: Lines, **changed: Any) -> Lines:
@@ -100,9 +59,9 @@ def _swapped(lines: Lines) -> Lines:
     """Two new messages of one producer change places on their way to one consumer."""
     before: dict[tuple[str, str], dict[str, Any]] = {}
     links = _sender_links(lines)
-    queues = {line["link"]: line["queue"] for line in lines if line["op"] == "open"}
+    queues = queues_of(lines)
     for line in _deliveries(lines):
-        if line["count"]:
+        if line["count"] or kinds.of(queues[line["link"]]) is not None:
             continue
         key = (line["link"], line["producer"])
         other = before.get(key)
@@ -116,7 +75,7 @@ def _swapped(lines: Lines) -> Lines:
 
 
 def _sender_links(lines: Lines) -> dict[tuple[str, str, int], str]:
-    queues = {line["link"]: line["queue"] for line in lines if line["op"] == "open"}
+    queues = queues_of(lines)
     return {
         (line["client"], queues[line["link"]], number): line["link"]
         for line in lines
@@ -128,7 +87,11 @@ def _sender_links(lines: Lines) -> dict[tuple[str, str, int], str]:
 def _bare(lines: Lines) -> Lines:
     """A redelivery loses its flag."""
     seen: set[tuple[str, str, int]] = set()
+    queues = queues_of(lines)
+    modified = {line["link"] for line in lines if line["op"] == "settle" and line.get("uncounted")}
     for line in _deliveries(lines):
+        if kinds.of(queues[line["link"]]) is not None or line["link"] in modified:
+            continue
         key = (line["link"], line["producer"], line["number"])
         if line["count"] and key in seen:
             line["count"] = 0
@@ -222,4 +185,5 @@ PLANTS: dict[str, Plant] = {
     "a browser sees a message twice": Plant(_seen_twice, "browse"),
     "more than the window": Plant(_changed(over=True), "window"),
     "a message of another queue": Plant(_changed(of="elsewhere"), "misrouted"),
+    **plants_kinds.PLANTS,
 }

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mantamq.client import Connection, Empty, MantaError, Message
 
 from . import body
 from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
+from .kinds import STAMP, selector
 
 
 @dataclass
@@ -67,16 +69,19 @@ class Hand:
         capacity: of the receiver.
         alone: nobody else receives from this queue.
         bounds: the capacity bounds what is not settled.
+        wants: keys that a selector lets through; () for all.
+        options: of the receiver, others.
     """
 
     def __init__(
         self, journal: Journal, name_link: Callable[[], str], ids: Iterator[int], connection: Connection, queue: str,
-        capacity: int, alone: bool = False, bounds: bool = False,
+        capacity: int, alone: bool = False, bounds: bool = False, wants: Sequence[str] = (), **options: Any,
     ) -> None:  # fmt: skip
         self.journal = journal
         self.alone = alone
         self._bound = capacity if bounds else sys.maxsize
         self.queue = queue
+        self.capacity = capacity
         self.held: dict[int, Held] = {}
         self._name_link = name_link
         self._ids = ids
@@ -86,7 +91,12 @@ class Hand:
         self._lost_brokers = self._interruptions()  # when this generation began
         self._generation = self._now()
         self._checked = time.monotonic()
-        self.receiver = self._session.receiver(queue, capacity, window="unaccepted" if bounds else "unfetched")
+        if wants:
+            options["selector"] = selector(wants)
+        window = "unaccepted" if bounds else "unfetched"
+        self.receiver = self._session.receiver(queue, capacity, window=window, **options)
+        self.stopped = False
+        self._wants = list(wants)
         self._known_lost = 0
         self._stale: Counter[int] = Counter()
         self._since = 0.0
@@ -102,11 +112,16 @@ class Hand:
 
     def _open(self, resumed: bool = False) -> None:
         self.link = self._name_link()
-        values = {"queue": self.queue, "role": "receiver", "broker": self._connection.broker}
+        values: dict[str, Any] = {"queue": self.queue, "role": "receiver", "broker": self._connection.broker}
+        values["capacity"] = self.capacity
         if self.alone:
             values |= {"alone": True, "resumed": resumed}
+        if self._wants:
+            values["wants"] = self._wants
         self.journal.write("open", link=self.link, at=self._checked, **values)
         self._since = self._checked
+        if self.stopped:
+            self.journal.write("stop", link=self.link)
 
     def _renewed(self) -> None:
         """Look whether another broker has taken over. A moment at which none had yet is kept: links are not older."""
@@ -128,6 +143,8 @@ class Hand:
         except Empty:
             if timeout_s:
                 self._nothing_before(moment)
+                if not self.capacity:
+                    self.journal.write("idle", link=self.link, began=round(moment, 6))
             return False
         self._take(message)
         return True
@@ -137,9 +154,17 @@ class Hand:
         if found.producer == body.FLEETING:
             self._session.acknowledge(message)
             return
-        damaged = found.damaged or not body.as_sent(message, found.number)
+        damaged = found.damaged or not body.as_sent(message, found.number, self.queue)
         id, count = next(self._ids), message.delivery_count
-        more = ({"damaged": True} if damaged else {}) | ({"of": found.of} if found.of != self.queue else {})
+        more: dict[str, Any] = {"damaged": True} if damaged else {}
+        if found.of != self.queue:
+            more["of"] = found.of
+        if not count and not message.first_acquirer:
+            more["again"] = True
+        if body.stamps(self.queue):
+            more["stamp"] = (message.properties or {}).get(STAMP, 0)
+        if message.annotations:
+            more["notes"] = sorted(message.annotations)
         # The next broker is counted when it has all links of the connection; a receiver may have its messages before.
         unsure = self._now() != self._generation or self._interruptions() != self._lost_brokers
         held = sum(one.generation == self._generation for one in self.held.values())
@@ -166,14 +191,20 @@ class Hand:
         report = connection.queue(self.queue)
         return report["messages"] == 0 and report["acquired"] == 0
 
+    def modify(self, ids: list[int], uncounted: bool, elsewhere: bool) -> None:
+        """Give messages back, each with a note of its own: ask for it, as `settle`."""
+        self._ask("modify", ids, {"uncounted": uncounted, "elsewhere": elsewhere})
+
     def settle(self, kind: str, ids: list[int]) -> None:
         """Ask for settlements; their outcomes are known after `sync`."""
-        if not ids:
-            return
+        if ids:
+            self._ask(kind, ids, {})
+
+    def _ask(self, kind: str, ids: list[int], more: dict[str, bool]) -> None:
         self._renewed()
         generation = self._now()
         stale = [id for id in ids if self.held[id].generation != generation]
-        self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=SENT)
+        self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=SENT, **more)
         interruptions = self._interruptions()
         held = [(id, self.held.pop(id)) for id in ids]
         asked = [(id, one) for id, one in held if id not in stale]
@@ -186,8 +217,25 @@ class Hand:
             self._answer(kind, stale, LOST)
             self._stale.update(one.message.position for id, one in held if id in stale)
         ask = {"accept": self._session.acknowledge, "release": self._session.release, "reject": self._session.reject}
-        for _, one in held:
-            ask[kind](one.message)
+        for id, one in held:
+            if kind == "modify":
+                note = {f"{self.journal.client}.{id}": id}
+                self._session.modify(one.message, not more["uncounted"], more["elsewhere"], note)
+            else:
+                ask[kind](one.message)
+
+    def stop(self) -> None:
+        """Be sent nothing more: the journal says so when the broker has."""
+        self.receiver.stop()
+        self._renewed()
+        self.stopped = True
+        self.journal.write("stop", link=self.link)
+
+    def start(self) -> None:
+        self._renewed()
+        self.stopped = False
+        self.journal.write("start", link=self.link)
+        self.receiver.start()
 
     def sync(self, patience_s: float, answer_s: float, give_up: type[Exception]) -> None:
         """Wait for the outcomes of all that was asked for, and log them. Raises `give_up` when none comes."""

@@ -19,21 +19,25 @@ from pathlib import Path
 import msgspec
 from mantamq.client import MantaError
 
-from . import faults, history, plants
+from . import faults, history, kinds, plants
 from .crowd import Crowd
 from .disks import Disks, can_fill
-from .history import Verdict, Violation
+from .facts import Verdict, Violation
 from .journal import DRAINER, Journal, read_lines
 from .load import PATIENCE_S, GivenUp, Task, declare, delete, drain
 from .nodes import Nodes, can_cut
+from .takers import look
 from .world import World
 
 BEGIN_S = 30.0
 DRAIN_S = 60.0
 CALM_S = (0.5, 4.0)
 LATER_S = 45.0
+LEAVE_S, LEAVE_MOST_S, LEFT = 1.0, 10.0, 40
+"""How long takers need to leave; and how long it may take until so many messages have come then."""
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
+LIMIT = "limit"
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,10 @@ class Settings:
         faults: names from `faults.FAULTS`, chosen by turns of the seed.
         seed: of the clients and of the faults (not of the machine's own timing).
         keep: where the journals go; "" for a folder that is removed unless there is a violation.
-        rate: messages a second that all senders send together, about.
+        kinds: names of `kinds.KINDS`, of each of which there is a queue beside the plain ones; takers: how many receivers
+            each of these has.
+        rate: messages a second that all senders send together, about. pushed: that each of two more sends to a queue
+            that has a limit, where it is not held back.
         least: so many faults are done at least, however long that takes.
         calm_s: between two faults, in seconds.
         healthy_s: how long the cluster may take to be healthy again after a fault.
@@ -60,7 +67,10 @@ class Settings:
     queues: int = 4
     senders: int = 4
     receivers: int = 4
+    kinds: tuple[str, ...] = tuple(kinds.KINDS)
+    takers: int = 3
     rate: float = 400.0
+    pushed: float = 100.0
     round_s: float = 120.0
     least: int = 0
     calm_s: tuple[float, float] = CALM_S
@@ -158,7 +168,10 @@ class Round:
         self._queues = [f"chaos-{number}-{index}" for index in range(settings.queues)]
         self._alone = f"chaos-{number}-alone"  # has one consumer
         self._kept = f"chaos-{number}-kept"  # has none until it is drained, and is browsed
-        self._every = [*self._queues, self._alone, self._kept]
+        self._kinds = kinds.names(f"chaos-{number}", settings.kinds)
+        self._pushed = [queue for queue in self._kinds if kinds.name(queue) == LIMIT]
+        self._sent = [*self._queues, self._alone, self._kept, *(q for q in self._kinds if q not in self._pushed)]
+        self._every = [*self._sent, *self._pushed]
         self._addresses = folder / "addresses.json"
         self._progress_due = 0.0
 
@@ -209,12 +222,21 @@ class Round:
         settings, queues = self._settings, self._queues
         tasks: list[Task] = []
         for index in range(settings.senders):
-            tasks.append(self._task("sender", index, self._every, settings.rate / settings.senders))
+            tasks.append(self._task("sender", index, self._sent, settings.rate / settings.senders))
         for index in range(settings.receivers):
             mine = [queues[(index + step) % len(queues)] for step in range(min(2, len(queues)))]
             tasks.append(self._task("receiver", index, mine, 0.0))
         tasks.append(self._task("alone", 0, [self._alone], 0.0))
-        tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0]], 0.0))
+        looked_at = self._chance.sample(self._kinds, min(2, len(self._kinds)))
+        looked_at += [
+            queue for queue in self._kinds if kinds.KINDS[kinds.name(queue)].selected and queue not in looked_at
+        ]
+        tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0], *looked_at], 0.0))
+        if self._kinds:
+            tasks += [self._task("taker", index, self._kinds, 0.0) for index in range(settings.takers)]
+            tasks.append(self._task("observer", 0, [q for q in self._kinds if kinds.KINDS[kinds.name(q)].most], 0.0))
+        if self._pushed:
+            tasks += [self._task("pusher", index, self._pushed, settings.pushed) for index in range(2)]
         for task in tasks:
             crowd.start(task)
         until = time.monotonic() + BEGIN_S
@@ -307,7 +329,9 @@ class Round:
     def _end(self, crowd: Crowd) -> None:
         """All that is sent is sent; the receivers get what is there; then one drains what they left."""
         self._say(f"round {self._number}: draining")
+        self._leave(crowd)
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
+        stuck += crowd.finish("pusher", 3 * PATIENCE_S)
         stuck += crowd.finish("browser", 3 * PATIENCE_S)
         for role in RECEIVERS:
             crowd.tell(role, "drain")
@@ -317,7 +341,7 @@ class Round:
                 if not any(connection.queue(queue)["messages"] for queue in [*self._queues, self._alone]):
                     break
                 time.sleep(0.2)
-        for role in RECEIVERS:
+        for role in (*RECEIVERS, "taker", "observer"):
             stuck += crowd.finish(role, 3 * PATIENCE_S)
         for text in stuck:
             self._found("stuck", text)
@@ -326,8 +350,25 @@ class Round:
         journal = Journal(self._folder / "drain.jsonl", DRAINER)
         with self._world.connect(self._chance) as connection:
             drain(connection, journal, self._every, until + DRAIN_S)
+            for queue in self._kinds:
+                look(connection, journal, queue, tally=True)
         journal.write("done")
         journal.close()
+
+    def _leave(self, crowd: Crowd) -> None:
+        """Have something come to the queues that are drained in their order when nobody takes from them any more."""
+        left = [queue for queue in self._kinds if kinds.KINDS[kinds.name(queue)].left]
+        if not left:
+            return
+        crowd.tell("taker", "drain")
+        time.sleep(LEAVE_S)
+        until = time.monotonic() + LEAVE_MOST_S
+        with self._world.connect(self._chance) as connection:
+            before = {queue: connection.queue(queue)["enqueued"] for queue in left}
+            while time.monotonic() < until:
+                if all(connection.queue(queue)["enqueued"] >= before[queue] + LEFT for queue in left):
+                    break
+                time.sleep(0.2)
 
     def _judge(self) -> None:
         self._say(f"round {self._number}: judging")
@@ -353,4 +394,4 @@ def judge(folder: Path, strict: bool) -> Verdict:
 
 
 def _has_begun(journal: Path) -> bool:
-    return journal.exists() and any(line["op"] in ("send", "deliver", "browse") for line in read_lines(journal))
+    return journal.exists() and any(line["op"] in ("send", "deliver", "browse", "look") for line in read_lines(journal))

@@ -11,11 +11,11 @@ from mantamq.benchmarks import recovery
 from mantamq.benchmarks.health import unwell
 from mantamq.benchmarks.results import Collection
 from mantamq.client import Empty, Full, Message
-from mantamq.client.errors import ConnectionLost, NotFound, Timeout, Unavailable
+from mantamq.client.errors import ConnectionLost, NotFound, ResourceLimitExceeded, Timeout, Unavailable
 from mantamq.protocol.status.cluster import ClusterStatus
 from msgspec.structs import replace
 
-from tests.chaos import body, faults
+from tests.chaos import body, faults, kinds
 from tests.chaos.journal import History, Journal, read, read_lines
 from tests.chaos.load import GivenUp, Sending, Task
 from tests.chaos.receiving import Hand
@@ -68,6 +68,7 @@ class FakeConnection:
         self.reconnects = self.interruptions = 0
         self.lost: list[tuple[str, int]] = []
         self.inbox: list[Message] = []
+        self.modified: list[tuple[int, bool, bool, dict[str, Any]]] = []
         self._sender = sender
 
     def session(self) -> FakeConnection:
@@ -92,6 +93,13 @@ class FakeConnection:
     def acknowledge(self, message: Message) -> None: ...
 
     release = reject = acknowledge
+
+    def modify(self, message: Message, failed: bool, undeliverable_here: bool, annotations: dict[str, Any]) -> None:
+        self.modified.append((message.position, failed, undeliverable_here, annotations))
+
+    def stop(self) -> None: ...
+
+    start = stop
 
     def sync(self, timeout: float) -> None: ...
 
@@ -135,6 +143,11 @@ def test_refused_numbers_are_the_links_own(tmp_path):
     assert outcomes == {1: "completed", 2: "failed", 3: "failed", 4: "completed", 5: "failed"}
 
 
+def test_what_a_limit_refuses_is_told_apart(tmp_path):
+    outcomes, _ = sending(tmp_path, *[None] * 5, refused(ResourceLimitExceeded, 2, 2), refused(NotFound, 4, 4))
+    assert outcomes == {1: "completed", 2: "refused", 3: "completed", 4: "failed", 5: "completed"}
+
+
 def test_refused_numbers_are_the_links_own_with_others_between(tmp_path):
     # Every second one is counted by nobody: the sender's 5 is the producer's 3.
     outcomes, _ = sending(tmp_path, *[None] * 10, refused(NotFound, 5, 6), fleeting=1.0)
@@ -175,16 +188,18 @@ def test_no_answer_for_long_is_given_up(tmp_path, monkeypatch):
 class Holding:
     """A hand, its connection and its journal."""
 
-    def __init__(self, tmp_path: Any) -> None:
+    def __init__(self, tmp_path: Any, queue: str = "q", capacity: int = 10, **options: Any) -> None:
+        tmp_path.mkdir(exist_ok=True)
         self.path = tmp_path / "r1.jsonl"
         self.connection = FakeConnection()
         journal = Journal(self.path, "r1")
         names = iter(["r1/1", "r1/2", "r1/3"])
         ids = iter(range(1, 100))
-        self.hand = Hand(journal, lambda: next(names), ids, self.connection, "q", 10)  # type: ignore[arg-type]
+        self.hand = Hand(journal, lambda: next(names), ids, self.connection, queue, capacity, **options)  # type: ignore[arg-type]
+        self.queue = queue
 
     def get(self, position: int) -> None:
-        message = Message(body.write("q", "s1", position, b""), **body.options(position))
+        message = Message(body.write(self.queue, "s1", position, b""), **body.options(position, self.queue))
         message.position = position
         self.connection.inbox.append(message)
         assert self.hand.fetch(0.1)
@@ -329,6 +344,69 @@ def test_a_lost_connection_leaves_settlements_unknown(holding):
     holding.hand.settle("reject", [1])
     holding.hand.lost()
     assert holding.outcomes() == [(1, "r1/1", "reject", "unknown")]
+
+
+@pytest.mark.parametrize(("uncounted", "elsewhere"), [(True, False), (False, True)])
+def test_what_is_modified_goes_back_with_a_note_of_its_own(holding, uncounted, elsewhere):
+    holding.get(4)
+    holding.hand.modify([1], uncounted, elsewhere)
+    holding.sync()
+    assert holding.connection.modified == [(4, not uncounted, elsewhere, {"r1.1": 1})]
+    (delivery,) = read([holding.path]).deliveries
+    assert (delivery.kind, delivery.outcome, delivery.note) == ("modify", "completed", "r1.1")
+    assert (delivery.uncounted, delivery.elsewhere) == (uncounted, elsewhere)
+
+
+def test_notes_and_that_somebody_had_it_are_logged(holding):
+    message = Message(body.write("q", "s1", 1, b""), **body.options(1))
+    message.annotations, message._acquired = {"r2.7": 7, "r1.3": 3}, True  # type: ignore[attr-defined]
+    holding.connection.inbox.append(message)
+    assert holding.hand.fetch(0.1)
+    (delivery,) = read([holding.path]).deliveries
+    assert delivery.notes == ("r1.3", "r2.7") and delivery.again and not delivery.new
+
+
+def test_what_comes_to_a_stopped_receiver_is_logged_so(holding):
+    holding.hand.stop()
+    holding.get(1)
+    holding.hand.start()
+    holding.get(2)
+    assert [delivery.stopped for delivery in read([holding.path]).deliveries] == [True, False]
+
+
+def test_a_stopped_receiver_is_so_at_another_broker(holding):
+    holding.hand.stop()
+    holding.connection.reconnects += 1
+    holding.get(1)
+    assert [delivery.stopped for delivery in read([holding.path]).deliveries] == [True]
+
+
+def test_without_a_window_it_is_logged_what_was_asked_for_in_vain(tmp_path):
+    for capacity, idles in ((0, 1), (10, 0)):
+        holding = Holding(tmp_path / str(capacity), capacity=capacity)
+        assert not holding.hand.fetch(0.01)
+        assert len(read([holding.path]).links["r1/1"].idles) == idles
+
+
+def test_what_a_kind_carries_is_looked_at_and_a_selector_is_logged(tmp_path):
+    holding = Holding(tmp_path, "x-selected", wants=["k1"])
+    holding.get(4)
+    holding.connection.inbox.append(Message(body.write("x-selected", "s1", 5, b"")))  # without its key
+    assert holding.hand.fetch(0.1)
+    history = read([holding.path])
+    assert [delivery.damaged for delivery in history.deliveries] == [False, True]
+    assert history.links["r1/1"].wants == ("k1",)
+
+
+@pytest.mark.parametrize("queue", ["x-stamped", "x-stamped.dead"])
+def test_a_number_in_the_queue_is_logged_and_a_dead_letter_has_none(tmp_path, queue):
+    holding = Holding(tmp_path, queue)
+    message = Message(body.write(queue, "s1", 4, b""), **body.options(4, queue))
+    message.properties = {**(message.properties or {}), kinds.STAMP: 9}
+    holding.connection.inbox.append(message)
+    assert holding.hand.fetch(0.1)
+    (delivery,) = read([holding.path]).deliveries
+    assert (delivery.stamp, delivery.damaged) == ((9, False) if queue == "x-stamped" else (0, True))
 
 
 def test_since_is_when_the_cluster_had_nothing_more_for_us(holding):

@@ -1,0 +1,55 @@
+"""What brokers have counted of a queue, when it is drained, against what clients know: each is between what surely was so,
+and that with all that nobody knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .facts import Facts
+from .journal import ACCEPT, COMPLETED, FAILED, LOST, REFUSED, REJECT
+from .kinds import of
+
+NAMES = ("messages", "enqueued", "accepted", "dead_lettered", "discarded", "expired", "refused", "discarded_ring",
+         "discarded_last_value", "discarded_purge", "discarded_subscriber")  # fmt: skip
+"""What is logged of it, as far as a broker says it."""
+
+PARTS = ("refused", "discarded_ring", "discarded_last_value", "discarded_purge", "discarded_subscriber")
+"""Of what is discarded."""
+
+
+def tallied(facts: Facts) -> None:
+    """What came, and how it went: of queues to which nothing is sent that nobody counts."""
+    for queue, told in facts.history.tallies.items():
+        kind = of(queue)
+        if kind is None:
+            continue
+        bounds = _bounds(facts, queue) if not kind.fleeting else {}
+        went = sum(told.get(name, 0) for name in ("accepted", "dead_lettered", "discarded", "expired"))
+        bounds["messages"] = (told["enqueued"] - went, told["enqueued"] - went)
+        parts = sum(told.get(name, 0) for name in PARTS)
+        bounds["discarded"] = (parts, parts)
+        may = {"refused": kind.refuses, "discarded_last_value": kind.newest,
+               "discarded_ring": kind.loses and not kind.newest}  # fmt: skip
+        bounds |= {name: (0, 0) for name in PARTS if not may.get(name)}
+        for name, (least, most) in bounds.items():
+            facts.say.counts["tally checks"] += 1
+            if not least <= told.get(name, 0) <= most:
+                between = f"{least}" if least == most else f"{least} to {most}"
+                facts.say.found("tally", f"{queue} says {name}: {told.get(name, 0)}, and that is {between}; {told}")
+
+
+def _bounds(facts: Facts, queue: str) -> dict[str, tuple[int, int]]:
+    """Name -> least and most, by the clients' journals."""
+    sure, perhaps = Counter[str](), Counter[str]()
+    for (of_queue, _), mine in facts.history.transfers.items():
+        for transfer in mine.values() if of_queue == queue else ():
+            (sure if transfer.outcome in (COMPLETED, REFUSED) else perhaps)["enqueued"] += transfer.outcome != FAILED
+            refuses = transfer.outcome == REFUSED
+            (sure if refuses else perhaps)["refused"] += refuses or transfer.outcome not in (COMPLETED, FAILED)
+    for (of_queue, _, _), deliveries in facts.of.items():
+        for delivery in deliveries if of_queue == queue else ():
+            if delivery.kind in (ACCEPT, REJECT) and delivery.outcome != LOST:
+                name = "accepted" if delivery.kind == ACCEPT else "dead_lettered"
+                (sure if delivery.outcome == COMPLETED else perhaps)[name] += 1
+    names = ("enqueued", "refused", "accepted", "dead_lettered")
+    return {name: (sure[name], sure[name] + perhaps[name]) for name in names} | {"expired": (0, 0)}
