@@ -138,26 +138,21 @@ class Management:
 
     # ---- wiring
 
-    def _order(self, answer: Answer, event: AnyEvent) -> None:
+    def _order(self, answer: Answer, event: AnyEvent, known_from: int = 0, older: str = "") -> None:
+        """Order an event that members keep to from this minor version on; `older` says why not while one is older.
+        Until that is known all wait, each in its place: who declares a queue may bind it before that is answered."""
+        versions = self._cluster.versions
+
         def done(outcome: Outcome) -> None:
             answer({"changed": outcome.changed}, outcome.code, outcome.text)
 
-        self._requests.order(event, done)
-
-    def _order_known(self, answer: Answer, event: AnyEvent, known_from: int, text: str) -> None:
-        """Order an event that members keep to from this minor version on; `text` says why not while one is older."""
-
         def known() -> None:
             if versions.least < known_from:
-                answer(code=UNAVAILABLE, text=text)
+                answer(code=UNAVAILABLE, text=older)
             else:
-                self._order(answer, event)
+                self._requests.order(event, done)
 
-        versions = self._cluster.versions
-        if known_from:
-            versions.once_known(known)
-        else:
-            self._order(answer, event)
+        versions.once_known(known)
 
     def _declare_queue(self, answer: Answer, a: DeclareQueueArguments) -> None:
         if a.passive:
@@ -169,7 +164,7 @@ class Management:
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
         known_from = _known_from(arguments) if arguments.keys() & OURS_ORDERED else 0
         event = DeclareQueue(a.name, arguments, a.durable, a.alternate)
-        self._order_known(answer, event, known_from, OLDER_TEXT.format(a.name))
+        self._order(answer, event, known_from, OLDER_TEXT.format(a.name))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
@@ -189,7 +184,7 @@ class Management:
         arguments = check("exchange", a.arguments)
         known_from = KNOWS_EXCHANGES if arguments.keys() & names_of(ExchangeSettings) else 0
         event = DeclareExchange(a.name, a.type, arguments, a.durable, a.alternate)
-        self._order_known(answer, event, known_from, OLDER_EXCHANGE.format(a.name))
+        self._order(answer, event, known_from, OLDER_EXCHANGE.format(a.name))
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
         self._order(answer, DeleteExchange(a.name))
@@ -197,7 +192,7 @@ class Management:
     def _bind(self, answer: Answer, a: BindArguments) -> None:
         arguments = check("binding", a.arguments)
         known_from = max(binding_known_from(arguments), KNOWS_LINKS if a.to_exchange else 0)
-        self._order_known(answer, Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange), known_from, OLDER_BINDING)
+        self._order(answer, Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange), known_from, OLDER_BINDING)
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange))

@@ -130,3 +130,12 @@ def test_it_is_refused_when_a_member_would_forget_whose_messages_are(with_queue:
     with_queue.hear(8)
     (refused,) = client.take(Detached)
     assert refused.code == "unavailable" and OLDER in refused.text and "no_local" in refused.text
+
+
+def test_what_follows_it_on_the_connection_comes_after_it():
+    """A client that declares and binds does not wait for answers between."""
+    cluster = Unheard()
+    client = cluster.asked(*ASKED[0])
+    client.send(Command(2, "bind", {"exchange": "amq.fanout", "queue": "q"}), Command(3, "delete_queue", {"name": "q"}))
+    cluster.hear()
+    assert [(reply.number, reply.code) for reply in client.take(Reply)] == [(1, ""), (2, ""), (3, "")]
