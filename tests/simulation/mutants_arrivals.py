@@ -43,7 +43,7 @@ def messages_come_when_they_are_delivered_first(patch: Patch) -> None:
 
 def a_dead_letter_has_no_time(patch: Patch) -> None:
     enqueue = dead_letters.Enqueue
-    patch.setattr(dead_letters, "Enqueue", lambda *given, at_ms: enqueue(*given))
+    patch.setattr(dead_letters, "Enqueue", lambda *given, at_ms, **more: enqueue(*given, **more))
 
 
 def a_browser_that_goes_on_reads_the_times_of_the_first_ones(patch: Patch) -> None:

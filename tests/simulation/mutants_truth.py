@@ -90,7 +90,7 @@ def who_is_attached_is_not_ordered(patch: Patch) -> None:
     def hasty(self: Any, session: Any, link: Any, consume: Any, *claim: Any) -> str:
         refusal = begin(self, session, link, consume, *claim)
         if not refusal and self._uses[link.queue].waiting.pop(link.sub, None) is not None:
-            self._attach(session, link, consume)
+            self.attach(session, link, consume)
         return refusal
 
     patch.setattr(Consumers, "begin", hasty)

@@ -711,7 +711,7 @@ class Story:
         self.until(
             lambda: self._drain(draining, alive) and self._accept_all(alive) and self._behaves() and self._drained(),
             "queues are drained",
-            *([] if self.disks is None else [HEAL_US]),  # some take one message at a time, and two flushes for each
+            HEAL_US,  # some take one message at a time, of a thousand, with two rounds or flushes for each
         )
         links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
         self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
