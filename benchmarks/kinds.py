@@ -81,7 +81,7 @@ def measure(addresses: list[str], count: int, into: Collection, say: Callable[[s
         ]
         produced, consumed = run(jobs)
         with connect(addresses[0]) as connection:
-            stops = connection.queue("of-a-kind")["flowStoppedCount"]
+            stops = connection.queue("of-a-kind").get("flowStoppedCount", 0)
             connection.delete_queue("of-a-kind")
         if number:  # the first was for what is loaded once
             took_s = max(produced.end, consumed.end) - produced.start
