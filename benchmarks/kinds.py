@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "ring": {"max_count": 10_000_000, "overflow": "ring"},
     "full-ring": {"max_count": 500, "overflow": "ring"},
     "limited": {"max_count": 10_000_000},
-    "held-back": {"flow_stop_count": 300, "flow_resume_count": 200},
+    "held-back": {"flow_stop_count": 150, "flow_resume_count": 100},
 }
 """Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
 limit and thresholds that are never reached, and a queue that holds its producer back again and again."""

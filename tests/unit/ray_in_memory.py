@@ -66,6 +66,8 @@ class MadeUpHandle:
         answer = await getattr(self.actor, method)(*args)
         if args[1:2] == ("start",):
             self.actor.shell._on_failure = self._failed
+            if self.dead.is_set():  # while it started: what it has begun goes with it, or it would dial for ever
+                self.ray.forget(self)
         return answer
 
     def _failed(self, error: BaseException) -> None:
