@@ -16,9 +16,10 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 10_000
+SLACK_BYTES = 10_800
 SLACK_ENTRIES = 70
-"""At most this may be under way at each broker when flow control goes on; it is still committed."""
+"""At most this may be under way at each broker when flow control goes on; it is still committed. Each entry is some ten
+bytes longer for what it says of when and by whom."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
 """Transfers that were under way come in this time after that: a window of each sender, all at once where another takes over."""
