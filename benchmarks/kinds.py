@@ -31,12 +31,15 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 """Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
 limit and thresholds that are never reached, and a queue that holds its producer back again and again."""
+SENDS_AHEAD = {"held-back": manta.WINDOW // 2}
+"""Kind -> the capacity of its sender, where it is not the plain queue's. What a sender may send ahead goes in between a
+stop and the next: half of it, and flow stops twice as often."""
 
 
-async def produce(address: str, queue: str, count: int, ready: Any) -> Produced:
+async def produce(address: str, queue: str, count: int, capacity: int, ready: Any) -> Produced:
     async with connect_async(address) as connection:
         session = connection.session()
-        sender = await session.sender(queue, capacity=manta.WINDOW)
+        sender = await session.sender(queue, capacity=capacity)
         pad = padding()
         properties = [{"key": f"key {number}"} for number in range(KEYS)]
         await ready()
@@ -76,7 +79,7 @@ def measure(addresses: list[str], count: int, into: Collection, say: Callable[[s
         with connect(addresses[0]) as connection:
             connection.declare_queue("of-a-kind", **KINDS[kind])
         jobs = [
-            Job(__name__, "produce", (addresses[0], "of-a-kind", count)),
+            Job(__name__, "produce", (addresses[0], "of-a-kind", count, SENDS_AHEAD.get(kind, manta.WINDOW))),
             Job(__name__, "consume", (addresses[1], "of-a-kind", count)),
         ]
         produced, consumed = run(jobs)
