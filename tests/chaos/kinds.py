@@ -94,6 +94,8 @@ KINDS: dict[str, Kind] = {
     "stamped": Kind({"sequence_key": STAMP}, stamps=True),
     "selected": Kind(values=4, ordered=NONE, selected=True),
 }
+SHORT = ("groups", "ring", "limit")
+"""Those of the short form, that is run for every change."""
 
 
 def name(queue: str) -> str:

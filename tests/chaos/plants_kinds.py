@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -175,7 +175,9 @@ def _newest_gone(kind: str) -> Callable[[Lines], Lines]:
 
 def _went_and_stays(lines: Lines) -> Lines:
     """From a ring the oldest of what is left at the end is there, and the newest but one was never seen."""
-    left = [line for line in _deliveries(lines, "ring") if line["client"] == DRAINER]
+    every = _deliveries(lines, "ring")
+    times = Counter((line["producer"], line["number"]) for line in every)  # one that a receiver had is not unseen
+    left = [line for line in every if line["client"] == DRAINER and times[line["producer"], line["number"]] == 1]
     of_link: dict[str, Lines] = defaultdict(list)
     links = {
         (line["client"], number): line["link"]
@@ -186,7 +188,7 @@ def _went_and_stays(lines: Lines) -> Lines:
         for number in range(line["first"], line["last"] + 1)
     }
     for line in left:
-        if (link := links.get((line["producer"], line["number"]))) is not None and not line["count"]:
+        if (link := links.get((line["producer"], line["number"]))) is not None:
             of_link[link].append(line)
     for found in of_link.values():
         if len(found) > 1:

@@ -88,13 +88,14 @@ class Hand:
         self._connection = connection
         self._asked: list[Asked] = []
         self._session = connection.session()
-        self._lost_brokers = self._interruptions()  # when this generation began
-        self._generation = self._now()
         self._checked = time.monotonic()
         if wants:
             options["selector"] = selector(wants)
         window = "unaccepted" if bounds else "unfetched"
         self.receiver = self._session.receiver(queue, capacity, window=window, **options)
+        # It waits for a connection that looks for another broker: there it is new, and no broker gave it anything before.
+        self._lost_brokers = self._interruptions()  # when this generation began
+        self._generation = self._now()
         self.stopped = False
         self._wants = list(wants)
         self._known_lost = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.chaos import kinds
 from tests.chaos.run import Settings, run
 from tests.cluster.shared import ray_children
 
@@ -23,7 +24,9 @@ SECONDS = 40
 @pytest.mark.timeout(240)
 def test_nothing_completed_is_lost(tmp_path):
     said: list[str] = []
-    settings = Settings(minutes=SECONDS / 60, faults=FAULTS, seed=7, keep=str(tmp_path), kinds=(), takers=0)
+    settings = Settings(
+        minutes=SECONDS / 60, faults=FAULTS, seed=7, keep=str(tmp_path), senders=3, receivers=3, kinds=kinds.SHORT, takers=2
+    )  # fmt: skip
     outcome = run(settings, said.append)
     assert outcome.violations == [], "\n".join([*said, *map(str, outcome.violations)])
     assert outcome.counts["transfers completed"] > 1000

@@ -339,6 +339,18 @@ def test_the_only_consumer_says_that_it_goes_on_at_another_broker(holding):
     assert not links["r1/1"].alone and links["r1/2"].alone and links["r1/2"].resumed
 
 
+def test_the_only_consumer_that_had_to_wait_for_another_broker_goes_on_with_nothing(tmp_path, monkeypatch):
+    def moves(self: FakeConnection, queue: str, capacity: int, **options: Any) -> FakeConnection:
+        self.reconnects += 1
+        return self
+
+    monkeypatch.setattr(FakeConnection, "receiver", moves)
+    holding = Holding(tmp_path, alone=True)
+    holding.get(1)
+    (link,) = read([holding.path]).links.values()
+    assert link.alone and not link.resumed
+
+
 def test_a_lost_connection_leaves_settlements_unknown(holding):
     holding.get(1)
     holding.hand.settle("reject", [1])
