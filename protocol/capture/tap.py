@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import PeerError
-from ..machine import Effect, Flush, Input, Kept, PeerDown, Received, Send, SetTimer, Tick
+from ..machine import Effect, Flush, Input, Kept, PeerDown, PeerUp, Received, Send, SetTimer, Tick
 from ..queue.applied import Applied
 from ..status.machines import TapStatus
 from ..timing import DEFAULT_TIMING, Timing
@@ -102,8 +102,8 @@ class TapMachine:
             self.now_ms = input.now_ms  # type: ignore[union-attr]
         elif kind is Flush:
             self._wait()
-        elif kind is PeerDown:
-            self._peer_down(input.peer)  # type: ignore[union-attr]
+        elif kind is PeerDown or kind is PeerUp:  # who begins anew before its end was noticed has not been asked
+            self._peer_over(input.peer)  # type: ignore[union-attr]
         elif kind is Kept:
             self._kept(input.written)  # type: ignore[union-attr]
         effects, self._effects = self._effects, []
@@ -121,7 +121,7 @@ class TapMachine:
             stream.teller = ""
         self._choose(frame.stream, stream)
 
-    def _peer_down(self, peer: str) -> None:
+    def _peer_over(self, peer: str) -> None:
         for name, stream in self.streams.items():
             if stream.offers.pop(peer, None) is not None and stream.teller == peer:
                 stream.teller = ""

@@ -32,6 +32,8 @@ from .workload import Story
 from .world import Machines, World
 
 TAP_DEATHS = 5
+TAP_DIES = 0.01
+"""How likely at each step, as long as there have been fewer deaths."""
 SETTLE_US = 8_000_000
 
 
@@ -68,6 +70,7 @@ class TappedWorld(World):
         order: the same rows of all streams, as one table.
         tap_deaths: how often the tap has died.
         tap_posted: how many frames went to it and came from it.
+        withheld: what the tap has said to be missing while a process that lives had it: index range, stream, process.
     """
 
     def __init__(self, rng: random.Random, *, machines: dict[str, Any] | None = None, **options: Any) -> None:
@@ -75,7 +78,9 @@ class TappedWorld(World):
         self.order: list[Row] = []
         self.tap_deaths = 0
         self.tap_posted = 0
+        self.withheld: list[str] = []
         self._untaken: list[Any] = []
+        self._looked_at = 0  # rows of the tap's, as it has them now
         self._chance = random.Random(rng.random())
         # Not in pieces: a checkpoint in the middle of them, and a power cut of all that keep the queue while there is
         # no tap, and the beginning can be told by nobody, which these stories could not tell from a row that is lost.
@@ -127,19 +132,33 @@ class TappedWorld(World):
         if name != EVENTS:
             return
         tap = self.machines[EVENTS]
+        for stream, upto, made in tap.rows[self._looked_at :]:
+            if made and made[0].kind == "dropped":
+                self._look_for(stream, upto - made[0].value + 1, upto)
+        self._looked_at = len(tap.rows)
         if tap.rows and self._chance.random() < 0.5:
             self._untaken += tap.rows
             tap.rows = []
+            self._looked_at = 0
             if self._chance.random() < 0.3:
                 self.write()
             else:
                 self.give(EVENTS, Kept({}))
-        if self.standby and self.tap_deaths < TAP_DEATHS and self._chance.random() < 0.01:
+        if self.standby and self.tap_deaths < TAP_DEATHS and self._chance.random() < TAP_DIES:
             self.tap_deaths += 1
             self.after(self._chance.randrange(1, 2_000), self._kill_tap)
 
+    def _look_for(self, stream: str, first: int, last: int) -> None:
+        """Whether a process has facts of those that the tap has just given up."""
+        for name, machine in self.machines.items():
+            reporter = getattr(machine, "companions", {}).get(EVENTS)
+            buffer = reporter.buffers.get(stream) if reporter is not None else None
+            if buffer is not None and buffer.base < last and buffer.end >= first:
+                self.withheld.append(f"{first} to {last} of {stream}: {name} has {buffer.base + 1} to {buffer.end}")
+
     def _kill_tap(self) -> None:
         if EVENTS in self.machines:
+            self._looked_at = 0
             self._untaken.clear()
             self.crash(EVENTS)
             self.after(self._chance.choice([20_000, 300_000, 1_500_000]), self._start_tap)

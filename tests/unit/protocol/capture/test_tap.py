@@ -6,7 +6,7 @@ import pytest
 from mantamq.protocol.capture.fact_buffer import Reporter
 from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.limits import DEFAULT, Limits
-from mantamq.protocol.machine import EVENTS, Flush, Kept, PeerDown, Received, SetTimer, Tick
+from mantamq.protocol.machine import EVENTS, Flush, Kept, PeerDown, PeerUp, Received, SetTimer, Tick
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.capture_frames import EnqueueFact, EventFact, Facts, FactsKept, Observation, encode_fact
 from mantamq.protocol.wire.events import Enqueue, encode_event
@@ -45,6 +45,12 @@ class World:
         self.tellers[name].down()
         self._tap(PeerDown(name))
         self.settle()
+
+    def begin_anew(self, name: str) -> None:
+        """A process of that name has come before the tap has noticed the end of the one before."""
+        self.tellers[name] = Reporter()
+        self._tap(PeerUp(name))
+        self.link(name)
 
     def note(self, name: str, first: int, last: int, stream: str = Q, near: bool | None = None) -> None:
         teller = self.tellers[name]
@@ -140,6 +146,15 @@ def test_one_keeper_tells_and_another_goes_on_without_gap_or_overlap():
     world.cut(world.tap.streams[Q].teller)
     assert world.told() == [9]
     assert world.tap.dropped == 0
+
+
+def test_a_teller_that_begins_anew_before_its_end_is_noticed_is_asked_again():
+    world = World("b1.r0")
+    world.note("b1.r0", 1, 3)
+    assert world.told() == [1, 2, 3]
+    world.begin_anew("b1.r0")
+    world.note("b1.r0", 1, 5)  # from the log that it had
+    assert world.told() == [4, 5]
 
 
 def test_a_teller_that_is_behind_is_no_gap():
