@@ -44,7 +44,8 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size",
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
          "single_active": "x-single-active-consumer",
-         "internal": "manta.internal", "auto_delete": "manta.auto_delete"}  # fmt: skip
+         "internal": "manta.internal", "auto_delete": "manta.auto_delete",
+         "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
 
 
@@ -245,7 +246,7 @@ class Management:
     def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
         arguments: dict[str, Any] | None = None, passive: bool = False, *, internal: bool = False,
-        auto_delete: bool = False,
+        auto_delete: bool = False, sequence: bool = False, initial: bool = False,
     ) -> bool:  # fmt: skip
         """Create an exchange (direct, topic, fanout or headers) unless it is there. Returns whether it is new.
 
@@ -253,13 +254,27 @@ class Management:
             internal: nobody sends to it: what comes to it comes from exchanges that lead to it; "manta.internal".
             auto_delete: it goes with the last of its bindings, to queues and to exchanges; its senders hear NotFound.
                 One that has had none yet stays. It cannot be an alternate; "manta.auto_delete".
+            sequence: each message comes out with its number, 1, 2, 3, ..., in the property "qpid.msg_sequence"; every
+                queue that is bound gets what its bindings take in that order. "qpid.msg_sequence".
+            initial: a queue gets the last message that went through when it is bound, if its binding takes that;
+                "qpid.ive". With either of the two a message is complete when the exchange has it, in a queue of its own
+                ("manta.exchange." and its name), and goes on from there by itself.
 
         Raises Exists, NotFound, NotAllowed (amq. names, or the alternate goes by itself), Unavailable, as
         `declare_queue`.
         """
         return self._ask(
             _declare_exchange(
-                name, type, durable, alternate, arguments, passive, internal=internal, auto_delete=auto_delete
+                name,
+                type,
+                durable,
+                alternate,
+                arguments,
+                passive,
+                internal=internal,
+                auto_delete=auto_delete,
+                sequence=sequence,
+                initial=initial,
             )
         )
 
@@ -389,12 +404,21 @@ class AsyncManagement:
     async def declare_exchange(
         self, name: str, type: str = "direct", durable: bool = False, alternate: str = "",
         arguments: dict[str, Any] | None = None, passive: bool = False, *, internal: bool = False,
-        auto_delete: bool = False,
+        auto_delete: bool = False, sequence: bool = False, initial: bool = False,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_exchange`."""
         return await self._ask(
             _declare_exchange(
-                name, type, durable, alternate, arguments, passive, internal=internal, auto_delete=auto_delete
+                name,
+                type,
+                durable,
+                alternate,
+                arguments,
+                passive,
+                internal=internal,
+                auto_delete=auto_delete,
+                sequence=sequence,
+                initial=initial,
             )
         )
 

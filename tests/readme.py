@@ -76,6 +76,27 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_no_local.py::test_a_queue_with_groups_has_none_but_for_browsers",
         "tests/unit/client/test_no_local.py::test_browsers_and_selectors_have_it_too",
     ],
+    "Exchanges that number: through declare_exchange": [
+        "tests/unit/client/test_relays.py::test_each_message_has_its_number_in_the_exchange",
+        "tests/unit/client/test_relays.py::test_what_is_sent_at_several_brokers_has_one_order",
+        "tests/unit/protocol/replica/test_relaying.py::"
+        "test_a_batch_is_told_with_its_first_position_and_each_message_has_its_number_and_its_keys",
+    ],
+    "No number is given twice or lost": [
+        "tests/unit/conversations/test_relays.py::"
+        "test_what_was_on_its_way_as_its_broker_died_is_sent_on_by_others_once_and_in_order",
+        "tests/unit/conversations/test_relays.py::test_a_power_cut_takes_no_number_and_gives_none_twice",
+        "tests/unit/protocol/queue/test_relay.py::test_a_copy_that_is_brought_up_to_date_anywhere_goes_on_alike",
+    ],
+    "Initial values: through declare_exchange": [
+        "tests/unit/client/test_relays.py::test_a_queue_that_comes_late_has_the_last_message_first",
+        "tests/unit/conversations/test_relays.py::test_a_broker_that_has_come_back_goes_on_counting_and_keeps_the_last",
+        "tests/unit/protocol/queue/test_relay.py::test_the_last_message_stays_and_is_the_first_of_the_next_batch",
+    ],
+    "A queue that has had it does not get it again": [
+        "tests/unit/client/test_relays.py::test_a_queue_that_comes_late_has_the_last_message_first",
+        "tests/unit/conversations/test_relays.py::test_whoever_dies_as_a_queue_is_bound_it_gets_the_last_message_once",
+    ],
     "Several routing keys:": [
         "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
     ],

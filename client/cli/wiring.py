@@ -178,12 +178,22 @@ def exchange_add(
     durable: bool = False, alternate: Annotated[str, typer.Option(help="exchange for the unroutable")] = "",
     internal: Annotated[bool, typer.Option("--internal", help="only other exchanges send to it")] = False,
     auto_delete: Annotated[bool, typer.Option("--auto-delete", help="it goes with the last of its bindings")] = False,
+    sequence: Annotated[bool, typer.Option("--sequence", help="number what goes through it")] = False,
+    initial: Annotated[bool, typer.Option("--initial", help="give a new queue the last message")] = False,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare an exchange; again with the same definition changes nothing."""
     with connection(broker, token) as c:
         new = c.declare_exchange(
-            name, type, durable, alternate, pairs(argument), internal=internal, auto_delete=auto_delete
+            name,
+            type,
+            durable,
+            alternate,
+            pairs(argument),
+            internal=internal,
+            auto_delete=auto_delete,
+            sequence=sequence,
+            initial=initial,
         )
     say(f"exchange {name} {'added' if new else 'is there already'}", {"exchange": name, "new": new}, as_json)
 

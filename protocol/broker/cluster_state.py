@@ -7,7 +7,7 @@ brokers must give a new queue's stream the same first voters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..log.history import StreamHistory
 from ..log.keeper import Keeper
@@ -48,8 +48,9 @@ class ClusterState:
         self.version = 0
         self.versions = Versions()
         self.no_room, self.crowded = False, ""
-        self.traits = QueueTraits(lambda id: self.wiring.by_id(id))
+        self.traits = QueueTraits(lambda id: self.wiring.by_id(id), broker)
         self.again: list[tuple[int, Entry, AnyEvent, Outcome]] = []
+        self._early: list[tuple[int, Callable[[], None]]] = []
         self._voters: list[str] | None = None  # while a batch is applied, those at the place of the applied entry
 
     @property
@@ -87,6 +88,17 @@ class ClusterState:
     def applied(self) -> None:
         """The batch has been applied."""
         self._voters = None
+        if self._early:
+            waiting, self._early = self._early, []
+            for index, then in waiting:
+                self.once_applied(index, then)
+
+    def once_applied(self, index: int, then: Callable[[], None]) -> None:
+        """Call it now, if the stream is applied here up to that index, or when it is."""
+        if index <= self.keeper.commit:
+            then()
+        else:
+            self._early.append((index, then))
 
     def resume(
         self, keeper: Keeper, outline: ClusterOutline | None, history: StreamHistory, committed: Sequence[Entry]
@@ -113,3 +125,4 @@ class ClusterState:
         self.keeper.restore(frame)
         self.wiring = Wiring.restore(frame.state)
         self.version += 1
+        self.applied()

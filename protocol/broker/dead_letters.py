@@ -3,6 +3,8 @@ whichever replicas ask for it, and a queue at its limit that refuses some has th
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue
@@ -23,23 +25,38 @@ class DeadLetterRoutes:
         self._transfers = transfers
 
     def dead_letter(self, peer: str, frame: DeadLetter) -> None:
-        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once."""
-        name = frame.queue.rpartition("#")[0]
+        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once. Or send on
+        what comes from an exchange's own queue, by its keys."""
+        self._cluster.once_applied(frame.wired, partial(self._routed, peer, frame))
+
+    def _routed(self, peer: str, frame: DeadLetter) -> None:
         answer = DeadLettered(frame.queue, frame.id)
+        parts = self._onward(frame) if frame.first else self._by_alternate(frame)
+        if parts:
+            self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
+        else:
+            self._outbox.send(peer, answer)
+
+    def _onward(self, frame: DeadLetter) -> Parts:
+        """One client for all batches, numbers that only rise: a queue takes each message once, and in order."""
+        link = SenderLink(0, frame.exchange, "", f"{frame.queue}@")
+        several = [(index, keys) for index, keys in enumerate(frame.keys) if len(keys) > 1]
+        transfer = Transfer(0, frame.first, frame.blobs, [keys[0] for keys in frame.keys], several=several)
+        return route_each(self._cluster, link, transfer, frame.expiry, self._outbox.now_ms, frame)[0]
+
+    def _by_alternate(self, frame: DeadLetter) -> Parts:
+        name = frame.queue.rpartition("#")[0]
         client = f"{frame.queue}@{frame.id}"
         at_ms = self._outbox.now_ms
         event = Enqueue(
             client, [1, len(frame.blobs)], frame.blobs, origins=frame.origins, origin_of=frame.origin_of, at_ms=at_ms
         )
         try:
-            parts = self._cluster.traits.enqueues(self._cluster.wiring.route(frame.exchange, name), event)
+            route = self._cluster.wiring.route(frame.exchange, name)
+            return self._cluster.traits.enqueues(route, event, lambda: [[name]] * len(frame.blobs))
         except LooksAtHeaders:
             link = SenderLink(0, frame.exchange, name, client)
-            parts, _, _ = route_each(self._cluster, link, Transfer(0, 1, frame.blobs), [], at_ms, frame)
-        if parts:
-            self._requests.request(parts, lambda: self._dead_lettered(peer, frame, parts, answer))
-        else:
-            self._outbox.send(peer, answer)
+            return route_each(self._cluster, link, Transfer(0, 1, frame.blobs), [], at_ms, frame)[0]
 
     def _dead_lettered(self, peer: str, frame: DeadLetter, parts: Parts, answer: DeadLettered) -> None:
         if self._transfers.held and self._transfers.holds(

@@ -8,23 +8,36 @@ the connection is disturbed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import EXISTS, IN_USE, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.described import definition, kind_of
+from ..queue.relay import AGAIN
 from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
-from ..wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, DeleteQueue, Unbind
+from ..wire.events import (
+    AnyEvent,
+    Bind,
+    DeadLetterDone,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Unbind,
+    encode_event,
+)
 from ..wire.settings import names_of, read
 from ..wire.version import (
     KNOWS_EXCHANGES,
     KNOWS_LIMITS,
     KNOWS_LINES,
     KNOWS_LINKS,
+    KNOWS_RELAYS,
     KNOWS_SELF_DESTRUCT,
     KNOWS_SEQUENCES,
     KNOWS_SHARES,
@@ -32,6 +45,7 @@ from ..wire.version import (
 )
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
+from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -168,7 +182,10 @@ class Management:
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
-            self._deletions.ask(self._queue_named(a.name), a.if_unused, a.if_empty, answer)
+            queue = self._queue_named(a.name)
+            if of := relayed(queue):
+                raise PeerError(IN_USE, f"queue {a.name!r} is exchange {of!r}'s own, and goes with it: delete that")
+            self._deletions.ask(queue, a.if_unused, a.if_empty, answer)
         else:
             self._order(answer, DeleteQueue(a.name))
 
@@ -184,15 +201,40 @@ class Management:
         arguments = check("exchange", a.arguments)
         known_from = KNOWS_EXCHANGES if arguments.keys() & names_of(ExchangeSettings) else 0
         event = DeclareExchange(a.name, a.type, arguments, a.durable, a.alternate)
-        self._order(answer, event, known_from, OLDER_EXCHANGE.format(a.name))
+        older = OLDER_EXCHANGE.format(a.name)
+        if (relay := relay_of(event, a.durable and self._stored)) is None:
+            self._order(answer, event, known_from, older)
+            return
+
+        def declared(value: Any = None, code: str = "", text: str = "") -> None:
+            if code:  # without an exchange it is nobody's; of one that is there, it stays
+                self._order(_nobody, DeleteQueue(relay.name))
+            answer(value, code, text)
+
+        self._order(_nobody, relay, KNOWS_RELAYS, older)
+        self._order(declared, event, KNOWS_RELAYS, older)
 
     def _delete_exchange(self, answer: Answer, a: NameArguments) -> None:
         self._order(answer, DeleteExchange(a.name))
+        if relay := relay_name(self._cluster.wiring.exchange(a.name)):  # behind it: of an exchange that stays, it stays
+            self._order(_nobody, DeleteQueue(relay))
 
     def _bind(self, answer: Answer, a: BindArguments) -> None:
         arguments = check("binding", a.arguments)
         known_from = max(binding_known_from(arguments), KNOWS_LINKS if a.to_exchange else 0)
-        self._order(answer, Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange), known_from, OLDER_BINDING)
+        event = Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange)
+        self._order(partial(self._bound, answer, a.exchange), event, known_from, OLDER_BINDING)
+
+    def _bound(self, answer: Answer, exchange: str, value: Any = None, code: str = "", text: str = "") -> None:
+        """All brokers that are connected know the binding: relays that lead to it go by it from here on, and those that
+        keep the last message send that on again, to whom it has not reached."""
+        cluster = self._cluster
+        relays = [] if code else cluster.wiring.relays_to(exchange)
+        if not relays:
+            answer(value, code, text)
+            return
+        event = encode_event(DeadLetterDone(AGAIN, cluster.keeper.commit))
+        self._requests.request([(relay, event) for relay in relays], lambda: answer(value))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange))
@@ -279,6 +321,10 @@ class Management:
 
     def _status(self, answer: Answer, a: NoArguments) -> None:
         answer(self._report().plain())
+
+
+def _nobody(value: Any = None, code: str = "", text: str = "") -> None:
+    """Nobody waits for the answer: the command that goes with this one has one."""
 
 
 def vars_of(value: Any) -> dict[str, Any]:

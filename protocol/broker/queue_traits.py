@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from ..queue.relay import addressed
 from ..queue.settings import QueueSettings
 from ..queue.traits import Trait, header_of, trait_of
 from ..wire.events import Enqueue, encode_event
 from ..wire.settings import read
 from ..wiring.definitions import QueueDefinition
 
+Keys = Callable[[], list[list[str]]]
 KNOWN = 10_000
 """So many queues are remembered; then all are looked up anew."""
 
@@ -24,19 +26,23 @@ def headers_of(blob: bytes) -> dict[str, Any]:
 
 
 class Needs(NamedTuple):
+    """Attributes: addressed: it is an exchange's own queue, where each message needs the keys it was sent with."""
+
     trait: Trait | None
     judges: bool
+    addressed: bool = False
 
 
 NOTHING = Needs(None, False)
 
 
 class QueueTraits:
-    """Args: definition_of: a queue by its id, which stays what it is."""
+    """Args: definition_of: a queue by its id, which stays what it is. broker: this one."""
 
-    __slots__ = ("_definition_of", "_known")
+    __slots__ = ("_broker", "_definition_of", "_known")
 
-    def __init__(self, definition_of: Callable[[str], QueueDefinition | None]) -> None:
+    def __init__(self, definition_of: Callable[[str], QueueDefinition | None], broker: str = "") -> None:
+        self._broker = broker
         self._definition_of = definition_of
         self._known: dict[str, Needs] = {}
 
@@ -56,19 +62,25 @@ class QueueTraits:
         needs = NOTHING
         if definition is not None:
             settings = read(QueueSettings, definition.arguments)
-            needs = Needs(trait_of(settings), settings.judges)
+            needs = Needs(trait_of(settings), settings.judges, settings.exchange != "")
         if len(self._known) >= KNOWN:
             self._known.clear()
         self._known[queue] = needs
         return needs
 
-    def enqueues(self, queues: Iterable[str], event: Enqueue) -> list[tuple[str, bytes]]:
-        """An encoded enqueue for each of these queues, with what it must know of the messages."""
+    def enqueues(self, queues: Iterable[str], event: Enqueue, keys: Keys) -> list[tuple[str, bytes]]:
+        """An encoded enqueue for each of these queues, with what it must know of the messages. `keys` says, if it is
+        asked, by which each was sent."""
         plain = b""
         parts: list[tuple[str, bytes]] = []
         for queue in queues:
-            if (trait := self.of(queue)) is not None:
-                parts.append((queue, encode_event(replace(event, traits=list(map(trait, event.blobs))))))
+            needs = self.needs(queue)
+            if needs.trait is not None:
+                traits = list(map(needs.trait, event.blobs))
+                parts.append((queue, encode_event(replace(event, traits=traits))))
+            elif needs.addressed:
+                blobs = [addressed(blob, own, self._broker) for blob, own in zip(event.blobs, keys(), strict=True)]
+                parts.append((queue, encode_event(replace(event, blobs=blobs))))
             else:
                 plain = plain or encode_event(event)
                 parts.append((queue, plain))

@@ -45,7 +45,10 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
             link.route, link.kinds = (), link.route
         link.route_version = cluster.version
     if not link.route:
-        return cluster.traits.enqueues(link.kinds, _whole(link, frame, expiry, at_ms)) if link.kinds else []
+        if not link.kinds:
+            return []
+        keys = [[link.key or ""]] * len(frame.blobs)
+        return cluster.traits.enqueues(link.kinds, _whole(link, frame, expiry, at_ms), lambda: keys)
     event = encode_event(_whole(link, frame, expiry, at_ms))
     return [(queue, event) for queue in link.route]
 
@@ -78,13 +81,14 @@ def route_each(
     """A route per message; each queue gets its messages in one event, in the order they were sent.
 
     Args:
-        dead: they are dead letters, and it says who sent them.
+        dead: they are dead letters, or come from an exchange's own queue, and it says who sent them.
 
     Returns:
         The parts; the indexes of messages that go to no queue; and which numbers go to each queue that has a say in it.
     """
     groups: dict[str, list[int]] = {}
-    route = cluster.wiring.route
+    onward = dead is not None and dead.first > 0
+    route = cluster.wiring.route_onward if onward else cluster.wiring.route
     exchange = link.exchange
     keys = frame.keys if frame.keys is not None else [link.key or ""] * len(frame.blobs)
     if frame.headers is None:
@@ -95,7 +99,7 @@ def route_each(
     else:
         routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
     for index, several in frame.several:
-        routes[index] = _by_any(cluster, exchange, several, frame, index)
+        routes[index] = _by_any(cluster, exchange, several, frame, index, onward)
     for index, queues in enumerate(routes):
         for queue in queues:
             group = groups.get(queue)
@@ -114,20 +118,27 @@ def route_each(
         event = Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires, at_ms=at_ms)
         if dead is not None and dead.origin_of:
             event = replace(event, origins=dead.origins, origin_of=[dead.origin_of[i] for i in indexes])
-        parts += cluster.traits.enqueues((queue,), event)
+        parts += cluster.traits.enqueues((queue,), event, lambda its=indexes: _all_keys(keys, frame, its))
         if judges(queue):
             judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
     return parts, missing, judged
 
 
-def _by_any(cluster: ClusterState, exchange: str, keys: list[str], frame: Transfer, index: int) -> tuple[str, ...]:
+def _by_any(
+    cluster: ClusterState, exchange: str, keys: list[str], frame: Transfer, index: int, onward: bool
+) -> tuple[str, ...]:
     """The route of a message with several keys: each queue once."""
     headers = frame.headers[index] if frame.headers is not None else None
     try:
-        return cluster.wiring.route_by_any(exchange, keys, headers)
+        return cluster.wiring.route_by_any(exchange, keys, headers, onward)
     except LooksAtHeaders:
-        return cluster.wiring.route_by_any(exchange, keys, headers_of(frame.blobs[index]))
+        return cluster.wiring.route_by_any(exchange, keys, headers_of(frame.blobs[index]), onward)
+
+
+def _all_keys(keys: list[str], frame: Transfer, indexes: list[int]) -> list[list[str]]:
+    several = dict(frame.several)
+    return [several.get(index) or [keys[index]] for index in indexes]
 
 
 def why_nowhere(link: SenderLink, frame: Transfer, numbers: list[int]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ..errors import NOT_ALLOWED, NOT_FOUND
 from ..log.outbox import FollowerOutbox
 from ..wire.client_frames import Attached, AttachSender, Detached
+from ..wiring.relays import relay_name
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
 from .session import Session, Traffic
@@ -45,6 +46,10 @@ class Senders:
             return
         elif wiring.internal(frame.exchange):
             text = f"exchange {frame.exchange!r} is internal: send to an exchange that leads to it"
+            refuse(self._outbox, session, frame.handle, NOT_ALLOWED, text)
+            return
+        elif frame.mandatory and relay_name(wiring.exchange(frame.exchange)):
+            text = f"exchange {frame.exchange!r} routes a message after it is complete: send to it without mandatory"
             refuse(self._outbox, session, frame.handle, NOT_ALLOWED, text)
             return
         link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)

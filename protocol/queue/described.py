@@ -17,6 +17,7 @@ KINDS = {
     "last_value_key": "last-value",
     "group_key": "groups",
     "fair_key": "fair",
+    "exchange": "relay",
 }
 """Setting -> the word for the kind of a queue that has it."""
 

@@ -16,6 +16,7 @@ from .last_value import LastValue
 from .priority import ByPriority
 from .producer_flow import ProducerFlow
 from .refusing import Limit
+from .relay import Relay
 from .ring import Oldest, Ring
 from .settings import RING, RING_STRICT, QueueSettings
 from .shares import ByShares
@@ -58,6 +59,8 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
             )
             of_state.append(by_priority)
             oldest = by_priority.lowest
+    if settings.exchange:
+        of_state.append(Relay(state, settings))
     if settings.overflow in (RING, RING_STRICT) and settings.limited:
         of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or not of_state))
     if groups is not None:  # behind what drops messages that consumers hold

@@ -57,6 +57,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
         an alert is told; 0: never. alert_..._down: with no more than that, that it is over; half of it, unless given.
     alert_repeat_gap: seconds from one alert to the next of the same level, while it stays; 0: it is told once.
     single_active: one consumer at a time gets messages, in the whole cluster: the first that came, while it is there.
+    exchange: it is this exchange's own, and all that comes goes on from there (`relay.py`); "" for no such queue.
+    exchange_sequence: with its number. exchange_initial: the last message stays, for queues that are bound later.
     """
 
     alternate: str = ""
@@ -175,6 +177,10 @@ class QueueSettings(msgspec.Struct, frozen=True):
         bool,
         Argument("x-single-active-consumer", "give true, or leave it out", words=(("true", True), ("false", False))),
     ] = False
+
+    exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
+    exchange_sequence: Annotated[bool, Argument("manta.exchange_sequence", "it is an exchange's own")] = False
+    exchange_initial: Annotated[bool, Argument("manta.exchange_initial", "it is an exchange's own")] = False
 
     @property
     def limited(self) -> bool:

@@ -6,7 +6,7 @@ A policy takes the place of the rules it follows in the table of rules, so a que
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..ranges import RangeSet, pairs
 from ..wire.events import Enqueue, Event
@@ -93,10 +93,21 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
     return each
 
 
+@runtime_checkable
+class Around(Protocol):
+    """A policy that has its say before a rule as well as behind it."""
+
+    def around(self, rule: Rule) -> Rule:
+        """The rule with the policy."""
+        ...
+
+
 def followed(rule: Rule, policy: StatePolicy) -> Rule:
-    """The rule with the policy behind it, or before it."""
+    """The rule with the policy behind it, before it, or around it."""
     if isinstance(policy, Guard):
         return guarded(rule, policy)
+    if isinstance(policy, Around):
+        return policy.around(rule)
     applied = policy.applied
 
     def rule_and_policy(event: Any) -> Applied:

@@ -43,7 +43,9 @@ def figures(state: QueueState) -> Figures:
     counted = state.tallies
     ring, last_value, purged = counted.ring, counted.last_value, counted.purged
     subscriber = state.discarded - state.refused - ring - last_value - purged
-    settled = state.accepted + state.dead_lettered + state.dead_lettering.count + subscriber
+    # What an exchange sends on nobody has had: it has no alternate.
+    rejected = state.dead_lettered + state.dead_lettering.count if state.alternate else 0
+    settled = state.accepted + rejected + subscriber
     acquires = settled + counted.releases + counted.revoked + state.acquired.messages()
     # A program before minor 8 has not counted: what it brought is not taken for less than nothing.
     out = max(0, counted.bytes_in - state.bytes)

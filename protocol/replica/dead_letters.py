@@ -8,6 +8,7 @@ same pieces under the same names, and each is enqueued once.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from ..limits import DEFAULT, Limits
 from ..queue.origins import numbered
@@ -19,16 +20,19 @@ PIECES_FROM = 1 << 44
 """A piece's name is its batch's index plus its number times this: the first is called as its batch."""
 
 
+Made = Callable[[QueueState, int, dict[int, bytes]], DeadLetter]
+"""A queue, a piece's name, and its messages by their positions -> its frame."""
+
+
 def piece_name(index: int, number: int) -> int:
     return index + number * PIECES_FROM
 
 
-def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[list[bytes], bool, list[str]]:
-    """The messages of piece `number`, from 0, of the batch that event `index` rejected, of at most
-    `most_bytes` (one message may be larger); whether there are more pieces behind it; and who sent each."""
+def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[dict[int, bytes], bool]:
+    """The messages of piece `number`, from 0, of the batch that event `index` rejected, by their positions, of at most
+    `most_bytes` (one message may be larger); and whether there are more pieces behind it."""
     _, ranges = state.batches[index]
-    blobs: list[bytes] = []
-    origins: list[str] = []
+    blobs: dict[int, bytes] = {}
     size = at = 0
     for first, last in pairs(ranges):
         for position in range(first, last + 1):
@@ -38,20 +42,26 @@ def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[
             size += len(blob)
             if size > most_bytes and size > len(blob):
                 if at == number:
-                    return blobs, True, origins
+                    return blobs, True
                 at, size = at + 1, len(blob)
             if at == number:
-                blobs.append(blob)
-                origins.append(state.origins.of(position))
-    return blobs, False, origins
+                blobs[position] = blob
+    return blobs, False
+
+
+def to_alternate(state: QueueState, name: int, blobs: dict[int, bytes]) -> DeadLetter:
+    """A piece of what was rejected."""
+    origins = map(state.origins.of, blobs)
+    return DeadLetter(state.id, name, state.alternate, list(blobs.values()), *numbered(list(origins)))
 
 
 class DeadLetters:
-    """One queue's batches of rejected messages."""
+    """One queue's batches of rejected messages, or of those that go on by themselves. Args: frame: makes a piece's."""
 
-    __slots__ = ("_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
+    __slots__ = ("_frame", "_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
 
-    def __init__(self, state: QueueState, limits: Limits = DEFAULT) -> None:
+    def __init__(self, state: QueueState, limits: Limits = DEFAULT, frame: Made = to_alternate) -> None:
+        self._frame = frame
         self._most_bytes = limits.dead_letter_bytes
         self._state = state
         self._sent: dict[int, int] = {}  # batch -> the piece of it that is on its way
@@ -94,6 +104,6 @@ class DeadLetters:
             self._in_pieces = 0
             return []
         self._sent[index] = number
-        blobs, more, origins = piece(state, index, number, self._most_bytes)
+        blobs, more = piece(state, index, number, self._most_bytes)
         self._in_pieces = index if more else 0
-        return [DeadLetter(state.id, piece_name(index, number), state.alternate, blobs, *numbered(origins))]
+        return [self._frame(state, piece_name(index, number), blobs)]

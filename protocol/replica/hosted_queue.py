@@ -57,6 +57,7 @@ from .observers import ReplicaObserver
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 from .ownerships import Ownerships
+from .relaying import relaying, sent_on
 from .settlements import Settling
 from .status import Status, queue_status
 from .update import Pace
@@ -83,13 +84,13 @@ class HostedQueue:
         state: the replicated state; `applied` is how far into the stream it goes.
         own: the events submitted here that have not come back.
         inc: incarnation under which this broker keeps the queue.
-        verdicts: tells the broker what becomes of its enqueues; None: all that is committed has come in.
+        verdicts: tells the broker what becomes of its enqueues; None: all come in. prompt: is told of commits at once.
     """
 
     __slots__ = (
         "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up",
         "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock",
-        "observers", "own", "settings", "state", "verdicts",
+        "observers", "own", "prompt", "settings", "state", "verdicts",
     )  # fmt: skip
 
     def __init__(
@@ -110,14 +111,14 @@ class HostedQueue:
         )
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
         self.verdicts = VerdictTeller(state, outbox, settings.overflow == SELF_DESTRUCT) if settings.judges else None
-        self.observers = told if self.verdicts is None else (*told, self.verdicts)
-        lock = self.lock = LockHolder(timing)
-        own = self.own = OwnEvents(id, outbox)
+        self.dead_letters = DeadLetters(state, limits, sent_on(settings))
+        self.prompt = self.verdicts or relaying(policies.of_state, state, self.dead_letters, outbox.broker)
+        self.observers = told if self.prompt is None else (*told, self.prompt)
+        lock, own = self.lock, self.own = LockHolder(timing), OwnEvents(id, outbox)
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
         self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told, policies.patient)
         self.commands = Commands(own, self.consumers, outbox)
-        self.dead_letters = DeadLetters(state, limits)
         self.expiries = Expiries(state, dispatcher, own, outbox, timing)
         self.grants = Grants(state, self.inc, lock, own, ownerships, outbox, told)
 
@@ -349,7 +350,7 @@ class HostedQueue:
             consumers.gather()
         elif consumers.settlements.due_ms:
             outbox.set_timer(self.id, consumers.settlements.due_ms)
-        eager = bool(dispatcher.subscriptions or self.own or (self.verdicts and self.verdicts.expected()))
+        eager = bool(dispatcher.subscriptions or self.own or (self.prompt and self.prompt.expected()))
         if acks.needed or eager > acks.eager:
             acks.acknowledge(self.applied, eager)
         # A JOINING copy wants nothing: a grant to its broker would be an older incarnation's, which loses it.

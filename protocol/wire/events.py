@@ -143,9 +143,11 @@ class DeadLetterDone(Event, tag=10):
 
     Attributes:
         batch: index of the event that rejected them.
+        wired: of an exchange's own queue: what goes on from here goes by the cluster's stream as it is there at least.
     """
 
     batch: int
+    wired: int = 0
 
 
 class Evict(Event, tag=11):

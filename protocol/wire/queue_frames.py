@@ -249,6 +249,10 @@ class DeadLetter(Frame):
         id: index of the event that rejected them: with "queue@id" as client the re-enqueue applies once, whichever
             replicas ask for it.
         origins, origin_of: who sent them, as in `Enqueue`.
+        first: of an exchange's own queue: position of the first. They go on from that exchange, each under its position
+            as number, so a queue has each once, whatever batch it comes in.
+        keys: by which each is routed there, one or several. expiry: as in `Enqueue`. wired: by the cluster's stream as
+            it is there at least.
     """
 
     queue: str
@@ -257,6 +261,10 @@ class DeadLetter(Frame):
     blobs: list[bytes]
     origins: list[str] = []
     origin_of: list[int] = []
+    first: int = 0
+    keys: list[list[str]] = []
+    expiry: list[int] = []
+    wired: int = 0
 
 
 class DeadLettered(Frame):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 9
+MINOR = 10
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -62,7 +62,13 @@ refused likewise. Queues that stamp their messages, which a member before 8 woul
 updates or with dead letters, so while one is in the cluster receivers with no_local are refused; a client with one
 leaves a broker that knows none.
 `Enqueue.at_ms`, `QueueSnapshot.times`, `Deliver.times`, `Delivery.times`: of what comes by way of a member before 9 it
-is not known when it came, nor of what a queue held that was brought up to date by one."""
+is not known when it came, nor of what a queue held that was brought up to date by one.
+10: exchanges that number or keep what goes through them, each with a queue of its own whose messages go on by
+themselves (`queue/relay.py`); `first`, `keys`, `expiry` and `wired` in `DeadLetter`, `DeadLetterDone.wired`,
+`Counters.wired`: a member before 10 would neither send nor apply as much, so while one is in the cluster such exchanges
+are refused."""
+KNOWS_RELAYS = 10
+"""The minor version from which members send what an exchange numbers or keeps through its queue."""
 KNOWS_NO_LOCAL = 9
 """The minor version from which members keep who sent a message, and a broker keeps a client's own from its receiver."""
 KNOWS_SEVERAL_KEYS = 8

@@ -40,10 +40,13 @@ LATER: dict[str, frozenset[str]] = {
         "x-expires", "x-dead-letter-exchange",
         "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
     }),
-    "exchange": frozenset({"qpid.msg_sequence", "qpid.ive", "qpid.replicate", "x-delayed-type"}),
+    "exchange": frozenset({"qpid.replicate", "x-delayed-type"}),
     "binding": frozenset(),
 }  # fmt: skip
 """Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
+
+
+EXCHANGES_OWN = frozenset({"manta.exchange", "manta.exchange_sequence", "manta.exchange_initial"})
 
 
 def check(what: str, arguments: dict[str, Any], queue_bytes: int = 0) -> dict[str, Any]:
@@ -58,12 +61,18 @@ def check(what: str, arguments: dict[str, Any], queue_bytes: int = 0) -> dict[st
     # Of a binding that matches headers that begin with x-, they are headers of the user's.
     theirs = what == "binding" and arguments.get("x-match") in WITH_X
     _check_names(what, [name for name in arguments if not (theirs and name.startswith("x-"))])
+    if what == "queue" and (own := EXCHANGES_OWN.intersection(arguments)):
+        text = f"{min(own)!r} is of queues that exchanges have for themselves"
+        raise PeerError(INVALID, f"{text}: declare an exchange with qpid.msg_sequence or qpid.ive")
     if SHAPES[what] is QueueSettings:
         own = parse(QueueSettings, what, arguments)
         if queue_bytes and not own.limited:
             return _with_default(plain(own, arguments), queue_bytes)
         return plain(declared(arguments), arguments)
     settings = parse(SHAPES[what], what, arguments)
+    if isinstance(settings, ExchangeSettings) and settings.relays and settings.auto_delete:
+        text = "an exchange that numbers or keeps its messages has a queue of its own, and stays"
+        raise PeerError(INVALID, f"{text}: leave out manta.auto_delete, or qpid.msg_sequence and qpid.ive")
     return plain(settings, arguments) if what == "exchange" else arguments
 
 

@@ -25,6 +25,8 @@ Place = tuple[str, str, bytes]
 
 
 PLAIN = ExchangeSettings()
+RELAYS = "manta.exchange."
+"""How the names of queues begin that exchanges have for themselves."""
 
 
 class LooksAtHeaders(Exception):
@@ -38,18 +40,22 @@ def place_of(binding: Binding) -> Place:
 @dataclass(slots=True)
 class Exchange:
     """Attributes: links: the exchanges that are bound to it, found as queues are: in these bindings a queue's name is
-    an exchange's. None: there are none."""
+    an exchange's. None: there are none.
+    relay: name of the queue that all goes through first (`relays.py`), "" for none."""
 
     definition: ExchangeDefinition
     bindings: dict[Place, Binding] = field(default_factory=dict)
     links: Exchange | None = None
     settings: ExchangeSettings = PLAIN
+    relay: str = ""
     _direct: dict[str, list[str]] | None = None  # key -> queue names
     _topics: TopicIndex | None = None
 
     def __post_init__(self) -> None:
         if self.definition.arguments:
             self.settings = read(ExchangeSettings, self.definition.arguments)
+            if self.settings.relays:
+                self.relay = RELAYS + self.definition.name
 
     def bind(self, binding: Binding) -> bool:
         """Whether it is a new one."""

@@ -14,8 +14,13 @@ from typing import Any
 from .exchanges import Exchange
 
 
-def reached(exchanges: Mapping[str, Exchange], first: Exchange, key: str, headers: dict[str, Any] | None) -> list[str]:
+def reached(
+    exchanges: Mapping[str, Exchange], first: Exchange, key: str, headers: dict[str, Any] | None, onward: bool = False
+) -> list[str]:
     """Names of the queues that a message reaches from `first` on; one may stand there several times.
+
+    Args:
+        onward: it comes from the first one's relay, and goes on from there.
 
     Raises:
         LooksAtHeaders: that depends on the message's headers, and they were not given.
@@ -25,13 +30,16 @@ def reached(exchanges: Mapping[str, Exchange], first: Exchange, key: str, header
     waiting = [first]
     while waiting:
         exchange = waiting.pop()
+        if exchange.relay and not (onward and exchange is first):
+            found.append(exchange.relay)
+            continue
         queues = exchange.bound(key, headers)
-        onward = exchange.links.bound(key, headers) if exchange.links is not None else []
+        further = exchange.links.bound(key, headers) if exchange.links is not None else []
         alternate = exchange.definition.alternate
-        if alternate and not queues and not onward and exchange is not first:
-            onward = [alternate]
+        if alternate and not queues and not further and exchange is not first:
+            further = [alternate]
         found += queues
-        for name in onward:
+        for name in further:
             if name not in seen and name in exchanges:
                 seen.add(name)
                 waiting.append(exchanges[name])

@@ -14,11 +14,20 @@ class ExchangeSettings(msgspec.Struct, frozen=True):
     internal: clients send nothing to it: what it gets comes from other exchanges, or from queues, as their alternate.
     auto_delete: it goes with the last of its bindings.
     exclusive: of a direct exchange, each binding takes the place of all others of its key.
+    sequence: each message has its number in the exchange, from 1, in a header when it goes on.
+    initial: a queue that is bound gets the last message that has gone through, if its binding takes that.
     """
 
     internal: Annotated[bool, Argument("manta.internal", "give true, or leave it out")] = False
     auto_delete: Annotated[bool, Argument("manta.auto_delete", "give true, or leave it out")] = False
     exclusive: Annotated[bool, Argument("qpid.exclusive-binding", "give true, or leave it out")] = False
+    sequence: Annotated[bool, Argument("qpid.msg_sequence", "give true, or leave it out")] = False
+    initial: Annotated[bool, Argument("qpid.ive", "give true, or leave it out")] = False
+
+    @property
+    def relays(self) -> bool:
+        """Whether all that goes through has one order, which a queue of the exchange's own makes."""
+        return self.sequence or self.initial
 
 
 class BindingSettings(msgspec.Struct, frozen=True):

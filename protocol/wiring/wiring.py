@@ -9,7 +9,6 @@ the event that declared it: a queue deleted and declared again is another.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +48,11 @@ from .definitions import (
 )
 from .endings import end, unused
 from .exchanges import Exchange, check_exclusive, check_match
-from .links import look_at_headers, reached
+from .relays import check_no_ring, check_relay, relayed, relays_to
+from .routing import Routing
 from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
-
-ROUTES_CACHED = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Outcome:
     gone: tuple[str, ...] = ()
 
 
-class Wiring:
+class Wiring(Routing):
     """All exchanges, queues and bindings.
 
     Attributes:
@@ -88,10 +86,9 @@ class Wiring:
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
-        self._queues: dict[str, QueueDefinition] = {}
+        super().__init__()
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: Exchange(definition) for definition in STANDARD}
-        self._cache: dict[tuple[str, str], tuple[str, ...]] = {}
 
     # ---- applying events
 
@@ -108,7 +105,7 @@ class Wiring:
                     known = self._by_id.get(event.queue)
                     if known is None or (known.durable and not event.even_durable):
                         return Outcome()
-                    outcome = self._delete_queue(DeleteQueue(known.name))
+                    outcome = self._delete_queue(DeleteQueue(known.name), lost=True)
                 case DeclareExchange():
                     outcome = self._declare_exchange(event)
                 case DeleteExchange():
@@ -148,7 +145,7 @@ class Wiring:
         self._queues[event.name] = self._by_id[wanted.id] = wanted
         return Outcome(changed=True, queue=wanted)
 
-    def _delete_queue(self, event: DeleteQueue) -> Outcome:
+    def _delete_queue(self, event: DeleteQueue, lost: bool = False) -> Outcome:
         known = self._queues.get(event.name)
         if event.id and (known is None or known.id != event.id):
             return Outcome()
@@ -156,11 +153,14 @@ class Wiring:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
         if event.broker and not self.uses.confirms(known.id, event.broker, event.inc, event.number):
             raise PeerError(BUSY, f"whether queue {event.name!r} may be deleted was not decided in time: ask again")
+        of = [exchange.definition.name for exchange in self._exchanges.values() if exchange.relay == event.name]
+        if of and not lost:
+            raise PeerError(IN_USE, f"queue {event.name!r} is what exchange {of[0]!r} keeps its order by: delete that")
         del self._queues[event.name]
         del self._by_id[known.id]
         self.uses.forget(known.id)
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
-        return Outcome(changed=True, queue=known, gone=end(self._exchanges, unused(less)))
+        return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
 
     def _declare_exchange(self, event: DeclareExchange) -> Outcome:
         check_arguments(event.arguments)
@@ -179,6 +179,9 @@ class Wiring:
         new = Exchange(wanted)
         if new.settings.exclusive:
             check_exclusive(event.type)
+        check_relay(new, self._queues)
+        if event.alternate:
+            check_no_ring({**self._exchanges, event.name: new}, event.name, event.alternate)
         self._exchanges[event.name] = new
         return Outcome(changed=True)
 
@@ -200,6 +203,8 @@ class Wiring:
             raise PeerError(INVALID, f"a binding key has at most {DEFAULT.name_chars} characters")
         if exchange.definition.type == "headers":
             check_match(event.arguments.get("x-match", "all"))
+        if event.to_exchange:
+            check_no_ring(self._exchanges, event.exchange, event.to_exchange)
         before: list[Any] | None = None
         if exchange.settings.exclusive or read(BindingSettings, event.arguments).exclusive:
             check_exclusive(exchange.definition.type)
@@ -230,6 +235,8 @@ class Wiring:
             raise PeerError(INVALID, "a binding leads to a queue or to an exchange: name one of them")
         if not event.to_exchange and event.queue not in self._queues:
             raise PeerError(NOT_FOUND, f"there is no queue {event.queue!r}: declare it first")
+        if not event.to_exchange and (of := relayed(self._queues[event.queue])):
+            raise PeerError(NOT_ALLOWED, f"queue {event.queue!r} is exchange {of!r}'s own: bind that exchange")
         return self._exchanges[event.exchange]
 
     def _check_alternate(self, name: str) -> None:
@@ -238,69 +245,6 @@ class Wiring:
         if name and self._exchanges[name].settings.auto_delete:
             text = f"exchange {name!r} goes with the last of its bindings, and an alternate has to stay: name another"
             raise PeerError(NOT_ALLOWED, text)
-
-    # ---- routing
-
-    def route(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
-        """Ids of the queues a message goes to, each once, in the order of their names.
-
-        An exchange that finds no queue, also not by exchanges bound to it, passes the message to its alternate, if it
-        has one.
-
-        Raises:
-            LooksAtHeaders: that depends on the message's headers, and they were not given.
-        """
-        place = (exchange, key)
-        if headers is None:
-            found = self._cache.get(place)
-            if found is not None:
-                return found
-        route = self._route(exchange, key, headers)
-        if headers is None:
-            if len(self._cache) >= ROUTES_CACHED:
-                self._cache.clear()
-            self._cache[place] = route
-        return route
-
-    def route_by_any(
-        self, exchange: str, keys: Sequence[str], headers: dict[str, Any] | None = None
-    ) -> tuple[str, ...]:
-        """The same of a message with several keys: the queues that any of them finds. Only one for which none of them
-        finds any goes to the alternate."""
-        seen: set[str] = set()
-        while exchange not in seen and exchange in self._exchanges:
-            seen.add(exchange)
-            names = {name for key in keys for name in self._names(self._exchanges[exchange], key, headers)}
-            ids = tuple(self._queues[queue].id for queue in sorted(names) if queue in self._queues)
-            alternate = self._exchanges[exchange].definition.alternate
-            if ids or not alternate:
-                return ids
-            exchange = alternate
-        return ()
-
-    def _route(self, name: str, key: str, headers: dict[str, Any] | None) -> tuple[str, ...]:
-        seen: set[str] = set()
-        while name not in seen:
-            seen.add(name)
-            exchange = self._exchanges.get(name)
-            if exchange is None:
-                return ()
-            names = self._names(exchange, key, headers)
-            ids = tuple(self._queues[queue].id for queue in sorted(set(names)) if queue in self._queues)
-            if ids or not exchange.definition.alternate:
-                return ids
-            name = exchange.definition.alternate
-        return ()
-
-    def _names(self, exchange: Exchange, key: str, headers: dict[str, Any] | None) -> Iterable[str]:
-        """Of the queues that it finds, also by exchanges bound to it."""
-        if exchange.links is not None:
-            return reached(self._exchanges, exchange, key, headers)
-        return [key] if exchange.definition.name == "" else exchange.bound(key, headers)
-
-    def needs_headers(self, exchange: str) -> bool:
-        """Whether routing there, in its alternates, or in exchanges bound to these, looks at a message's headers."""
-        return look_at_headers(self._exchanges, exchange)
 
     # ---- queries
 
@@ -320,6 +264,10 @@ class Wiring:
     def internal(self, exchange: str) -> bool:
         """Whether clients send nothing to that exchange."""
         return exchange in self._exchanges and self._exchanges[exchange].settings.internal
+
+    def relays_to(self, exchange: str) -> list[str]:
+        """Ids of the queues from which messages may go on to that exchange's bindings."""
+        return relays_to(self._exchanges, self._queues, exchange)
 
     def exchanges(self) -> list[ExchangeDefinition]:
         return [self._exchanges[name].definition for name in sorted(self._exchanges)]

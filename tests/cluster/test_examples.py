@@ -47,6 +47,13 @@ def exchanges(lines: list[str]) -> None:
     ]  # fmt: skip
 
 
+def initial_values(lines: list[str]) -> None:
+    assert [line.split() for line in lines[1:]] == [
+        *(["example.early", str(number), str(100 + number)] for number in range(1, 6)),
+        *(["example.late", str(number), str(100 + number)] for number in range(3, 6)),
+    ]
+
+
 def exclusive(lines: list[str]) -> None:
     assert lines[0] == "the keeper reads: rent" and "is one consumer's alone (exclusive, at b2)" in lines[1]
     assert lines[2:] == ["who only looks: food tea", "another one, now: food"]
@@ -58,7 +65,7 @@ def single_active(lines: list[str]) -> None:
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     check.__name__: check
-    for check in (ring, priorities, last_values, groups, fairness, exchanges, exclusive, single_active)
+    for check in (ring, priorities, last_values, groups, fairness, exchanges, initial_values, exclusive, single_active)
 }
 
 

@@ -27,6 +27,8 @@ GRAVE, PICKY, WIDE, NOBODYS = "grave", "picky", "wide", "nobodys"
 FIXED = frozenset((PICKY, WIDE, NOBODYS, "topics", "everybody", "amq.direct", HEADERS))
 """Exchanges whose bindings stay as they are."""
 SENT_TO = ((PICKY, "k"), (PICKY, "none"), (PICKY, None), (WIDE, "x.y"), (WIDE, None), (NOBODYS, ""))
+RELAYED = frozenset(("numbered", "kept", "sifted"))
+"""Exchanges with a queue of their own (`relays.py`), to which all goes that is sent to them."""
 PIECES = 1 << 44
 DECLARED: dict[str, Any] = {}
 """What queues are declared with besides: `DURABLE`, in stories in which brokers come back with their disks."""
@@ -90,7 +92,7 @@ class Alternates:
 
     def _transferred(self, source: str, target: str, frame: Transfer) -> None:
         exchange, key = self._exchanges[source, frame.handle]
-        if exchange not in FIXED and exchange not in exchanges.FIXED:
+        if exchange not in FIXED | exchanges.FIXED | RELAYED:
             return
         routes = self._routes.setdefault(f"{source.partition('~')[0]}/{frame.handle}", {})
         for index in range(len(frame.blobs)):
@@ -102,6 +104,8 @@ class Alternates:
     def _committing(self, stream: str, event: events.AnyEvent, model: ModelQueue) -> None:
         if not isinstance(event, events.Enqueue):
             return
+        if event.client.endswith("@"):
+            return  # from an exchange's own queue: see `relays.py`
         if "@" in event.client:
             self._burying(stream, event, model)
             return

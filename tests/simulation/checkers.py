@@ -17,7 +17,7 @@ from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, 
 from mantamq.protocol.wire.queue_frames import Deliver
 
 from .counts import same_counts
-from .model import GONE, ModelQueue, ModelWiring, Violation, declared, each
+from .model import GONE, ModelQueue, ModelWiring, Violation, as_sent, declared, each
 from .no_locals import sender_of
 from .world import World
 
@@ -543,7 +543,7 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
     if state.blobs != model.live:
         raise Violation(f"I9 {where}: the messages kept are not those that are there")
     for position, blob in model.live.items():
-        if (said := sender_of(blob)) and state.origins.of(position) != said:
+        if (said := sender_of(as_sent(blob) if model.relay else blob)) and state.origins.of(position) != said:
             raise Violation(f"{where}: {position} was sent by {said}, not by {state.origins.of(position)!r}")
     went = (state.accepted, state.discarded, state.dead_lettered, state.expired)
     if went != (theirs := tuple(model.went.get(how, 0) for how in GONE)):

@@ -40,7 +40,7 @@ class Defaults:
         watch.on_wiring.append(self._ordered)
 
     def _ordered(self, event: AnyEvent) -> None:
-        if not isinstance(event, DeclareQueue):
+        if not isinstance(event, DeclareQueue) or "manta.exchange" in event.arguments:
             return
         said = event.arguments
         filled_in = set(said.get("manta.by_default", ()))

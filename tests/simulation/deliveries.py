@@ -301,6 +301,8 @@ class Deliveries:
         dead_lettered: Counter[bytes] = Counter()
         dead_lettering: Counter[bytes] = Counter()  # where a queue was deleted with its rejected messages half-way
         for model in self.watch.models.values():
+            if model.relay:
+                continue
             dead_lettered.update(model.dead_lettered)
             if model.id in self.watch.gone:
                 dead_lettering.update(

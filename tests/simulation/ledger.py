@@ -17,8 +17,9 @@ from mantamq.protocol.wire.framing import encode_frame
 
 from .arrivals import Arrivals
 from .checkers import Watcher
-from .model import ModelQueue, Violation, each
+from .model import ModelQueue, Violation, as_sent, each
 from .modifies import Modifies
+from .relays import numbers_of
 from .several_keys import SeveralKeys
 from .stops import Stops
 from .world import World
@@ -155,16 +156,16 @@ class Ledger:
             sender, _, handle = event.client.rpartition("/")
             puts = self._put.get((sender, int(handle))) if sender else None
             if puts is not None:
-                self._enqueued(stream, event, puts)
+                self._enqueued(stream, event, puts, not model.relay)
         elif isinstance(event, events.Acquire):
             taken = self._taken.setdefault(stream, set())
             taken.update(each([n for i in range(0, len(event.runs), 3) for n in event.runs[i + 1 : i + 3]]))
 
-    def _enqueued(self, stream: str, event: events.Enqueue, puts: dict[int, Put]) -> None:
+    def _enqueued(self, stream: str, event: events.Enqueue, puts: dict[int, Put], plain: bool) -> None:
         expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
             put = puts[number]
-            if _fields(blob)[0] != put.fields[0]:
+            if _fields(blob if plain else as_sent(blob))[0] != put.fields[0]:
                 raise Violation(f"{stream}: number {number} of {event.client} is another message")
             at_ms, ttl_ms = expiry.get(index), put.ttl_ms
             if (at_ms is None) != (ttl_ms is None):
@@ -189,6 +190,10 @@ class Ledger:
                 raise Violation(f"{inbox.user.name} gets {message}, which no user has put")
             return
         fields, wanted = tuple(getattr(message, name) for name in FIELDS), put.fields
+        properties, number = numbers_of(message.properties)
+        if number:
+            self.count("numbered")
+            fields, wanted = (*fields[:2], properties, *fields[3:]), (*wanted[:2], wanted[2] or {}, *wanted[3:])
         name = self.watch.wiring.stamps.get(inbox.queue)
         if name:
             self.count("stamped")

@@ -17,6 +17,8 @@ MOST_NOTED = 8 * 1024
 """Bytes of all that is noted on one message."""
 DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, None]
 """Of the fields that senders set."""
+NUMBER = "qpid.msg_sequence"
+"""The property in which a message has its number in an exchange that numbers."""
 GONE = ("accepted", "discarded", "dead", "expired")
 
 
@@ -69,6 +71,8 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
     queue.stamps = arguments.get("qpid.queue_msg_sequence", "")
+    queue.relay = arguments.get("manta.exchange", "")
+    queue.numbers, queue.keeps = "manta.exchange_sequence" in arguments, "manta.exchange_initial" in arguments
 
 
 QPID_LEVELS: dict[int, dict[int, int]] = {
@@ -86,6 +90,17 @@ def opened(blob: bytes) -> list[Any]:
     except ValueError:
         return []
     return fields if isinstance(fields, list) else []
+
+
+def as_sent(blob: bytes, number: int = 0) -> bytes:
+    """A message of an exchange's own queue as it was sent, or goes on with its number."""
+    blob = msgspec.msgpack.decode(blob)[2]
+    fields = opened(blob)
+    if not number or not fields or not isinstance(fields[0], bytes):
+        return blob
+    fields += [None] * (3 - len(fields))
+    fields[2] = {**(fields[2] or {}), NUMBER: number}
+    return msgspec.msgpack.encode(fields)
 
 
 def noted(notes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -171,6 +186,11 @@ class ModelQueue:
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)  # position -> what consumers noted on it
     notes_at: dict[int, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)  # from which index on
     key: str = ""  # the header of which each value has one message, the last
+    relay: str = ""  # the exchange whose own queue it is
+    numbers: bool = False  # that exchange numbers what goes through it
+    keeps: bool = False  # and this one keeps the last
+    through: int = 0  # the last position that has gone on
+    again: bool = False  # the last is to go on once more
     counts: dict[str, int] = field(
         default_factory=dict
     )  # what happened to messages, or to bytes -> how often, how many
@@ -227,8 +247,13 @@ class ModelQueue:
                     self.count("purged")
                     self._go(position, "discarded")
             case events.DeadLetterDone():
-                for position in self.batches.pop(event.batch, ("", []))[1]:
-                    self._go(position, "dead")
+                gone = self.batches.pop(event.batch, ("", []))[1]
+                for position in gone:
+                    if not (self.keeps and position == gone[-1]):
+                        self._go(position, "dead")
+                if self.relay:
+                    self.through = max([self.through, *gone])
+                    self._send_on(event.batch == 0)
             case events.Evict():
                 return self._evict(event)
             case events.Member():
@@ -306,12 +331,31 @@ class ModelQueue:
             self.place[position] = "available"
             self.count("bytes in", len(blob))
             self.blobs[position] = self.live[position] = blob
-            self.arrived[blob] = self.arrived.get(blob, 0) + 1
+            plain = as_sent(blob) if self.relay else blob
+            self.arrived[plain] = self.arrived.get(plain, 0) + 1
+            if self.relay:
+                self.place[position] = "dead_lettering"
             if index in expiry:
                 self.expiry[position] = expiry[index]
             self._replace(position)
             self._push_out()
+        self._send_on(False)
         return len(self.place) > before
+
+    def _send_on(self, again: bool) -> None:
+        """All that is in an exchange's own queue goes on, one batch behind the other."""
+        self.again = self.again or (again and self.keeps and bool(self.live))
+        new = any(position > self.through for position in self.live)
+        if self.relay and not self.batches and (new or self.again):
+            self.batches[self.index] = "", sorted(self.live)
+            self.again = False
+
+    def sent_by(self, position: int) -> tuple[list[str], dict[str, Any]]:
+        """The keys that a message of an exchange's own queue was sent with, and its properties."""
+        _, keys, blob = msgspec.msgpack.decode(self.blobs[position])
+        fields = opened(blob)
+        headers = fields[2] if len(fields) > 2 and isinstance(fields[0], bytes) else None
+        return keys, headers if isinstance(headers, dict) else {}
 
     def _too_much(self, blob: bytes) -> bool:
         """Whether a message may not come in: it is larger than the limit, or there is no room, and none can be made."""
@@ -465,6 +509,7 @@ class ModelWiring:
         self.arguments: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.links: dict[tuple[str, str, str], dict[str, Any]] = {}  # (exchange, to which exchange, key) -> arguments
         self.stamps: dict[str, str] = {}  # queue name -> the header in which its messages have had their numbers
+        self.relays: dict[str, str] = {}  # exchange -> the queue that it has for itself
         self.sole: set[str] = set()  # exchanges whose bindings are all exclusive
         self.fleeting: set[str] = set()  # exchanges that go with the last of their bindings
         self.users: dict[tuple[str, str], int] = {}  # (queue id, broker) -> incarnation
@@ -500,7 +545,7 @@ class ModelWiring:
             case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():
                 self.used(event)
             case events.DeleteQueue():
-                if not self.deletes(event):
+                if not self.deletes(event) or event.name in self.relays.values():
                     return
                 self.used(event)
                 if self.ids.pop(event.name, None):
@@ -508,10 +553,17 @@ class ModelWiring:
                     self.bindings = {binding for binding in self.bindings if binding[1] != event.name}
             case events.Lost():
                 for name in [name for name, id in self.ids.items() if id == event.queue]:
+                    for exchange in [one for one, relay in self.relays.items() if relay == name]:
+                        del self.relays[exchange]
+                        self.apply(events.DeleteExchange(exchange), index)
                     self.apply(events.DeleteQueue(name), index)
             case events.DeclareExchange():
                 named = not event.alternate or event.alternate in self.exchanges
+                relay = f"manta.exchange.{event.name}" if {NUMBER, "qpid.ive"} & event.arguments.keys() else ""
+                named = named and (not relay or relay in self.ids)
                 if event.name not in self.exchanges and named and event.alternate not in self.fleeting:
+                    if relay:
+                        self.relays[event.name] = relay
                     self.exchanges[event.name] = event.type
                     if event.arguments.get("qpid.exclusive-binding"):
                         self.sole.add(event.name)
@@ -523,6 +575,7 @@ class ModelWiring:
                 used = [*self.alternates.values(), *(alternate for _, _, alternate in self.defined.values())]
                 if event.name not in used and self.exchanges.pop(event.name, None):
                     self.alternates.pop(event.name, None)
+                    self.relays.pop(event.name, None)
                     self.fleeting.discard(event.name)
                     self.sole.discard(event.name)
                     self.bindings = {binding for binding in self.bindings if binding[0] != event.name}
@@ -648,6 +701,12 @@ class ModelWiring:
     def route(self, exchange: str, keys: list[str], headers: dict[str, Any] | None = None) -> list[str]:
         """Names of the queues a message goes to, by any of its keys. Where an exchange finds none, its alternate is
         asked."""
+        if exchange in self.relays:
+            return [self.relays[exchange]]
+        return self.onward(exchange, keys, headers)
+
+    def onward(self, exchange: str, keys: list[str], headers: dict[str, Any] | None = None) -> list[str]:
+        """The same of what has come through the exchange's own queue, where it has one."""
         names = self._by_any(exchange, keys, headers or {})
         asked = [exchange]
         while not names and exchange in self.alternates and self.alternates[exchange] not in asked:
@@ -665,6 +724,9 @@ class ModelWiring:
         while True:
             further = set(reached)
             for name in reached:
+                if name in self.relays and name != exchange:
+                    names.add(self.relays[name])
+                    continue
                 names.update(self._found(name, key, headers))
                 led = {there for (here, there, pattern), how in self.links.items() if here == name
                        and (_has(how, headers) if (kind := self.exchanges[name]) == "headers" else _matches(kind, pattern, key))}  # fmt: skip

@@ -11,6 +11,7 @@ from mantamq.protocol.broker import routing
 from mantamq.protocol.broker.queue_changes import QueueChanges
 from mantamq.protocol.wire.events import DeleteExchange
 from mantamq.protocol.wiring import endings, exchanges, links, wiring
+from mantamq.protocol.wiring import routing as wirings_routing
 from mantamq.protocol.wiring.exchanges import Exchange
 from mantamq.protocol.wiring.wiring import Wiring
 from msgspec.structs import replace
@@ -47,7 +48,7 @@ def exchanges_that_are_bound_are_not_gone_on_from(patch: Patch) -> None:
         cut = {name: Exchange(one.definition, one.bindings) for name, one in exchanges.items() if one is not first}
         return reached(cut | {first.definition.name: first}, first, key, headers)
 
-    patch.setattr(wiring, "reached", near)
+    patch.setattr(wirings_routing, "reached", near)
 
 
 def the_alternate_is_asked_although_others_have_found_a_queue(patch: Patch) -> None:
@@ -75,7 +76,7 @@ def an_exchange_on_the_way_has_no_alternate(patch: Patch) -> None:
         }
         return reached(bare, bare[first.definition.name], key, headers)
 
-    patch.setattr(wiring, "reached", without)
+    patch.setattr(wirings_routing, "reached", without)
 
 
 def a_sender_that_knows_nothing_of_headers_has_none(patch: Patch) -> None:

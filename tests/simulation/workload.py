@@ -43,6 +43,7 @@ from .moves import Moves
 from .no_locals import NoLocals
 from .ranks import Ranks
 from .recovered import Recovered
+from .relays import Relays
 from .resumes import Resumes
 from .routes import Routes
 from .selectors import Selectors
@@ -172,6 +173,7 @@ class Story:
         self.share = rng.choice(USERS)
         self.kinds = Kinds(seed)
         self.more = Exchanges(seed, self.world)
+        self.relays = Relays(self.world, self.watch, seed)
         self.selectors = Selectors(seed)
         self.no_locals = NoLocals(self.world, seed)
         self.claims = Claims(self.world, self.watch, seed)
@@ -262,6 +264,7 @@ class Story:
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
         alternates.declare(keeper, self.queues)
         self.more.declare(keeper, self.queues)
+        self.relays.declare(keeper, self.queues)
         self.until(lambda: keeper.idle, "exchanges have their alternates")
         self._unended.remove(keeper)
         keeper.leave()
@@ -275,6 +278,8 @@ class Story:
             self._new_receivers()
         if self.more.some:
             self._send_by_more()
+        if self.relays.some:
+            self.relays.senders(self.user(True))
 
     def _send_by_more(self) -> None:
         """By exchanges of more kinds; of one it shows only when its senders are there that it looks at properties."""
@@ -397,6 +402,8 @@ class Story:
                 self._act(batch)
             if self.more.passing() and (live := [client for client in self._lined if client.opened and client.alive]):
                 self.more.pass_by(live[-1], self.queues, self.deliveries.passing)
+            if self.relays.some and (users := [user for user in self._unended if user.opened and not user.over]):
+                self.relays.bind_late(users[-1])
             self.moves.maybe()
             if self.moves.left:
                 self._replace_the_cut_off()
@@ -826,7 +833,11 @@ class Story:
         return all(behaved)
 
     def _drained(self) -> bool:
-        return not any(model.live for id, model in self.watch.models.items() if id not in self.watch.gone)
+        return not any(
+            model.batches if model.relay else model.live
+            for id, model in self.watch.models.items()
+            if id not in self.watch.gone
+        )
 
     def _finish(self, alive: list[Client]) -> None:
         world = self.world
@@ -844,6 +855,7 @@ class Story:
         self.deliveries.finish()
         self.flows.finish()
         self.alternates.finish()
+        self.relays.finish()
         self.alerted.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].transfers.uncommitted_bytes:

@@ -295,6 +295,31 @@ def test_wiring(at: Run) -> None:
     assert [q["name"] for q in at("stat", "--json").json] == ["q"]
 
 
+def test_an_exchange_that_numbers_and_keeps_the_last(at: Run) -> None:
+    assert at("exchange", "add", "prices", "--sequence", "--initial", "--json").json == {
+        "exchange": "prices",
+        "new": True,
+    }
+    assert at("exchange", "add", "prices", "--sequence", "--initial", "--json").json["new"] is False
+    assert at("exchange", "add", "prices", "--sequence").code == 1  # the definition is another one
+    assert (
+        at("exchange", "add", "ticks", "--initial").code
+        == at("exchange", "add", "ticks", "-a", "qpid.ive=true").code
+        == 0
+    )
+    arguments = {one["name"]: one["arguments"] for one in at("exchange", "list", "--json").json}
+    assert arguments["prices"] == {"qpid.msg_sequence": True, "qpid.ive": True} and arguments["ticks"] == {
+        "qpid.ive": True
+    }
+    own = {q["name"]: q["kind"] for q in at("queue", "list", "--json").json if q["name"] != "q"}
+    assert own == {"manta.exchange.prices": "relay", "manta.exchange.ticks": "relay"}
+    ran = at("exchange", "add", "news", "--sequence", "--auto-delete")
+    assert ran.code == 1 and "leave out manta.auto_delete" in ran.err
+    assert at("queue", "delete", "manta.exchange.ticks", "--force").code == 1
+    assert at("exchange", "delete", "prices").code == at("exchange", "delete", "ticks").code == 0
+    assert [q["name"] for q in at("queue", "list", "--json").json] == ["q"]
+
+
 def test_a_queue_with_messages_or_consumers_is_deleted_only_by_force(at: Run, broker: FakeBroker) -> None:
     fill(broker, b"1")
     ran = at("queue", "delete", "q")

@@ -47,6 +47,7 @@ BY_TYPE = {
     "list[tuple[int, str, list[int]]]": st.lists(st.tuples(numbers, text, st.lists(numbers, max_size=4)), max_size=3),
     "list[Waiting]": st.lists(WAITING, max_size=2), "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
     "list[tuple[int, list[str]]]": st.lists(st.tuples(numbers, st.lists(text, max_size=2)), max_size=2),
+    "list[list[str]]": st.lists(st.lists(text, max_size=2), max_size=2),
     "Modification | None": st.none() | MODIFICATION,
 }  # fmt: skip
 

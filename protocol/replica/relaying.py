@@ -1,0 +1,75 @@
+"""The messages of an exchange's own queue (`queue/relay.py`) on their way to where its bindings lead: the pieces of
+its batches, as of rejected messages, and which of them this replica sees to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..queue.applied import Applied
+from ..queue.observers import QueueObserver
+from ..queue.origins import numbered
+from ..queue.relay import AGAIN, Relay, address, as_sent
+from ..queue.settings import QueueSettings
+from ..queue.state import QueueState
+from ..queue.state_policy import StatePolicy
+from ..wire.events import AnyEvent, Entry, Evict, Member, Rejoin, Return
+from ..wire.queue_frames import DeadLetter
+from .dead_letters import DeadLetters, Made, to_alternate
+
+EXPELS = (Evict, Rejoin, Return, Member)
+
+
+def sent_on(settings: QueueSettings) -> Made:
+    """How the pieces of a queue's batches are told."""
+    if not settings.exchange:
+        return to_alternate
+
+    def onward(state: QueueState, name: int, blobs: dict[int, bytes]) -> DeadLetter:
+        expiry = [
+            item for index, position in enumerate(blobs) if position in state.expiry
+            for item in (index, state.expiry[position])
+        ]  # fmt: skip
+        return DeadLetter(
+            state.id,
+            name,
+            settings.exchange,
+            [as_sent(blob, position * settings.exchange_sequence) for position, blob in blobs.items()],
+            *numbered(list(map(state.origins.of, blobs))),
+            first=next(iter(blobs)),
+            keys=[address(blob).keys for blob in blobs.values()],
+            expiry=expiry,
+            wired=state.wired,
+        )
+
+    return onward
+
+
+class Relaying(QueueObserver):
+    """Args: broker: this replica's."""
+
+    def __init__(self, state: QueueState, relay: Relay, dead_letters: DeadLetters, broker: str) -> None:
+        self._state = state
+        self._relay = relay
+        self._dead_letters = dead_letters
+        self._broker = broker
+
+    def expected(self) -> bool:
+        """Whether this replica is to be told of each commit at once: messages do not wait here."""
+        return True
+
+    def applied(self, index: int, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
+        batches = self._state.batches
+        if self._relay.begun == index and batches[index][0] in ("", self._broker):
+            self._dead_letters.rejected(index)
+        elif type(event) in EXPELS:  # who took care of what is nobody's may be the one that is out
+            for batch, (broker, _) in batches.items():
+                if batch != AGAIN and (not broker or broker in self._state.fence.absent):
+                    self._dead_letters.rejected(batch)
+
+
+def relaying(
+    policies: Iterable[StatePolicy], state: QueueState, dead_letters: DeadLetters, broker: str
+) -> Relaying | None:
+    """Of a queue with these policies; None: nothing goes on from it by itself."""
+    found = [policy for policy in policies if isinstance(policy, Relay)]
+    return Relaying(state, found[0], dead_letters, broker) if found else None
