@@ -45,6 +45,7 @@ from ..wire.version import (
 )
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
+from ..wiring.exchanges import RELAYS
 from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
@@ -173,6 +174,8 @@ class Management:
             self._queue_named(a.name)
             answer({"changed": False})
             return
+        if a.name.startswith(RELAYS):
+            raise PeerError(NOT_ALLOWED, f"names that begin with {RELAYS} are exchanges' own: rename {a.name!r}")
         arguments = check("queue", a.arguments, self._queue_bytes)
         if a.durable and not self._stored:  # a completion that is not true must not be given
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))

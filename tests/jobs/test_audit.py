@@ -8,6 +8,9 @@ import pytest
 from history import SECOND, History, random_history
 from mantamq.jobs import audit as jobs
 from mantamq.protocol.capture.event_table import Row
+from mantamq.protocol.queue.policies import policies_of
+from mantamq.protocol.queue.settings import QueueSettings
+from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.wire.events import DeadLetterDone, Evict, Purge
 
 Q, D = "q#1", "dead#2"
@@ -48,6 +51,16 @@ def good() -> History:
 
 def test_the_good_history_is_good(frame):
     assert jobs.audit(frame(good().rows)).collect() == []
+
+
+def test_what_goes_on_from_an_exchanges_own_queue_was_never_rejected(frame):
+    history, id = good(), "manta.exchange.x#9"
+    state = history.queues[id] = QueueState(id)
+    for policy in policies_of(state, QueueSettings(exchange="x")).of_state:
+        state.include(policy)
+    history.enqueue(id, 5, "c/2", 1)
+    history.do(id, DeadLetterDone(state.index))
+    assert jobs.audit(frame(history.rows)).collect() == []
 
 
 def later(rows: list[Row], **fields) -> list[Row]:
