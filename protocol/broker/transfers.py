@@ -76,9 +76,9 @@ class Transfers:
         blocked_bytes: tuple[int, int] = (DEFAULT.blocked_bytes, DEFAULT.blocked_total_bytes),
         replica_of: Mapping[str, str] = NOWHERE,
     ) -> None:
-        self.verdicts = Verdicts(outbox, cluster.inc, replica_of, SelfDestruction(cluster, requests).order)
-        self.uncommitted_bytes = 0
-        self.withheld_bytes = 0
+        destroy, why = SelfDestruction(cluster, requests).order, partial(limit_text, cluster)
+        self.verdicts = Verdicts(outbox, cluster.inc, replica_of, destroy, why)
+        self.uncommitted_bytes = self.withheld_bytes = 0
         self.lost: set[str] = set()
         self.held: dict[str, list[Callable[[], None]]] = {}
         self.gone: set[str] = set()
@@ -203,7 +203,7 @@ class Transfers:
         if case is not None and case.refused:
             numbers = without(numbers, case.refused)
             if session.peer in self._sessions and not link.ended:
-                text = " ".join(limit_text(self._cluster, queue) for queue in case.by)
+                text = " ".join(case.by.values())
                 self._outbox.send(session.peer, Failed(link.handle, case.refused.flat(), LIMIT, text))
         self._complete(session, link, numbers, nowhere)
 

@@ -22,7 +22,7 @@ from .session import SenderLink, Session
 class Case:
     """A transfer. Attributes:
     awaits: (queue id, number of the request) of which nothing is said yet -> client's numbers in it, as ranges.
-    refused: numbers that a queue has refused; by: the ids of those queues.
+    refused: numbers that a queue has refused; by: id of such a queue -> why, in words.
     decided: called once, when nothing is awaited any more.
     """
 
@@ -33,7 +33,7 @@ class Case:
         self.link = link
         self.awaits: dict[tuple[str, int], list[int]] = {}
         self.refused = RangeSet()
-        self.by: dict[str, None] = {}
+        self.by: dict[str, str] = {}
         self.decided: Callable[[], None] | None = None
 
     def said(self, queue: str, number: int, refused: list[int]) -> None:
@@ -42,7 +42,6 @@ class Case:
             return
         for first, last in pairs(refused):
             self.refused.add(first, last)
-            self.by[queue] = None
         if not self.awaits and self.decided is not None:
             decided, self.decided = self.decided, None
             decided()
@@ -53,6 +52,7 @@ class Verdicts:
         inc: the broker's incarnation.
         replica_of: queue id -> the replica that keeps it.
         destroy: called with the id of a queue that destroys itself, perhaps again.
+        why: id of a queue -> why it refuses messages, in words.
 
     Attributes:
         stopped: ids of the queues that hold their producers back.
@@ -60,8 +60,9 @@ class Verdicts:
 
     def __init__(
         self, outbox: FollowerOutbox, inc: int, replica_of: Mapping[str, str],
-        destroy: Callable[[str], object] = lambda queue: None,
+        destroy: Callable[[str], object] = lambda queue: None, why: Callable[[str], str] = str,
     ) -> None:  # fmt: skip
+        self._why = why
         self._destroy = destroy
         self.stopped: set[str] = set()
         self._outbox = outbox
@@ -82,6 +83,9 @@ class Verdicts:
             waiting = self._cases.get(frame.queue, {})
             for number, refused in zip(frame.requests, frame.refused, strict=False):
                 if (case := waiting.pop(number, None)) is not None:
+                    if refused and frame.queue not in case.by:
+                        # Asked now: when all is decided it may be deleted, and nobody knows its limits any more.
+                        case.by[frame.queue] = self._why(frame.queue)
                     case.said(frame.queue, number, refused)
         if frame.stopped != (frame.queue in self.stopped):
             self._turned(frame.queue, frame.stopped)

@@ -43,6 +43,10 @@ class DeliveryOrder(Protocol):
 class InTurns(DeliveryOrder, Protocol):
     """An order in which neighbours seldom follow each other: it is asked for many messages at once."""
 
+    def idle(self) -> None:
+        """A run begins, and nothing that was given here is under way: it is applied, or never counts."""
+        ...
+
     def several(self, place: Place, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
         """The next available messages at or behind a place that are not `taken`, at most `most`: ranges in the order
         in which they are offered. The place is not a browser's."""

@@ -213,6 +213,8 @@ class Dispatcher:
         self.turn += 1
         take = self._take if self._in_turns is None or self.expiring.count else self._take_several
         taken = self.taken
+        if self._in_turns is not None and not taken.count:
+            self._in_turns.idle()
         while order and budget > 0:
             still = []
             for subscription in order:

@@ -51,6 +51,9 @@ class ByPriority(PartedState):
     def behind(self, place: Any, last: int, given: bool = False, /) -> Any:
         return last + 1 if isinstance(place, int) else {**place, self._available.part_of(last): last + 1}
 
+    def idle(self) -> None:
+        pass
+
     def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         parts = self._available.parts

@@ -88,17 +88,18 @@ class ByShares(ByPriority):
         if gone:
             self._state.turn = self._shares.after(self._state.turn or self._shares.first, gone)
         if self._ahead <= 0:
-            self._follow()
+            self.idle()
 
     def restored(self) -> None:
         super().restored()
-        self._follow()
-
-    def _follow(self) -> None:
-        self._turn = self._state.turn or self._shares.first
-        self._ahead = 0
+        self.idle()
 
     # ---- the order
+
+    def idle(self) -> None:
+        """What was given and is void, or is gone, the stream does not count."""
+        self._turn = self._state.turn or self._shares.first
+        self._ahead = 0
 
     def next(self, place: Any, /) -> tuple[int, int] | None:
         """Of the level whose turn it is one message."""
@@ -119,8 +120,6 @@ class ByShares(ByPriority):
         return super().behind(place, last)
 
     def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
-        if not taken.count:
-            self._follow()
         found: list[tuple[int, int]] = []
         lines = {level: _Line(waiting, place.get(level, 1), taken) for level, waiting in self._available.parts.items()}
         level, used = self._turn

@@ -44,6 +44,9 @@ class ByTurns(PartedState):
         place[self._available.part_of(last)] = last + 1
         return place
 
+    def idle(self) -> None:
+        pass
+
     def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         # Each value's messages in their order; who has had a turn is asked again when all others have had theirs.

@@ -19,6 +19,7 @@ from mantamq.protocol.wire.client_frames import (
 )
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
+from .afterlife import Afterlife
 from .checkers import Watcher
 from .exchanges import looked_at
 from .model import ModelQueue, Violation, each, each_run, with_notes
@@ -47,11 +48,13 @@ class Deliveries:
     Attributes:
         delivered: messages delivered so far.
         out: (queue id, position) -> (broker, acquisition, whether its acquire is committed).
+        afterlife: how queues go on that are deleted.
     """
 
     def __init__(self, world: World, watch: Watcher) -> None:
         self.world = world
         self.watch = watch
+        self.afterlife = Afterlife(world, watch)
         self.delivered = 0
         self.refused = 0
         self.passing: set[str] = set()  # exchanges that come and go
@@ -249,19 +252,14 @@ class Deliveries:
             blob, _ = self._sent[target, handle][number]
             self._unrouted[blob] = f"{target} hears that {number} of {handle} went to no queue"
 
-    def _destroyed(self, target: str, handle: int, number: int) -> bool:
-        """Whether it went to a queue that has destroyed itself: what that refuses once it is deleted nobody watches."""
-        _, ids = self._sent[target, handle][number]
-        return any(id in self.watch.gone and id in self.watch.models and self.watch.models[id].destroyed for id in ids)
-
     def _failed(self, source: str, target: str, frame: Failed) -> None:
         if frame.code == UNROUTABLE:
             self._nowhere(target, frame.handle, frame.ranges)
         if frame.code == LIMIT:
             client = _client(target, frame.handle)
             refused = {n for model in self.watch.models.values() for n in model.refused.get(client, ())}
-            wrong = {n for n in each(frame.ranges) if n not in refused and not self._destroyed(target, frame.handle, n)}
-            if wrong:
+            wrong = set(each(frame.ranges)) - refused
+            if wrong and (wrong := wrong - self.afterlife.refused(client)):
                 raise Violation(f"{target} hears that {sorted(wrong)} of {frame.handle} were refused, and no queue has")
             self.refused += len(each(frame.ranges))
 

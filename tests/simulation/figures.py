@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from mantamq.protocol.wire.client_frames import (
 )
 from mantamq.protocol.wire.statistics_frames import FellowsAsked, FellowTold
 
+from .afterlife import Afterlife
 from .checkers import Watcher
 from .clients import Client
 from .counts import IN_THE_MODEL
@@ -81,7 +83,8 @@ class Question:
 class Figures:
     """Of one story; its choices are its own, so that they do not move those of others. Attributes: judged (answers)."""
 
-    def __init__(self, world: World, watch: Watcher, seed: int) -> None:
+    def __init__(self, world: World, watch: Watcher, afterlife: Afterlife, seed: int) -> None:
+        self._afterlife = afterlife
         self.judged = 0
         self._rng = random.Random(f"statistics of {seed}")
         self._some = self._rng.random() < SHARE
@@ -234,7 +237,7 @@ class Figures:
             if "error" in row or row["id"] in asked.gone:
                 continue
             moments = asked.moments.get(row["id"]) or [_moment(ModelQueue(row["id"]))]
-            if not any(all(row[name] == value for name, value in moment.items()) for moment in moments):
+            if not (_was(row, moments) or _was(row, self._later(row["id"]))):
                 said = {name: row[name] for name in moments[-1]}
                 raise Violation(f"{row['id']} was never as {asked.asker} says: {said}; at last {moments[-1]}")
             at = row["consumers_at"]
@@ -244,6 +247,10 @@ class Figures:
                 least, most = asked.local[broker].consumers.get(row["name"], (0, 0))
                 if not least <= at.get(broker, 0) <= most and row["id"] == self._watch.wiring.ids.get(row["name"]):
                     raise Violation(f"{row['id']} has {at} consumers; at {broker} there are {least} to {most}")
+
+    def _later(self, id: str) -> Iterator[Moment]:
+        """How a queue goes on that was deleted meanwhile, for whoever has not heard so."""
+        return map(_moment, self._afterlife.states(id)) if id in self._watch.gone else iter(())
 
     def _exchanges(self, asked: Question, answered: list[str], rows: list[Moment]) -> None:
         for row in rows:
@@ -276,6 +283,10 @@ _JUDGES = {
     "queues": Figures._queues, "exchanges": Figures._exchanges, "brokers": Figures._brokers,
     "connections": Figures._connections,
 }  # fmt: skip
+
+
+def _was(row: dict[str, Any], moments: Iterable[Moment]) -> bool:
+    return any(all(row[name] == value for name, value in moment.items()) for moment in moments)
 
 
 def _moment(model: ModelQueue) -> Moment:

@@ -60,8 +60,11 @@ class Flows:
         self._behind: list[frozenset[str]] = [frozenset()]
         self._read = 0
         self._known: dict[int, frozenset[str]] = {}  # what `on` has answered
-        # (sequencer, stream) -> what it kept of it: its commit, `held`, entries and first index then; bytes and entries.
-        self._kept: dict[tuple[str, str], tuple[tuple[int, int, int, int], int, int]] = {}
+        # (sequencer, stream) -> what it kept of it: its commit, `held`, entries, first index and `_reached` then; bytes
+        # and entries, and of those behind `_reached`.
+        self._kept: dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, int, int, int]]] = {}
+        # (sequencer, stream) -> the ballot, and up to where under it all held a stored log that were waited for.
+        self._reached: dict[tuple[str, str], tuple[events.Ballot, int]] = {}
         # Broker -> the last that may have brought it on in the cluster stream, and where it was in that stream then.
         self._before: dict[str, tuple[Append | Written, int]] = {}
         self._piled_ms = -RAISED_MS  # when stores stood still last, so many that a stream waited for them
@@ -164,8 +167,11 @@ class Flows:
             self._keeps(name, machine)
 
     def _keeps(self, name: str, machine: Any) -> None:
-        """The entries that a sequencer keeps for a member that is behind are bounded (I18, S8). Of faults that last, there is one at a
-        time: so there is one who is behind."""
+        """The entries that a sequencer keeps for a member that is behind are bounded (I18, S8). Of faults that last, there
+        is one at a time: so there is one who is behind. What it has kept for a voter with a disk that was away is not of
+        those, also when that is back and has yet to be sent it all: until then flow control has not counted it."""
+        if self.world.stores is not None:
+            self._reaches(name, machine.order)
         if machine.election.role != "leading" or machine.election.deposed is not None:
             return
         if any(machine.outbox.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
@@ -174,12 +180,10 @@ class Flows:
             self._piled_ms = machine.outbox.now_ms
         if machine.outbox.now_ms - self._piled_ms < RAISED_MS:
             return  # what gathers while a majority's disks stand still is committed at once
-        kept = entries = 0
-        for id, stream in machine.order.streams.items():
-            if len(stream.log) > 20 and stream.ready:
-                bytes_, count = self._held(name, id, stream)
-                kept, entries = kept + bytes_, entries + count
-        self._raised_in_time(name, machine, kept, entries)
+        long = [(id, stream) for id, stream in machine.order.streams.items() if len(stream.log) > 20 and stream.ready]
+        all_kept = [self._held(name, id, stream) for id, stream in long]
+        self._raised_in_time(name, machine, sum(one[0] for one in all_kept), sum(one[1] for one in all_kept))
+        kept, entries = sum(one[2] for one in all_kept), sum(one[3] for one in all_kept)
         brokers = len(machine.order.members)
         limits = self.world.limits
         most_bytes = limits.flow_give_up * limits.backlog_bytes + brokers * SLACK_BYTES
@@ -190,15 +194,25 @@ class Flows:
                 f"{most_entries}"
             )
 
-    def _held(self, name: str, id: str, stream: Any) -> tuple[int, int]:
-        """Bytes and entries of what is committed in the log of a stream; counted anew only when the log is another."""
-        now = stream.commit, stream.held, len(stream.log), next(iter(stream.log))
-        then, bytes_, count = self._kept.get((name, id), ((-1, 0, 0, 0), 0, 0))
+    def _reaches(self, name: str, order: Any) -> None:
+        for id, stream in order.streams.items():
+            if stream.stored:
+                ballot, upto = self._reached.get((name, id), (events.ZERO, 0))
+                if ballot != order.ballot or stream.held > upto:
+                    self._reached[name, id] = order.ballot, stream.held
+
+    def _held(self, name: str, id: str, stream: Any) -> tuple[int, int, int, int]:
+        """Bytes and entries of what is committed in the log of a stream, and of that what was kept for nobody who was
+        away; counted anew only when the log is another."""
+        reached = self._reached[name, id][1] if (name, id) in self._reached else 0
+        now = stream.commit, stream.held, len(stream.log), next(iter(stream.log)), reached
+        then, counted = self._kept.get((name, id), ((), (0, 0, 0, 0)))
         if now != then:
-            held = [_size(e.event) for index, e in stream.log.items() if stream.held < index <= stream.commit]
-            bytes_, count = sum(held), len(held)
-            self._kept[name, id] = now, bytes_, count
-        return bytes_, count
+            held = [(i, _size(e.event)) for i, e in stream.log.items() if stream.held < i <= stream.commit]
+            behind = [size for index, size in held if index > reached]
+            counted = sum(size for _, size in held), len(held), sum(behind), len(behind)
+            self._kept[name, id] = now, counted
+        return counted
 
     def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
         """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and

@@ -28,6 +28,17 @@ def what_is_refused_completes(patch: Patch) -> None:
     patch.setattr(Case, "said", lambda self, queue, number, refused: said(self, queue, number, []))
 
 
+def what_a_queue_has_not_said_when_it_is_deleted_it_has_refused(patch: Patch) -> None:
+    gone = Verdicts.gone
+
+    def going(self: Verdicts, queue: str) -> None:
+        for number, case in self._cases.pop(queue, {}).items():
+            case.said(queue, number, case.awaits[queue, number])
+        gone(self, queue)
+
+    patch.setattr(Verdicts, "gone", going)
+
+
 def refusals_are_not_remembered(patch: Patch) -> None:
     """A send that is repeated at another broker is told that it is complete."""
 

@@ -177,7 +177,7 @@ class Story:
         self.selectors = Selectors(seed)
         self.no_locals = NoLocals(self.world, seed)
         self.claims = Claims(self.world, self.watch, seed)
-        self.figures = Figures(self.world, self.watch, seed)
+        self.figures = Figures(self.world, self.watch, self.deliveries.afterlife, seed)
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self.actives = Actives(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied

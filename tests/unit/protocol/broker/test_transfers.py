@@ -7,8 +7,9 @@ from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.machine import PauseClient
 from mantamq.protocol.wire.client_frames import Blocked, Completed, Detached, Failed, Transfer
-from mantamq.protocol.wire.events import Condemn, DeleteQueue, Enqueue, FlowControl, Lift
+from mantamq.protocol.wire.events import Condemn, DeclareQueue, DeleteQueue, Enqueue, FlowControl, Lift
 from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
+from mantamq.protocol.wire.verdict_frames import Judged
 from mantamq.protocol.wire.version import KNOWS_BLOCKED
 
 from tests.unit.broker_bench import LEADER, Bench
@@ -53,6 +54,19 @@ def test_a_transfer_is_complete_when_it_is_answered_and_not_before():
     alone.bench.answer(1)
     assert alone.told() == [("c1", Completed(1, [1, 2]))] and alone.transfers.uncommitted_bytes == 0
     assert alone.told() == []
+
+
+def test_who_is_refused_hears_of_the_limit_that_a_queue_had_also_when_it_is_deleted_meanwhile():
+    alone = Alone()
+    alone.bench.apply(DeclareQueue("few", {"qpid.max_count": 3}))
+    queue, session = alone.bench.queue("few").id, alone.attached("c2", key="few")
+    number = alone.send(1, b"m", session=session)
+    alone.transfers.verdicts.heard(Judged(queue, 5, [number], [[1, 1]]))
+    alone.bench.apply(DeleteQueue("few"))
+    alone.transfers.deleted(queue)
+    alone.bench.answer(number)
+    ((peer, failed),) = alone.told()
+    assert peer == "c2" and failed.ranges == [1, 1] and "the queue takes at most 3 messages" in failed.text
 
 
 def test_completions_gather_until_they_are_told():

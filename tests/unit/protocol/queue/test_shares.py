@@ -117,6 +117,19 @@ def test_what_was_given_and_void_is_forgotten_when_nothing_is_under_way():
     assert queue.take(3) == "995"
 
 
+def test_what_was_given_and_void_is_forgotten_also_where_messages_are_taken_one_by_one():
+    """By a consumer with a selector, or while some expire."""
+    queue = Queue(fairshare=2)
+    queue.send("99995555")
+    assert queue.take(3, ordered=False) == "995"
+    queue.dispatcher.taken.remove(1, 8)
+    assert queue.take(3, wanted=lambda blob: True) == "995"
+    assert queue.take(3, ordered=False) == "599"
+    queue.dispatcher.taken.remove(1, 8)
+    queue.dispatcher.expiring.add(1, 1)
+    assert queue.take(3) == "599"
+
+
 def test_it_is_nobodys_turn_of_whom_a_consumer_wants_nothing():
     queue = Queue(fairshare=1)
     queue.send("9911553")
