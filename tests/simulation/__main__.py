@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import gate
 from .workload import Played, play
 
+TASKS = 50
+"""After so many chunks a process is replaced: what stories leave behind adds up, to gigabytes in ten thousand."""
 STRIDE = 100
 """After how many seeds a file is told so; a terminal has a bar."""
 
@@ -55,7 +57,7 @@ def play_all(console: Console, seeds: range, jobs: int) -> list[Played]:
     results: list[Played] = []
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
-        multiprocessing.get_context("spawn").Pool(jobs) as pool,
+        multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=TASKS) as pool,
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
     ):
         task = progress.add_task("", total=len(seeds))
