@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import EXISTS, IN_USE, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.described import definition, kind_of
 from ..queue.relay import AGAIN
@@ -187,7 +187,7 @@ class Management:
         if a.if_unused or a.if_empty:
             queue = self._queue_named(a.name)
             if of := relayed(queue):
-                raise PeerError(IN_USE, f"queue {a.name!r} is exchange {of!r}'s own, and goes with it: delete that")
+                raise PeerError(NOT_ALLOWED, f"queue {a.name!r} belongs to exchange {of!r}, and goes with it")
             self._deletions.ask(queue, a.if_unused, a.if_empty, answer)
         else:
             self._order(answer, DeleteQueue(a.name))

@@ -155,7 +155,7 @@ class Wiring(Routing):
             raise PeerError(BUSY, f"whether queue {event.name!r} may be deleted was not decided in time: ask again")
         of = [exchange.definition.name for exchange in self._exchanges.values() if exchange.relay == event.name]
         if of and not lost:
-            raise PeerError(IN_USE, f"queue {event.name!r} is what exchange {of[0]!r} keeps its order by: delete that")
+            raise PeerError(NOT_ALLOWED, f"queue {event.name!r} belongs to exchange {of[0]!r}, and goes with it")
         del self._queues[event.name]
         del self._by_id[known.id]
         self.uses.forget(known.id)
@@ -236,7 +236,7 @@ class Wiring(Routing):
         if not event.to_exchange and event.queue not in self._queues:
             raise PeerError(NOT_FOUND, f"there is no queue {event.queue!r}: declare it first")
         if not event.to_exchange and (of := relayed(self._queues[event.queue])):
-            raise PeerError(NOT_ALLOWED, f"queue {event.queue!r} is exchange {of!r}'s own: bind that exchange")
+            raise PeerError(NOT_ALLOWED, f"queue {event.queue!r} belongs to exchange {of!r}: bind that exchange")
         return self._exchanges[event.exchange]
 
     def _check_alternate(self, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol.errors import IN_USE, INVALID, NOT_FOUND, PeerError
+from mantamq.protocol.errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, PeerError
 from mantamq.protocol.wire.client_frames import Attached, AttachSender, Completed, Transfer
 from mantamq.protocol.wire.events import (
     AnyEvent,
@@ -254,7 +254,7 @@ def test_its_queue_is_not_deleted_while_it_is_there():
     wiring = wired(*relaying("x"))
     before = wiring.snapshot()
     refused = wiring.apply(DeleteQueue("manta.exchange.x"), 9)
-    assert refused.code == IN_USE and "what exchange 'x' keeps its order by" in refused.text
+    assert refused.code == NOT_ALLOWED and "belongs to exchange 'x', and goes with it" in refused.text
     assert wiring.snapshot() == before
     assert wiring.apply(DeleteExchange("x"), 10).gone == ("x",)
     assert wiring.apply(DeleteQueue("manta.exchange.x"), 11).changed and wiring.queues() == []
@@ -263,12 +263,12 @@ def test_its_queue_is_not_deleted_while_it_is_there():
 def test_an_exchange_that_stays_keeps_its_queue():
     wiring = wired(*relaying("x"), exchange("y", alternate="x"))
     assert wiring.apply(DeleteExchange("x"), 9).code == IN_USE
-    assert wiring.apply(DeleteQueue("manta.exchange.x"), 10).code == IN_USE
+    assert wiring.apply(DeleteQueue("manta.exchange.x"), 10).code == NOT_ALLOWED
 
 
 def test_of_one_that_is_declared_anew_before_its_queue_has_gone_the_queue_stays():
     wiring = wired(*relaying("x"), DeleteExchange("x"), *relaying("x"))
-    assert wiring.apply(DeleteQueue("manta.exchange.x"), 9).code == IN_USE and to(wiring, "x") == ["@x"]
+    assert wiring.apply(DeleteQueue("manta.exchange.x"), 9).code == NOT_ALLOWED and to(wiring, "x") == ["@x"]
 
 
 def test_with_a_lost_queue_its_exchange_is_gone_and_what_leads_to_it():
@@ -307,7 +307,7 @@ def test_it_comes_back_in_a_snapshot():
         assert to(one, "x", "k") == to(one, "first", "k") == ["@x"]
         assert onward(one, "x", "k") == ["q"] and onward(one, "x", "l") == ["last"]
         assert relay_name(one.exchange("x")) == "manta.exchange.x"
-        assert one.apply(DeleteQueue("manta.exchange.x"), 90).code == IN_USE
+        assert one.apply(DeleteQueue("manta.exchange.x"), 90).code == NOT_ALLOWED
         assert one.apply(link("spare", "x"), 91).code == INVALID
         assert one.apply(Lost(one.route("x", "k")[0]), 92).gone == ("x",)
 
