@@ -48,17 +48,19 @@ def reached(
 
 def look_at_headers(exchanges: Mapping[str, Exchange], name: str) -> bool:
     """Whether routing at that exchange, or wherever a message goes from there, looks at its headers."""
-    seen = {name}
-    waiting = [name]
+    return any(exchanges[one].definition.type == "headers" for one in onward(exchanges, name) if one in exchanges)
+
+
+def onward(exchanges: Mapping[str, Exchange], first: str) -> set[str]:
+    """Names of the exchanges that a message may reach from there, that one among them."""
+    seen, waiting = {first}, [first]
     while waiting:
         exchange = exchanges.get(waiting.pop())
         if exchange is None:
             continue
-        if exchange.definition.type == "headers":
-            return True
-        onward = {exchange.definition.alternate} - {""}
+        names = {exchange.definition.alternate} - {""}
         if exchange.links is not None:
-            onward |= {binding.queue for binding in exchange.links.bindings.values()}
-        waiting += onward - seen
-        seen |= onward
-    return False
+            names |= {binding.queue for binding in exchange.links.bindings.values()}
+        waiting += names - seen
+        seen |= names
+    return seen

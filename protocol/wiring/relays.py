@@ -17,6 +17,7 @@ from ..wire.events import DeclareExchange, DeclareQueue
 from ..wire.settings import read
 from .definitions import ExchangeDefinition, QueueDefinition
 from .exchanges import RELAYS, Exchange
+from .links import onward
 from .settings import ExchangeSettings
 
 
@@ -77,18 +78,3 @@ def relays_to(exchanges: Mapping[str, Exchange], queues: Mapping[str, QueueDefin
     """Ids of the relays from which messages may go on to the bindings of that exchange."""
     before = [one for name, one in exchanges.items() if one.relay in queues and exchange in onward(exchanges, name)]
     return sorted(queues[one.relay].id for one in before)
-
-
-def onward(exchanges: Mapping[str, Exchange], first: str) -> set[str]:
-    """Names of the exchanges that a message may reach from there, that one among them."""
-    seen, waiting = {first}, [first]
-    while waiting:
-        exchange = exchanges.get(waiting.pop())
-        if exchange is None:
-            continue
-        names = {exchange.definition.alternate} - {""}
-        if exchange.links is not None:
-            names |= {binding.queue for binding in exchange.links.bindings.values()}
-        waiting += names - seen
-        seen |= names
-    return seen

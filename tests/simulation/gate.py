@@ -203,11 +203,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "the_next_owner_begins_the_turns_anew": _SHARED,
     "an_update_forgets_whose_turn_it_is": _SHARED,
     "nobody_takes_over_what_was_under_way": [(relays, "SHARE", 1.0)],
-    "a_broker_sends_on_by_an_older_wiring": [
-        (relays, "SHARE", 1.0),
-        (relays, "LATE", 0.2),
-        (faults, "KINDS", faults.KINDS + ["link"] * 10 + ["isolate"] * 6),
-    ],
     "lost_drop_report_stays_lost": [
         (workload, "MANAGED", 0.25),
         (faults, "KINDS", faults.KINDS + ["link"] * 10 + ["isolate"] * 6),

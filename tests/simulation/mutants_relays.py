@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.broker import dead_letters as onward
-from mantamq.protocol.broker.cluster_state import ClusterState
 from mantamq.protocol.broker.management import Management
 from mantamq.protocol.queue import relay
 from mantamq.protocol.replica import hosted_queue, relaying
@@ -127,11 +126,6 @@ def several_go_on_at_once(patch: Patch) -> None:
             self.begun = state.index
 
     patch.setattr(relay.Relay, "_follow", follow)
-
-
-def a_broker_sends_on_by_an_older_wiring(patch: Patch) -> None:
-    """It does not wait for a binding that others have made."""
-    patch.setattr(ClusterState, "once_applied", lambda self, index, then: then())
 
 
 ALL = planted(globals())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from mantamq.protocol.broker.cluster_state import ClusterState
+from mantamq.protocol.broker.dead_letters import DeadLetterRoutes
+from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
 
 
 def test_what_is_too_early_waits_until_the_stream_is_applied_so_far():
@@ -16,3 +21,14 @@ def test_what_is_too_early_waits_until_the_stream_is_applied_so_far():
         cluster.keeper.commit = commit
         cluster.applied()
         assert done == ["now", "first", "second"][: 1 + commit]
+
+
+def test_what_goes_on_from_an_exchanges_own_queue_waits_for_the_wiring_that_it_is_to_go_by():
+    cluster, sent = ClusterState("b1", 1, False, ["b1"]), []
+    outbox: Any = SimpleNamespace(now_ms=0, send=lambda peer, frame: sent.append(frame))
+    routes = DeadLetterRoutes(outbox, cluster, None, None)  # type: ignore[arg-type]
+    routes.dead_letter("b1.r0", DeadLetter("manta.exchange.x#2", 5, "x", [b"m"], first=1, keys=[["k"]], wired=3))
+    assert sent == []
+    cluster.keeper.commit = 3
+    cluster.applied()
+    assert sent == [DeadLettered("manta.exchange.x#2", 5)]
