@@ -109,8 +109,15 @@ class Deletions:
             if cluster.versions.older:  # such a member has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
-            event = DeleteQueue(queue.name, cluster.broker, cluster.inc, number)
-            requests.order(event, lambda outcome: answer({"changed": outcome.changed}, outcome.code, outcome.text))
+            requests.order(DeleteQueue(queue.name, cluster.broker, cluster.inc, number), deleted)
+
+        def deleted(outcome: Outcome) -> None:
+            """The order is by name: where another has deleted the queue and one of that name is declared anew since, it
+            finds that one, which nobody has condemned."""
+            if outcome.code == BUSY and cluster.wiring.by_id(queue.id) is None:
+                answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
+            else:
+                answer({"changed": outcome.changed}, outcome.code, outcome.text)
 
         def keep(code: str, text: str) -> None:
             """The queue stays. Lift it also where it is not condemned: another program may see that otherwise."""

@@ -291,6 +291,25 @@ def test_two_that_delete_at_once_both_get_an_answer():
     assert codes(one) == [""] and codes(other) == ["not-found"]
 
 
+def test_another_deletes_the_queue_and_declares_it_anew_before_the_end():
+    """It was told that nothing was decided in time, and to ask again: then the new queue would have gone."""
+    cluster = MemoryCluster()
+    one, other = declared(cluster), cluster.client("b2")
+    look = cluster.hold(QueueReply)
+    start_deleting(one, **IF_EMPTY)
+    late = cluster.hold(Request)
+    cluster._inbox += look  # pyright: ignore[reportPrivateUsage]
+    cluster.settle()
+    assert [frame.frame.origin for _, frame in late] == ["b1"]
+    cluster.hold()
+    assert delete(other) == "" and other.command("declare_queue", name="q").code == ""
+    cluster.let_go(late)
+    (reply,) = one.take(Reply)
+    assert (reply.code, reply.text) == ("not-found", "queue 'q' was deleted by another")
+    assert other.command("queue", name="q").code == ""
+    assert all(not cluster.machines[broker].report().condemned for broker in cluster.members)
+
+
 def test_a_sequencer_dies_in_the_middle():
     cluster = MortalCluster()
     cluster.add_sequencer()
