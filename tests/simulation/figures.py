@@ -203,7 +203,9 @@ class Figures:
             return
         moment = _moment(model)
         for asked in self._open.values():
-            asked.moments.setdefault(stream, []).append(moment)
+            if stream not in asked.moments:  # it had no event when it was asked, so it was blank until this one
+                asked.moments[stream] = [_blank(stream)]
+            asked.moments[stream].append(moment)
 
     def _answers(self, source: str, target: str, frame: Reply) -> None:
         asked = self._open.pop((target, frame.number), None)
@@ -236,7 +238,7 @@ class Figures:
         for row in rows:
             if "error" in row or row["id"] in asked.gone:
                 continue
-            moments = asked.moments.get(row["id"]) or [_moment(ModelQueue(row["id"]))]
+            moments = asked.moments.get(row["id"]) or [_blank(row["id"])]
             if not (_was(row, moments) or _was(row, self._later(row["id"]))):
                 said = {name: row[name] for name in moments[-1]}
                 raise Violation(f"{row['id']} was never as {asked.asker} says: {said}; at last {moments[-1]}")
@@ -287,6 +289,11 @@ _JUDGES = {
 
 def _was(row: dict[str, Any], moments: Iterable[Moment]) -> bool:
     return any(all(row[name] == value for name, value in moment.items()) for moment in moments)
+
+
+def _blank(id: str) -> Moment:
+    """A queue to which nothing has happened yet."""
+    return _moment(ModelQueue(id, alternate=False))
 
 
 def _moment(model: ModelQueue) -> Moment:
