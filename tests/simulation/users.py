@@ -507,6 +507,11 @@ class User:
         conversation = self.conversation
         return f"{self.name} {line}, whole {conversation.whole}, waits {len(self._tasks)}: {senders} {receivers}"
 
+    def drains(self) -> bool:
+        """Whether a drain of its is not answered yet, though the caller who asked for it may wait no more."""
+        cores = [inbox.core for inbox in self.inboxes.values() if inbox.open]
+        return any(core is not None and core.drains > core.drained for core in cores)
+
     def behave(self, accept_all: bool) -> bool:
         """Say all that has gathered; with `accept_all` fetch and accept what is here. Returns whether nothing is open."""
         busy = bool(self._tasks) or not self.conversation.whole

@@ -724,6 +724,8 @@ class Story:
         self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
         self.until(lambda: all(link.ended for _, _, link in links if link.closing), "detaches")
         self.until(lambda: not any(link.draining and link.open for _, _, link in links), "drains")
+        # One that comes from a broker that keeps the lock hears "nothing more" when it has waited for what it held there.
+        self.until(lambda: not any(user.drains() for user in self.users if user.alive), "drains of users")
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
