@@ -134,7 +134,7 @@ class BrokerMachine(Acceptor):
         self.resets = Resets(self, cluster)
         self.management = Management(
             self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
-            limits.queue_bytes,
+            limits.queue_bytes, sessions,
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers

@@ -99,6 +99,7 @@ class Management:
         report: this broker's status.
         stored: the cluster has a store, so a queue may be durable.
         queue_bytes: as in `Limits`.
+        sessions: peer -> its session, of all connections.
     """
 
     def __init__(
@@ -111,8 +112,9 @@ class Management:
         resets: Resets,
         replica_of: Mapping[str, str],
         report: Callable[[], BrokerStatus],
-        stored: bool = False,
-        queue_bytes: int = 0,
+        stored: bool,
+        queue_bytes: int,
+        sessions: Mapping[str, Session],
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -124,12 +126,14 @@ class Management:
         self._report = report
         self._stored = stored
         self._queue_bytes = queue_bytes
+        self._sessions = sessions
 
     def run(self, session: Session, frame: Command) -> None:
-        """Start a command; its `Reply` comes now or when it is complete."""
+        """Start a command; its `Reply` comes now or when it is complete, if the connection is still there then."""
 
         def answer(value: Any = None, code: str = "", text: str = "") -> None:
-            self._outbox.send(session.peer, Reply(frame.number, value, code, text))
+            if self._sessions.get(session.peer) is session:
+                self._outbox.send(session.peer, Reply(frame.number, value, code, text))
 
         try:
             rule, shape = _COMMANDS[frame.name]
