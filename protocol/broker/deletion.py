@@ -68,14 +68,7 @@ class Deletions:
             answer(None, UNAVAILABLE, self._upgrade(queue))
             return
         if not cluster.wiring.uses.whole:
-            requests.order(
-                Recount(),
-                lambda outcome: (
-                    answer(None, outcome.code, outcome.text)
-                    if outcome.code
-                    else self.ask(queue, if_unused, if_empty, answer)
-                ),
-            )
+            self._recount(answer, lambda: self.ask(queue, if_unused, if_empty, answer))
             return
 
         def condemned(outcome: Outcome) -> None:
@@ -125,6 +118,17 @@ class Deletions:
             requests.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
 
         requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, if_unused, if_empty), condemned)
+
+    def _recount(self, answer: Answer, then: Callable[[], None]) -> None:
+        """Which brokers use which queue is not known wholly: have it told again first."""
+
+        def told(outcome: Outcome) -> None:
+            if outcome.code:
+                answer(None, outcome.code, outcome.text)
+            else:
+                then()
+
+        self._requests.order(Recount(), told)
 
     def _upgrade(self, queue: QueueDefinition) -> str:
         return (

@@ -16,20 +16,17 @@ import msgspec
 from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.described import definition, kind_of
-from ..queue.relay import AGAIN
 from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import (
     AnyEvent,
     Bind,
-    DeadLetterDone,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
     Unbind,
-    encode_event,
 )
 from ..wire.settings import names_of, read
 from ..wire.version import (
@@ -64,6 +61,7 @@ from .command_arguments import (
 )
 from .deletion import Deletions
 from .questions import PURGE, STAT, Questions
+from .rebinding import bound
 from .requests import Requests
 from .resets import Resets
 from .session import Session
@@ -233,15 +231,10 @@ class Management:
         self._order(partial(self._bound, answer, a.exchange), event, known_from, OLDER_BINDING)
 
     def _bound(self, answer: Answer, exchange: str, value: Any = None, code: str = "", text: str = "") -> None:
-        """All brokers that are connected know the binding: relays that lead to it go by it from here on, and those that
-        keep the last message send that on again, to whom it has not reached."""
-        cluster = self._cluster
-        relays = [] if code else cluster.wiring.relays_to(exchange)
-        if not relays:
+        if code:
             answer(value, code, text)
-            return
-        event = encode_event(DeadLetterDone(AGAIN, cluster.keeper.commit))
-        self._requests.request([(relay, event) for relay in relays], lambda: answer(value))
+        else:
+            bound(self._cluster, self._requests, exchange, lambda: answer(value))
 
     def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange))

@@ -1,0 +1,21 @@
+"""A binding is made: what goes on from exchanges' own queues (`queue/relay.py`) goes by it from there on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..queue.relay import AGAIN
+from ..wire.events import DeadLetterDone, encode_event
+from .cluster_state import ClusterState
+from .requests import Requests
+
+
+def bound(cluster: ClusterState, requests: Requests, exchange: str, then: Callable[[], None]) -> None:
+    """All brokers that are connected know the binding; one that is not waits for it (`DeadLetterDone.wired`). Queues
+    that keep the last message send it on again, to whom it has not reached. `then`: all that is ordered."""
+    relays = cluster.wiring.relays_to(exchange)
+    if not relays:
+        then()
+        return
+    event = encode_event(DeadLetterDone(AGAIN, cluster.keeper.commit))
+    requests.request([(relay, event) for relay in relays], then)
