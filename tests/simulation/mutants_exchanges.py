@@ -55,8 +55,8 @@ def the_alternate_is_asked_although_others_have_found_a_queue(patch: Patch) -> N
     """An exchange that finds no queue itself passes to its alternate, though exchanges bound to it have found some."""
     route = Wiring._route
 
-    def hasty(self: Any, name: str, key: str, headers: Any) -> Any:
-        found = route(self, name, key, headers)
+    def hasty(self: Any, name: str, key: str, headers: Any, onward: bool = False) -> Any:
+        found = route(self, name, key, headers, onward)
         exchange = self._exchanges.get(name)
         if exchange is not None and exchange.links and exchange.definition.alternate:
             if not exchange.bound(key, headers):

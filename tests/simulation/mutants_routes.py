@@ -20,8 +20,8 @@ def alternates_get_all(patch: Patch) -> None:
     """A message for which an exchange finds a queue goes to the alternate as well."""
     route = Wiring._route
 
-    def generous(self: Any, name: str, key: str, headers: Any) -> Any:
-        found = route(self, name, key, headers)
+    def generous(self: Any, name: str, key: str, headers: Any, onward: bool = False) -> Any:
+        found = route(self, name, key, headers, onward)
         exchange = self._exchanges.get(name)
         if exchange is not None and exchange.definition.alternate:
             found = tuple(dict.fromkeys((*found, *route(self, exchange.definition.alternate, key, headers))))
@@ -33,10 +33,10 @@ def alternates_get_all(patch: Patch) -> None:
 def the_alternate_of_an_alternate_is_not_asked(patch: Patch) -> None:
     route = Wiring._route
 
-    def lazy(self: Any, name: str, key: str, headers: Any) -> Any:
+    def lazy(self: Any, name: str, key: str, headers: Any, onward: bool = False) -> Any:
         exchange = self._exchanges.get(name)
         alternate = exchange.definition.alternate if exchange is not None else ""
-        found = route(self, name, key, headers)
+        found = route(self, name, key, headers, onward)
         known = {self._by_id[id].name for id in found}
         if alternate and not known.intersection(exchange.bound(key, headers)):
             other = self._exchanges[alternate]

@@ -21,15 +21,15 @@ def only_the_first_of_several_keys_counts(patch: Patch) -> None:
 
 
 def a_queue_gets_a_message_once_for_each_key(patch: Patch) -> None:
-    def often(self: Any, exchange: str, keys: Any, headers: Any = None) -> tuple[str, ...]:
-        return tuple(queue for key in keys for queue in self.route(exchange, key, headers))
+    def often(self: Any, exchange: str, keys: Any, headers: Any = None, onward: bool = False) -> tuple[str, ...]:
+        return tuple(queue for key in keys for queue in self._route(exchange, key, headers, onward))
 
     patch.setattr(Wiring, "route_by_any", often)
 
 
 def each_key_that_finds_nothing_asks_the_alternate(patch: Patch) -> None:
-    def eager(self: Any, exchange: str, keys: Any, headers: Any = None) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(queue for key in keys for queue in self.route(exchange, key, headers)))
+    def eager(self: Any, exchange: str, keys: Any, headers: Any = None, onward: bool = False) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(queue for key in keys for queue in self._route(exchange, key, headers, onward)))
 
     patch.setattr(Wiring, "route_by_any", eager)
 
