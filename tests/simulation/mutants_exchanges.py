@@ -44,9 +44,9 @@ def exchanges_that_are_bound_are_not_gone_on_from(patch: Patch) -> None:
     """A message goes on to exchanges that are bound to its own, and to none that are bound to those."""
     reached = links.reached
 
-    def near(exchanges: Any, first: Any, key: str, headers: Any) -> Any:
+    def near(exchanges: Any, first: Any, key: str, headers: Any, onward: bool) -> Any:
         cut = {name: Exchange(one.definition, one.bindings) for name, one in exchanges.items() if one is not first}
-        return reached(cut | {first.definition.name: first}, first, key, headers)
+        return reached(cut | {first.definition.name: first}, first, key, headers, onward)
 
     patch.setattr(wirings_routing, "reached", near)
 
@@ -69,12 +69,12 @@ def the_alternate_is_asked_although_others_have_found_a_queue(patch: Patch) -> N
 def an_exchange_on_the_way_has_no_alternate(patch: Patch) -> None:
     reached = links.reached
 
-    def without(exchanges: Any, first: Any, key: str, headers: Any) -> Any:
+    def without(exchanges: Any, first: Any, key: str, headers: Any, onward: bool) -> Any:
         bare = {
             name: Exchange(replace(one.definition, alternate=""), one.bindings, one.links)
             for name, one in exchanges.items()
         }
-        return reached(bare, bare[first.definition.name], key, headers)
+        return reached(bare, bare[first.definition.name], key, headers, onward)
 
     patch.setattr(wirings_routing, "reached", without)
 
