@@ -309,8 +309,8 @@ class ModelQueue:
         seen = self.seen.setdefault(event.client, set())
         before = len(self.place)
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
-            if number in seen:
-                continue
+            if number in seen or (event.client.endswith("@") and number < max(seen, default=0)):
+                continue  # from an exchange's own queue nothing comes behind what was sent after it
             seen.add(number)
             position = len(self.place) + 1
             self.at[event.client, number] = self.index

@@ -192,10 +192,10 @@ def a_level_has_no_share(patch: Patch) -> None:
 
 
 def the_next_owner_begins_the_turns_anew(patch: Patch) -> None:
-    def follow(self: Any) -> None:
+    def idle(self: Any) -> None:
         self._turn, self._ahead = self._shares.first, 0
 
-    patch.setattr(ByShares, "_follow", follow)
+    patch.setattr(ByShares, "idle", idle)
 
 
 def an_update_forgets_whose_turn_it_is(patch: Patch) -> None:
