@@ -41,7 +41,7 @@ from ..wire.version import (
     KNOWS_VERDICTS,
 )
 from ..wiring.arguments import binding_known_from, check
-from ..wiring.definitions import Binding, QueueDefinition
+from ..wiring.definitions import QueueDefinition
 from ..wiring.exchanges import RELAYS
 from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
@@ -292,8 +292,8 @@ class Management:
 
     def _bindings(self, answer: Answer, a: NoArguments) -> None:
         wiring = self._cluster.wiring
-        links = [_bound_to(link) | {"queue": "", "to_exchange": link.queue} for link in wiring.links()]
-        answer([_bound_to(binding) for binding in wiring.bindings()] + links)
+        links = [vars_of(link) | {"queue": "", "to_exchange": link.queue} for link in wiring.links()]
+        answer([vars_of(binding) for binding in wiring.bindings()] + links)
 
     def _resolve(self, answer: Answer, a: NameArguments) -> None:
         if self._cluster.wiring.queue(a.name) is not None:
@@ -330,10 +330,6 @@ def _nobody(value: Any = None, code: str = "", text: str = "") -> None:
 def vars_of(value: Any) -> dict[str, Any]:
     """A small record as a plain dictionary for the wire."""
     return msgspec.to_builtins(msgspec.structs.asdict(value))
-
-
-def _bound_to(binding: Binding) -> dict[str, Any]:
-    return {name: value for name, value in vars_of(binding).items() if name != "index"}
 
 
 def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:

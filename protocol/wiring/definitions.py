@@ -33,13 +33,10 @@ class ExchangeDefinition(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True):
-    """Attributes: index: of the event that made it, 0 of one from a program before minor 10."""
-
     exchange: str
     queue: str
     key: str
     arguments: dict[str, Any]
-    index: int = 0
 
 
 STANDARD = (

@@ -41,15 +41,13 @@ def place_of(binding: Binding) -> Place:
 class Exchange:
     """Attributes: links: the exchanges that are bound to it, found as queues are: in these bindings a queue's name is
     an exchange's. None: there are none.
-    relay: name of the queue that all goes through first (`relays.py`), "" for none.
-    newest: the highest index of a binding that it has or had."""
+    relay: name of the queue that all goes through first (`relays.py`), "" for none."""
 
     definition: ExchangeDefinition
     bindings: dict[Place, Binding] = field(default_factory=dict)
     links: Exchange | None = None
     settings: ExchangeSettings = PLAIN
     relay: str = ""
-    newest: int = 0
     _direct: dict[str, list[str]] | None = None  # key -> queue names
     _topics: TopicIndex | None = None
 
@@ -65,7 +63,6 @@ class Exchange:
         if place in self.bindings:
             return False
         self.bindings[place] = binding
-        self.newest = max(self.newest, binding.index)
         self._changed()
         return True
 
@@ -101,16 +98,6 @@ class Exchange:
         linked = self.links.bindings if self.links is not None else {}
         every = [(False, place) for place in self.bindings] + [(True, place) for place in linked]
         return sorted(one for one in every if one[1][1] == key)
-
-    def has_newer(self, index: int) -> bool:
-        """Whether it may have bindings that were made behind that index."""
-        return self.newest > index or (self.links is not None and self.links.has_newer(index))
-
-    def as_of(self, index: int) -> Exchange:
-        """The same without those."""
-        older = {place: binding for place, binding in self.bindings.items() if binding.index <= index}
-        links = self.links.as_of(index) if self.links is not None else None
-        return Exchange(self.definition, older, links if links is not None and links.bindings else None)
 
     def clear(self, key: str) -> None:
         """Take out all bindings with that key."""

@@ -111,7 +111,7 @@ class Wiring(Routing):
                 case DeleteExchange():
                     outcome = self._delete_exchange(event)
                 case Bind():
-                    outcome = self._bind(event, index)
+                    outcome = self._bind(event)
                 case Unbind():
                     outcome = self._unbind(event)
                 case Supervise():
@@ -196,7 +196,7 @@ class Wiring(Routing):
             raise PeerError(IN_USE, f"exchange {event.name!r} is the alternate of {', '.join(sorted(users))}")
         return Outcome(changed=True, gone=end(self._exchanges, [event.name]))
 
-    def _bind(self, event: Bind, index: int) -> Outcome:
+    def _bind(self, event: Bind) -> Outcome:
         exchange = self._bindable(event)
         check_arguments(event.arguments)
         if len(event.key) > DEFAULT.name_chars:
@@ -212,7 +212,7 @@ class Wiring(Routing):
             exchange.clear(event.key)
         target = event.to_exchange or event.queue
         bind = exchange.link if event.to_exchange else exchange.bind
-        new = bind(Binding(event.exchange, target, event.key, event.arguments, index))
+        new = bind(Binding(event.exchange, target, event.key, event.arguments))
         return Outcome(changed=new if before is None else before != exchange.at(event.key))
 
     def _unbind(self, event: Unbind) -> Outcome:
