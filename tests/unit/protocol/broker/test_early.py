@@ -7,6 +7,8 @@ from typing import Any
 
 from mantamq.protocol.broker.cluster_state import ClusterState
 from mantamq.protocol.broker.dead_letters import DeadLetterRoutes
+from mantamq.protocol.broker.rebinding import bound
+from mantamq.protocol.wire.events import DeadLetterDone, DeclareExchange, DeclareQueue, encode_event
 from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
 
 
@@ -32,3 +34,17 @@ def test_what_goes_on_from_an_exchanges_own_queue_waits_for_the_wiring_that_it_i
     cluster.keeper.commit = 3
     cluster.applied()
     assert sent == [DeadLettered("manta.exchange.x#2", 5)]
+
+
+def test_a_binding_is_told_with_how_far_the_stream_had_come():
+    cluster = ClusterState("b1", 1, False, ["b1"])
+    for index, event in enumerate(
+        (DeclareQueue("manta.exchange.x", {"manta.exchange": "x"}), DeclareExchange("x", "fanout", {"qpid.ive": True})),
+        1,
+    ):
+        assert cluster.apply(event, index).code == ""
+    cluster.keeper.commit = 7
+    asked: list[Any] = []
+    requests: Any = SimpleNamespace(request=lambda parts, done: asked.append(parts))
+    bound(cluster, requests, "x", lambda: None)
+    assert asked == [[("manta.exchange.x#1", encode_event(DeadLetterDone(0, 7)))]]
