@@ -6,8 +6,9 @@ from __future__ import annotations
 from functools import partial
 
 from ..log.outbox import FollowerOutbox
+from ..queue.relay import AGAIN
 from ..wire.client_frames import Transfer
-from ..wire.events import Enqueue
+from ..wire.events import DeadLetterDone, Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter, DeadLettered
 from ..wiring.exchanges import LooksAtHeaders
 from .cluster_state import ClusterState
@@ -23,6 +24,7 @@ class DeadLetterRoutes:
         self._cluster = cluster
         self._requests = requests
         self._transfers = transfers
+        self._asked: dict[str, int] = {}  # exchange's own queue -> up to where it was told to go by the stream
 
     def dead_letter(self, peer: str, frame: DeadLetter) -> None:
         """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once. Or send on
@@ -41,6 +43,11 @@ class DeadLetterRoutes:
         """One client for all batches, numbers that only rise: a queue takes each message once, and in order."""
         link = SenderLink(0, frame.exchange, "", f"{frame.queue}@")
         several = [(index, keys) for index, keys in enumerate(frame.keys) if len(keys) > 1]
+        newest = self._cluster.wiring.as_of(frame.exchange, frame.wired) is not self._cluster.wiring
+        if newest and self._asked.get(frame.queue, -1) < frame.wired:  # who made the binding has not said so
+            self._asked[frame.queue] = self._cluster.keeper.commit
+            again = encode_event(DeadLetterDone(AGAIN, self._cluster.keeper.commit))
+            self._requests.request([(frame.queue, again)], lambda: None)
         transfer = Transfer(0, frame.first, frame.blobs, [keys[0] for keys in frame.keys], several=several)
         return route_each(self._cluster, link, transfer, frame.expiry, self._outbox.now_ms, frame)[0]
 

@@ -10,6 +10,7 @@ from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter
 from ..wiring.exchanges import LooksAtHeaders
+from ..wiring.routing import Routing
 from .cluster_state import ClusterState
 from .queue_traits import NOTHING, headers_of
 from .session import SenderLink
@@ -88,8 +89,9 @@ def route_each(
     """
     groups: dict[str, list[int]] = {}
     onward = dead is not None and dead.first > 0
-    route = cluster.wiring.route_onward if onward else cluster.wiring.route
     exchange = link.exchange
+    wiring = cluster.wiring if dead is None or not onward else cluster.wiring.as_of(exchange, dead.wired)
+    route = wiring.route_onward if onward else wiring.route
     keys = frame.keys if frame.keys is not None else [link.key or ""] * len(frame.blobs)
     if frame.headers is None:
         try:
@@ -99,7 +101,7 @@ def route_each(
     else:
         routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
     for index, several in frame.several:
-        routes[index] = _by_any(cluster, exchange, several, frame, index, onward)
+        routes[index] = _by_any(wiring, exchange, several, frame, index, onward)
     for index, queues in enumerate(routes):
         for queue in queues:
             group = groups.get(queue)
@@ -126,14 +128,14 @@ def route_each(
 
 
 def _by_any(
-    cluster: ClusterState, exchange: str, keys: list[str], frame: Transfer, index: int, onward: bool
+    wiring: Routing, exchange: str, keys: list[str], frame: Transfer, index: int, onward: bool
 ) -> tuple[str, ...]:
     """The route of a message with several keys: each queue once."""
     headers = frame.headers[index] if frame.headers is not None else None
     try:
-        return cluster.wiring.route_by_any(exchange, keys, headers, onward)
+        return wiring.route_by_any(exchange, keys, headers, onward)
     except LooksAtHeaders:
-        return cluster.wiring.route_by_any(exchange, keys, headers_of(frame.blobs[index]), onward)
+        return wiring.route_by_any(exchange, keys, headers_of(frame.blobs[index]), onward)
 
 
 def _all_keys(keys: list[str], frame: Transfer, indexes: list[int]) -> list[list[str]]:

@@ -7,6 +7,10 @@ its position as number, of which a queue knows the last, so it comes in once and
 
 That position is its number in the exchange. Of an exchange that keeps the last message, the last one of a batch stays
 behind it, and is the first of the next: queues that had it pass over it, and one that was bound since has it first.
+
+A batch goes by the bindings that were made up to `QueueState.wired` of the cluster's stream, whoever sends it and when:
+else a queue that is bound in the midst of it would have what the slower of two members sends, and lack the rest. What a
+`DeadLetterDone` says of that is true of the next batch (`wired_next`).
 """
 
 from __future__ import annotations
@@ -100,7 +104,7 @@ class Relay:
         state = self._state
         asked = isinstance(event, DeadLetterDone) and event.batch == AGAIN
         if isinstance(event, DeadLetterDone):
-            state.wired = max(state.wired, event.wired)
+            state.wired_next = max(state.wired_next, event.wired)
         if type(event) is Enqueue:
             for first, last in done.positions:
                 state.available.remove(first, last)
@@ -124,6 +128,7 @@ class Relay:
         if for_all or broker in state.fence.absent:
             broker = ""
         state.batches[state.index] = broker, state.dead_lettering.flat()
+        state.wired = state.wired_next
         self.begun = state.index
 
 

@@ -22,7 +22,7 @@ from ..ranges import RangeSet, pairs
 
 class Counters(msgspec.Struct, array_like=True, frozen=True):
     """Messages that have come and gone, by how they went; how often the consume lock passed between brokers; messages
-    that were refused; how often producers were held back; and `QueueState.wired`."""
+    that were refused; how often producers were held back; and `wired` of `QueueState`."""
 
     enqueued: int = 0
     accepted: int = 0
@@ -33,6 +33,7 @@ class Counters(msgspec.Struct, array_like=True, frozen=True):
     refused: int = 0
     flow_stopped_count: int = 0
     wired: int = 0
+    wired_next: int = 0
 
 
 class Tallies(msgspec.Struct, array_like=True):

@@ -70,7 +70,7 @@ class QueueState:
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
         refusals: the numbers of clients that were refused at its limit.
         turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
-        tallies: what is counted, and decides nothing. wired: the last `DeadLetterDone.wired` (`relay.py`).
+        tallies: what is counted, and decides nothing. wired, wired_next: see `relay.py`.
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
     """
 
@@ -87,7 +87,7 @@ class QueueState:
         self.expiry = ExpiryTimes()
         self.origins = Origins()
         self.owner = ""
-        self.index = self.grant = self.bytes = self.wired = 0
+        self.index = self.grant = self.bytes = self.wired = self.wired_next = 0
         self.next_position = 1
         self.numbers = LastNumbers()
         self.fence = Fence()

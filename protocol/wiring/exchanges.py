@@ -41,13 +41,18 @@ def place_of(binding: Binding) -> Place:
 class Exchange:
     """Attributes: links: the exchanges that are bound to it, found as queues are: in these bindings a queue's name is
     an exchange's. None: there are none.
-    relay: name of the queue that all goes through first (`relays.py`), "" for none."""
+    relay: name of the queue that all goes through first (`relays.py`), "" for none.
+    since: the index of the cluster stream at which it was declared. made: at which each binding was made; 0 where a
+    program before minor 10 did it. newest: the highest of a binding that there has been."""
 
     definition: ExchangeDefinition
     bindings: dict[Place, Binding] = field(default_factory=dict)
     links: Exchange | None = None
     settings: ExchangeSettings = PLAIN
     relay: str = ""
+    since: int = 0
+    made: dict[Place, int] = field(default_factory=dict)
+    newest: int = 0
     _direct: dict[str, list[str]] | None = None  # key -> queue names
     _topics: TopicIndex | None = None
 
@@ -57,12 +62,14 @@ class Exchange:
             if self.settings.relays:
                 self.relay = RELAYS + self.definition.name
 
-    def bind(self, binding: Binding) -> bool:
-        """Whether it is a new one."""
+    def bind(self, binding: Binding, index: int = 0) -> bool:
+        """Whether it is a new one. Args: index: of the event that makes it."""
         place = place_of(binding)
         if place in self.bindings:
             return False
         self.bindings[place] = binding
+        self.made[place] = index
+        self.newest = max(self.newest, index)
         self._changed()
         return True
 
@@ -70,7 +77,7 @@ class Exchange:
         """Take out the bindings of the queue with that name: those with `key`, or all. Whether there were any."""
         gone = [place for place in self.bindings if place[0] == queue and key in (None, place[1])]
         for place in gone:
-            del self.bindings[place]
+            del self.bindings[place], self.made[place]
         if gone:
             self._changed()
         return bool(gone)
@@ -79,11 +86,11 @@ class Exchange:
         self._direct = None
         self._topics = None
 
-    def link(self, binding: Binding) -> bool:
+    def link(self, binding: Binding, index: int = 0) -> bool:
         """Bind an exchange, as `bind` does a queue."""
         if self.links is None:
             self.links = Exchange(self.definition)
-        return self.links.bind(binding)
+        return self.links.bind(binding, index)
 
     def unlink(self, exchange: str, key: str | None = None) -> bool:
         """As `unbind`, of an exchange."""
@@ -98,6 +105,16 @@ class Exchange:
         linked = self.links.bindings if self.links is not None else {}
         every = [(False, place) for place in self.bindings] + [(True, place) for place in linked]
         return sorted(one for one in every if one[1][1] == key)
+
+    def has_newer(self, index: int) -> bool:
+        """Whether it may have bindings that were made behind that index."""
+        return self.newest > index or (self.links is not None and self.links.has_newer(index))
+
+    def as_of(self, index: int) -> Exchange:
+        """The same without those."""
+        older = {place: binding for place, binding in self.bindings.items() if self.made[place] <= index}
+        links = self.links.as_of(index) if self.links is not None else None
+        return Exchange(self.definition, older, links if links is not None and links.bindings else None)
 
     def clear(self, key: str) -> None:
         """Take out all bindings with that key."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from .definitions import QueueDefinition
 from .exchanges import Exchange
-from .links import look_at_headers, reached
+from .links import look_at_headers, onward, reached
 
 ROUTES_CACHED = 65_536
 
@@ -43,6 +43,19 @@ class Routing:
                 self._cache.clear()
             self._cache[place] = route
         return route
+
+    def as_of(self, exchange: str, index: int) -> Routing:
+        """The routes from that exchange by the bindings that were made up to that index of the stream, or before it was
+        declared itself."""
+        declared = self._exchanges.get(exchange)
+        index = max(index, declared.since) if declared is not None else index
+        there = {name: self._exchanges[name] for name in onward(self._exchanges, exchange) if name in self._exchanges}
+        newer = {name: one.as_of(index) for name, one in there.items() if one.has_newer(index)}
+        if not newer:
+            return self
+        found = Routing()
+        found._queues, found._exchanges = self._queues, there | newer
+        return found
 
     def route_onward(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
         """The same of what comes from the exchange's relay."""

@@ -86,6 +86,8 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """Attributes:
     uses: a `UsesSnapshot`, or empty where not every use is known.
     links: bindings to exchanges: what has the place of a queue's name in these is the exchange's.
+    made: the index at which each of `exchanges` was declared, each of `bindings` and then of `links` was made; empty
+        where that is not known.
     """
 
     queues: list[QueueDefinition]
@@ -95,6 +97,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     supervisor: Holder = Holder()
     uses: list[Any] = []
     links: list[Binding] = []
+    made: list[int] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

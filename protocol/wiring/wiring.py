@@ -47,7 +47,7 @@ from .definitions import (
     standard,
 )
 from .endings import end, unused
-from .exchanges import Exchange, check_exclusive, check_match
+from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .routing import Routing
 from .settings import BindingSettings
@@ -107,11 +107,11 @@ class Wiring(Routing):
                         return Outcome()
                     outcome = self._delete_queue(DeleteQueue(known.name), lost=True)
                 case DeclareExchange():
-                    outcome = self._declare_exchange(event)
+                    outcome = self._declare_exchange(event, index)
                 case DeleteExchange():
                     outcome = self._delete_exchange(event)
                 case Bind():
-                    outcome = self._bind(event)
+                    outcome = self._bind(event, index)
                 case Unbind():
                     outcome = self._unbind(event)
                 case Supervise():
@@ -162,7 +162,7 @@ class Wiring(Routing):
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
         return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
 
-    def _declare_exchange(self, event: DeclareExchange) -> Outcome:
+    def _declare_exchange(self, event: DeclareExchange, index: int) -> Outcome:
         check_arguments(event.arguments)
         wanted = ExchangeDefinition(event.name, event.type, event.arguments, event.durable, event.alternate)
         known = self._exchanges.get(event.name)
@@ -176,7 +176,7 @@ class Wiring(Routing):
         if event.type not in TYPES:
             raise PeerError(INVALID, f"an exchange's type is one of {', '.join(TYPES)}, not {event.type!r}")
         self._check_alternate(event.alternate)
-        new = Exchange(wanted)
+        new = Exchange(wanted, since=index)
         if new.settings.exclusive:
             check_exclusive(event.type)
         check_relay(new, self._queues)
@@ -196,7 +196,7 @@ class Wiring(Routing):
             raise PeerError(IN_USE, f"exchange {event.name!r} is the alternate of {', '.join(sorted(users))}")
         return Outcome(changed=True, gone=end(self._exchanges, [event.name]))
 
-    def _bind(self, event: Bind) -> Outcome:
+    def _bind(self, event: Bind, index: int) -> Outcome:
         exchange = self._bindable(event)
         check_arguments(event.arguments)
         if len(event.key) > DEFAULT.name_chars:
@@ -205,15 +205,15 @@ class Wiring(Routing):
             check_match(event.arguments.get("x-match", "all"))
         if event.to_exchange:
             check_no_ring(self._exchanges, event.exchange, event.to_exchange)
-        before: list[Any] | None = None
+        to_exchange = bool(event.to_exchange)
+        binding = Binding(event.exchange, event.to_exchange or event.queue, event.key, event.arguments)
         if exchange.settings.exclusive or read(BindingSettings, event.arguments).exclusive:
             check_exclusive(exchange.definition.type)
-            before = exchange.at(event.key)
+            if exchange.at(event.key) == [(to_exchange, place_of(binding))]:
+                return Outcome()
             exchange.clear(event.key)
-        target = event.to_exchange or event.queue
-        bind = exchange.link if event.to_exchange else exchange.bind
-        new = bind(Binding(event.exchange, target, event.key, event.arguments))
-        return Outcome(changed=new if before is None else before != exchange.at(event.key))
+        bind = exchange.link if to_exchange else exchange.bind
+        return Outcome(changed=bind(binding, index))
 
     def _unbind(self, event: Unbind) -> Outcome:
         exchange = self._bindable(event)
@@ -284,12 +284,19 @@ class Wiring(Routing):
         linked = [links for name in sorted(self._exchanges) if (links := self._exchanges[name].links) is not None]
         return [links.bindings[place] for links in linked for place in sorted(links.bindings)]
 
+    def _made(self) -> list[int]:
+        """At which index each of `exchanges` was declared, and each of `bindings` and of `links` was made."""
+        there = [self._exchanges[name] for name in sorted(self._exchanges)]
+        linked = [exchange.links for exchange in there if exchange.links is not None]
+        made = [exchange.made[place] for exchange in there + linked for place in sorted(exchange.bindings)]
+        return [exchange.since for exchange in there] + made
+
     def snapshot(self) -> list[Any]:
         """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
         of_uses = self.uses.snapshot()
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
-            self.links(),
+            self.links(), self._made(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -305,11 +312,12 @@ class Wiring(Routing):
             was = msgspec.convert(snapshot, WiringSnapshot)
             for queue in was.queues:
                 wiring._queues[queue.name] = wiring._by_id[queue.id] = queue
-            wiring._exchanges = {definition.name: Exchange(definition) for definition in was.exchanges}
+            made = iter(was.made)
+            wiring._exchanges = {one.name: Exchange(one, since=next(made, 0)) for one in was.exchanges}
             for binding in was.bindings:
-                wiring._exchanges[binding.exchange].bind(binding)
+                wiring._exchanges[binding.exchange].bind(binding, next(made, 0))
             for binding in was.links:
-                wiring._exchanges[binding.exchange].link(binding)
+                wiring._exchanges[binding.exchange].link(binding, next(made, 0))
             wiring.flow = ClusterFlow.restore(was.flow)
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)

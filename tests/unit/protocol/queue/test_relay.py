@@ -244,3 +244,10 @@ def test_what_is_no_message_keeps_its_keys_and_has_no_number(blob: bytes):
 @pytest.mark.parametrize("blob", [b"", b"raw", message(), b"\x93\x01\x91\xa1k\xc4\x00", b"\x93\xa2b1\x90\xc4\x00"])
 def test_one_that_came_without_an_address_has_the_empty_key_and_is_nobodys(blob: bytes):
     assert address(blob) == Addressed("", [""], blob) and as_sent(blob, 0) == blob
+
+
+def test_a_batch_goes_by_the_bindings_that_were_told_before_it_began():
+    state = on(came("b1"), DeadLetterDone(AGAIN, 7), keeps=True)
+    assert (state.wired, state.wired_next) == (0, 7), "the batch that is under way goes as it began"
+    state.apply(DeadLetterDone(1, 5))
+    assert list(state.batches) == [3] and state.wired == 7, "what is asked again goes by them"

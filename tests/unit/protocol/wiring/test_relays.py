@@ -345,3 +345,29 @@ def test_it_is_refused_while_a_member_would_not_send_it_on(arguments: dict[str, 
     assert client.command("queues").value == []
     cluster.machines["b1"].cluster.versions.least = 10
     assert client.command("declare_exchange", name="x", arguments=arguments).value == {"changed": True}
+
+
+def test_what_comes_from_a_relay_goes_by_the_bindings_up_to_an_index():
+    wiring = wired(*queues("q", "late"), *relaying("x", "fanout", **NUMBERS), exchange("behind"), bind("x", "q"))
+    wiring.apply(link("x", "behind"), 20)
+    wiring.apply(bind("behind", "late"), 21)
+    names = {
+        index: [id.partition("#")[0] for id in wiring.as_of("x", index).route_onward("x", "")] for index in (19, 20, 21)
+    }
+    assert names == {19: ["q"], 20: ["q"], 21: ["late", "q"]}
+    assert wiring.as_of("x", 21) is wiring and wiring.as_of("x", 20) is not wiring
+
+
+def test_what_was_bound_before_the_exchange_was_declared_counts_from_the_first_message_on():
+    wiring = wired(*queues("q"), exchange("behind"), bind("behind", "q"))
+    for index, event in enumerate(relaying("x", "fanout", alternate="behind", **NUMBERS), 20):
+        assert not wiring.apply(event, index).code
+    assert [id.partition("#")[0] for id in wiring.as_of("x", 0).route_onward("x", "")] == ["q"]
+
+
+def test_an_exclusive_binding_that_is_made_again_is_as_old_as_it_was():
+    alone = {"qpid.exclusive-binding": True}
+    wiring = wired(*queues("q"), *relaying("x", "direct", **NUMBERS))
+    for index in (20, 30):
+        assert not wiring.apply(Bind("x", "q", "k", alone), index).code
+    assert [id.partition("#")[0] for id in wiring.as_of("x", 25).route_onward("x", "k")] == ["q"]

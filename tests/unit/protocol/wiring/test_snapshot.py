@@ -35,7 +35,7 @@ EVENTS: list[AnyEvent] = [
     Bind("e", "", "k", {"y": 2}, "amq.match"),
 ]
 GOLDEN = (
-    "979195a3712332a17181a161920181a16ec0c2a165"  # the queue
+    "989195a3712332a17181a161920181a16ec0c2a165"  # the queue
     "9795a0a664697265637480c3a095aa616d712e646972656374a664697265637480c3a095aa616d712e66616e6f7574a666616e6f757480c3a0"
     "95ab616d712e68656164657273a76865616465727380c3a095a9616d712e6d61746368a76865616465727380c3a0"
     "95a9616d712e746f706963a5746f70696380c3a095a165a5746f70696381a178c401ffc3aa616d712e66616e6f7574"  # seven exchanges
@@ -44,6 +44,9 @@ GOLDEN = (
     "9303a4776f7264ab73757065727669736f7233"  # the supervisor
     "959193a3712332a26231049196a3712332a262310407c2c39192a26233029194a3712332a26231a3632f310390"  # the uses of queues
     "9194a165a9616d712e6d61746368a16b81a17902"  # the exchange that is bound
+    "99"  # nine indexes:
+    "00000000000001"  # each exchange's, the seventh of its declaration
+    "0309"  # those of the bindings
 )
 
 
@@ -69,6 +72,7 @@ def test_it_comes_back_as_it_was() -> None:
     assert again.uses.claims == {"q#2": Claim("q#2", "b1", "c/1", 3)}
     assert again.uses.users == {"q#2": {"b1": 4}} and again.uses.confirms("q#2", "b1", 4, 7)
     assert again.route("e", "k.l") == ("q#2",)
+    assert again.as_of("e", 8) is not again and again.as_of("e", 9) is again, "what is bound since when"
     assert [(link.exchange, link.queue) for link in again.links()] == [("e", "amq.match")] and again.needs_headers("e")
 
 
@@ -78,7 +82,7 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
     def longer(rows: list[list[Any]]) -> list[list[Any]]:
         return [[*row, "newer", {"much": 1}] for row in rows]
 
-    queues, exchanges, bindings, flow, supervisor, (users, condemned, out, claims, lines), links = carried()
+    queues, exchanges, bindings, flow, supervisor, (users, condemned, out, claims, lines), links, made = carried()
     uses = [longer(users), longer(condemned), out, longer(claims), lines, "newer"]
     newer = [
         longer(queues),
@@ -88,6 +92,7 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
         [*supervisor, 5],
         uses,
         longer(links),
+        made,
         ["newer"],
     ]
     assert Wiring.restore(newer).snapshot() == Wiring.restore(carried()).snapshot()
