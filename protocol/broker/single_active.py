@@ -156,7 +156,10 @@ class SingleActive:
     def taken_over(self, event: InUse) -> list[int]:
         """A place in line has gone to another broker. Returns the sub of the consumer here that had it, if it did."""
         places = self._places.get(event.queue, {})
-        return [sub for sub, place in places.items() if _older(place.pending.claim, event)]
+        over = [sub for sub, place in places.items() if _older(place.pending.claim, event)]
+        if any(places[sub].active for sub in over):  # it is out of the line before what it held is back
+            self._former.setdefault(event.queue, {})[self._cluster.broker] = None
+        return over
 
     def resumed(self) -> None:
         """A queue may not be about to go any more: ask again for the consumers that wait."""

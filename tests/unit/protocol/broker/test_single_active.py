@@ -101,6 +101,16 @@ def test_all_brokers_are_waited_for_that_were_first_meanwhile():
     assert consume[1].before == [("b2", 0, []), ("b3", 0, [])]
 
 
+def test_who_is_next_here_waits_for_what_one_held_here_whose_client_has_come_back_elsewhere():
+    line = Line()
+    line.attach(1)
+    line.attach(2)
+    line.tell(place(1), place(2))
+    line.tell(elsewhere(4, claim="c/1", life=2))
+    (consume,) = line.tell(elsewhere(4, False, claim="c/1", life=2))
+    assert consume[1].sub == 2 and consume[1].before == [("b1", 0, []), ("b2", 0, [])]
+
+
 def test_who_is_not_first_hears_at_once_that_there_is_nothing_for_it():
     line = Line()
     line.attach(1)
