@@ -361,7 +361,7 @@ class ModelQueue:
         """Whether a message may not come in: it is larger than the limit, or there is no room, and none can be made."""
         if len(blob) + 64 > self.most[1]:
             return True
-        if self.full == "ring":
+        if self.full == "ring" or self.most == (inf, inf):
             return False
         inside = sorted(self._inside())
         sizes = [len(self.live[p]) + 64 for p in inside]
