@@ -22,29 +22,38 @@ class Resumes:
         self.world = world
         self.watch = watch
         self.judged = 0
-        self._came: dict[tuple[str, int], tuple[int, Consume]] = {}  # (replica, subscription) -> when, and what it said
+        # (replica, subscription) -> when it came, behind how many frames, and what it said
+        self._came: dict[tuple[str, int], tuple[int, int, Consume]] = {}
         # (replica, queue, acquisition) -> the subscription it is of: a broker that comes back counts from 1 again, so what
         # a consumer held at an earlier incarnation of it has the numbers of what is others' now.
         self._of: dict[tuple[str, str, int], int] = {}
+        # The same of those that have left, and when, counted in frames: they were others' for who had come before.
+        self._left: dict[tuple[str, str, int], int] = {}
+        self._frames = 0
         world.watch(sent={Deliver: self._given}, arrived={Consume: self._comes, Cancel: self._leaves})
         world.deaths.append(self._died)
 
     def _died(self, name: str, machine: Any) -> None:
         self._came = {key: came for key, came in self._came.items() if key[0] != name}
         self._of = {key: sub for key, sub in self._of.items() if key[0] != name}
+        self._left = {key: when for key, when in self._left.items() if key[0] != name}
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
+        self._frames += 1
         if frame.before and frame.mode == "consume":
-            self._came[target, frame.sub] = self.world.now_us, frame
+            self._came[target, frame.sub] = self.world.now_us, self._frames, frame
 
     def _leaves(self, source: str, target: str, frame: Cancel) -> None:
-        self._of = {key: sub for key, sub in self._of.items() if (key[0], sub) != (target, frame.sub)}
+        self._frames += 1
+        for key in [key for key, sub in self._of.items() if (key[0], sub) == (target, frame.sub)]:
+            del self._of[key]
+            self._left[key] = self._frames
 
     def _given(self, source: str, target: str, frame: Deliver) -> None:
         self._of[source, frame.queue, frame.acquisition] = frame.sub
         if (source, frame.sub) not in self._came:
             return
-        since_us, consume = self._came.pop((source, frame.sub))  # from then on it is served
+        since_us, behind, consume = self._came.pop((source, frame.sub))  # from then on it is served
         model = self.watch.models.get(frame.queue)
         if model is None or self.world.now_us - since_us >= (self.world.timing.resume_held_ms - 1000) * 1000:
             return
@@ -52,7 +61,8 @@ class Resumes:
         for broker, _, runs in consume.before:
             for acquisition, position in each_run(runs):
                 place = model.place.get(position)
-                if source.startswith(broker + ".") and (source, frame.queue, acquisition) in self._of:
+                key = source, frame.queue, acquisition
+                if source.startswith(broker + ".") and (key in self._of or self._left.get(key, 0) > behind):
                     continue
                 if isinstance(place, tuple) and place[:2] == ("held", broker) and place[3] == acquisition:
                     raise Violation(
