@@ -112,7 +112,7 @@ class HostedQueue:
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
         self.verdicts = VerdictTeller(state, outbox, settings.overflow == SELF_DESTRUCT) if settings.judges else None
         self.dead_letters = DeadLetters(state, limits, sent_on(settings))
-        self.prompt = self.verdicts or relaying(policies.of_state, state, self.dead_letters, outbox.broker)
+        self.prompt = self.verdicts or relaying(policies.of_state, state, self.dead_letters, outbox.broker, keeper)
         self.observers = told if self.prompt is None else (*told, self.prompt)
         lock, own = self.lock, self.own = LockHolder(timing), OwnEvents(id, outbox)
         self.acks = Acknowledgements(keeper, outbox, timing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..log.keeper import Keeper
 from ..queue.applied import Applied
 from ..queue.observers import QueueObserver
 from ..queue.origins import numbered
@@ -45,13 +46,20 @@ def sent_on(settings: QueueSettings) -> Made:
 
 
 class Relaying(QueueObserver):
-    """Args: broker: this replica's."""
+    """Args: broker: this replica's. keeper: of the queue's stream.
 
-    def __init__(self, state: QueueState, relay: Relay, dead_letters: DeadLetters, broker: str) -> None:
+    A batch is seen to by the broker that took its last message in, if that keeps the queue. One that joins the cluster
+    takes messages in before it does, and may leave again without ever having done: no event of this stream speaks of it
+    then. So what is that broker's is seen to by all others, and by itself once it comes, with a copy that was made in
+    the midst of a batch.
+    """
+
+    def __init__(self, state: QueueState, relay: Relay, dead_letters: DeadLetters, broker: str, keeper: Keeper) -> None:
         self._state = state
         self._relay = relay
         self._dead_letters = dead_letters
         self._broker = broker
+        self._keeper = keeper
 
     def expected(self) -> bool:
         """Whether this replica is to be told of each commit at once: messages do not wait here."""
@@ -59,17 +67,22 @@ class Relaying(QueueObserver):
 
     def applied(self, index: int, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         batches = self._state.batches
-        if self._relay.begun == index and batches[index][0] in ("", self._broker):
+        if self._relay.begun == index and self._sees_to(batches[index][0]):
             self._dead_letters.rejected(index)
         elif type(event) in EXPELS:  # who took care of what is nobody's may be the one that is out
             for batch, (broker, _) in batches.items():
-                if batch != AGAIN and (not broker or broker in self._state.fence.absent):
+                if batch != AGAIN and self._sees_to(broker):
                     self._dead_letters.rejected(batch)
+
+    def _sees_to(self, broker: str) -> bool:
+        """Whether what is that broker's, "" for nobody's, is seen to here."""
+        away = broker in self._state.fence.absent or broker not in self._keeper.voters
+        return broker in ("", self._broker) or away
 
 
 def relaying(
-    policies: Iterable[StatePolicy], state: QueueState, dead_letters: DeadLetters, broker: str
+    policies: Iterable[StatePolicy], state: QueueState, dead_letters: DeadLetters, broker: str, keeper: Keeper
 ) -> Relaying | None:
     """Of a queue with these policies; None: nothing goes on from it by itself."""
     found = [policy for policy in policies if isinstance(policy, Relay)]
-    return Relaying(state, found[0], dead_letters, broker) if found else None
+    return Relaying(state, found[0], dead_letters, broker, keeper) if found else None

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 from mantamq.protocol.limits import Limits
+from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.relay import AGAIN, Relay, addressed
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.dead_letters import DeadLetters, piece_name, to_alternate
 from mantamq.protocol.replica.relaying import Relaying, sent_on
-from mantamq.protocol.wire.events import AnyEvent, DeadLetterDone, Enqueue, Entry, Evict, Return, encode_event
+from mantamq.protocol.wire.events import (
+    AnyEvent,
+    DeadLetterDone,
+    Enqueue,
+    Entry,
+    Evict,
+    Member,
+    Return,
+    encode_event,
+)
 from mantamq.protocol.wire.message import Header, encode, header
 from mantamq.protocol.wire.queue_frames import DeadLetter
 
@@ -22,16 +32,19 @@ def message(body: bytes) -> bytes:
 
 
 class Queue:
-    """At broker b1."""
+    """At a broker; b1, b2 and b3 keep it."""
 
-    def __init__(self, most_bytes: int = 1 << 20, numbers: bool = True, keeps: bool = False) -> None:
+    def __init__(
+        self, most_bytes: int = 1 << 20, numbers: bool = True, keeps: bool = False, broker: str = "b1"
+    ) -> None:
         settings = QueueSettings(exchange="x", exchange_sequence=numbers, exchange_initial=keeps)
         self.state = QueueState("manta.exchange.x#1")
         (relay,) = policies_of(self.state, settings).of_state
         assert isinstance(relay, Relay)
         self.state.include(relay)
         self.letters = DeadLetters(self.state, Limits(dead_letter_bytes=most_bytes), sent_on(settings))
-        self.relaying = Relaying(self.state, relay, self.letters, "b1")
+        self.keeper = Keeper(self.state.id, broker, voters=["b1", "b2", "b3"])
+        self.relaying = Relaying(self.state, relay, self.letters, broker, self.keeper)
 
     def apply(self, *events: AnyEvent) -> list[DeadLetter]:
         """What is asked of the broker when they are all applied, as those that come together are."""
@@ -166,6 +179,39 @@ def test_one_of_another_broker_is_left_to_who_is_told_that_it_is_out():
     queue.apply(came("b2", b"1"))
     assert queue.apply(Evict("b3", 1)) == []
     assert queue.state.apply(Evict("b2", 1)).orphans == [1]
+
+
+def updated(queue: Queue, broker: str) -> Queue:
+    """A copy of another broker, made of this one."""
+    copy = Queue(broker=broker)
+    copy.state.restore(queue.state.snapshot())
+    copy.state.fill(dict(queue.state.blobs))
+    assert copy.letters.due() == []
+    return copy
+
+
+def test_what_a_broker_takes_in_before_it_keeps_the_queue_is_seen_to_by_those_that_do():
+    """It may leave the cluster before it ever does, and then no event says so here."""
+    queue = Queue()
+    assert queue.apply(came("b2", b"1"), came("b4", b"2")) == []
+    assert [frame.id for frame in queue.apply(DeadLetterDone(1))] == [3]
+    assert queue.apply(Evict("b3", 1)) == [], "on its way already"
+
+
+def test_what_is_of_one_that_does_not_keep_the_queue_is_seen_to_again_when_a_broker_is_out():
+    queue = Queue()
+    (first,) = queue.apply(came("b4", b"1"))
+    assert updated(queue, "b2").apply(Evict("b1", 1)) == [first], "the same piece under the same name"
+
+
+def test_a_copy_that_is_made_in_the_midst_of_its_own_brokers_batch_sees_to_it_once_it_keeps_the_queue():
+    """Those that were there may have heard already that it comes, and leave it to that."""
+    queue = Queue()
+    queue.keeper.voters.append("b4")
+    assert queue.apply(came("b4", b"1")) == []
+    come = updated(queue, "b4")
+    assert [frame.id for frame in come.apply(Member("b4", 1, True))] == [1]
+    assert queue.apply(Member("b4", 1, True)) == []
 
 
 def test_what_is_still_to_go_again_is_no_batch():
