@@ -677,6 +677,8 @@ class Story:
         for name in self.temporary[::2]:
             alive[0].command("delete_queue", name=name)
         del self.temporary[::2]
+        if self.claims.some or self.actives.queues():
+            self.until(self._knows_its_line, "every user knows whether its line is dead, and has looked", HEAL_US)
         if self.claims.some:
             self._try_claims()
         for name in self.actives.queues():  # who is first and takes nothing would have the others wait for ever
@@ -786,6 +788,15 @@ class Story:
                 if inbox.core is None or not user.conversation.detached(inbox.handle):
                     coming.append(inbox)
         return bool(here or coming)
+
+    def _knows_its_line(self) -> bool:
+        """Whether all users have a line that is alive, or none any more. One whose line is silent since before the end
+        takes it for whole until its heartbeat says otherwise; if all brokers it has heard of have left meanwhile, it
+        looks for another in vain, longer than consumers may take to go."""
+        return all(
+            user.over or (user.conversation.whole and user.line is not None and user.line.name in self.world.clients)
+            for user in self.users
+        )
 
     def _held_back(self) -> bool:
         """Whether some queue holds its producers back: then what waits for it may wait until it is drained."""
