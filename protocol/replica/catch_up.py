@@ -36,7 +36,7 @@ class CatchUp:
 
     __slots__ = (
         "_answers", "_keeper", "_last", "_limits", "_outbox", "_paces", "_pieces", "_retry_ms", "_state",
-        "_update", "_update_retry_ms", "_updates", "cache", "given", "status",
+        "_update", "_update_retry_ms", "_updates", "_whole_at", "cache", "given", "status",
     )  # fmt: skip
 
     def __init__(
@@ -62,12 +62,19 @@ class CatchUp:
         self._update: Updatee | None = None  # under way to here
         self._answers: dict[str, tuple[UpdateTaken, int]] = {}  # updater -> its answer, and when it is due
         self._last: Updatee | None = None  # that one, or the one before
+        self._whole_at = 0  # how far the stream had come when the last update was complete
         self._retry_ms = 0  # when a blank replica that hears of no update asks again
 
     @property
     def chunks(self) -> int:
         """How many chunks of the last update, pieces of its sync point among them, have come."""
         return self._last.chunk if self._last is not None else 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the state has all messages that it speaks of. An update leaves out those that went while it was under
+        way; until the entries are applied by which they went, the state counts fewer bytes than the queue ever had."""
+        return self._update is None and self._state.index >= self._whole_at
 
     @property
     def found(self) -> tuple[RangeSet, dict[int, bytes]]:
@@ -199,6 +206,7 @@ class CatchUp:
         if update is None or update.until < 0 or self._keeper.commit < update.until:
             return False
         self._state.fill(update.blobs)
+        self._whole_at = update.until
         update.end(self._outbox.now_ms)
         if self.cache is not None:
             self.cache.clear()
@@ -232,7 +240,7 @@ class CatchUp:
         self._keep()
         if self.status is not Status.BLANK:
             self._move(Status.BLANK)
-        self._update = None
+        self._update, self._whole_at = None, 0
         self._answers.clear()
         self._drop_pieces()
         keeper.restore(UpdateStart(id, "", "", 0, ZERO, 0, {}, {}, None))

@@ -1,7 +1,9 @@
 """Questions and orders of a broker to one queue in the order of its stream: to be purged, and how it is.
 
 Each command is an event, so the answer holds all that was complete before the question. A command whose event can no
-longer apply here is answered all the same, as is one for a queue that is deleted before it could be asked.
+longer apply here is answered all the same, as is one for a queue that is deleted before it could be asked. A copy whose
+update has left out messages that went meanwhile cannot say how the queue was before they went: the question is asked
+again, behind that.
 """
 
 from __future__ import annotations
@@ -52,8 +54,15 @@ class Commands:
             if isinstance(tag, QueueCommand):
                 self.reply(tag, {"purged": 0} if tag.name == "purge" else said_of_deleted(tag.queue))
 
-    def looked(self, command: QueueCommand, state: QueueState, report: QueueStatus) -> None:
-        """How the queue is, and what its consumers hold, which is only told to those who ask."""
+    def looked(self, command: QueueCommand, state: QueueState, report: QueueStatus, whole: bool) -> None:
+        """How the queue is, and what its consumers hold, which is only told to those who ask.
+
+        Args:
+            whole: the state has all messages that it speaks of.
+        """
+        if not whole:
+            self._consumers.look(command)
+            return
         held: dict[str, object] = {"held_by": held_by(state)}
         if (groups := held_groups(state)) is not None:
             most = sorted(groups.items(), key=lambda one: (-one[1][0], one[0]))[:GROUPS_TOLD]

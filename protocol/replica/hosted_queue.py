@@ -220,7 +220,7 @@ class HostedQueue:
             if tag.name == "purge":
                 self.commands.purged(tag, done)
             else:
-                self.commands.looked(tag, self.state, self.report())
+                self.commands.looked(tag, self.state, self.report(), self.catch_up.whole)
 
     def _expelled(self, event: AnyEvent, done: Applied) -> None:
         """A broker is out: what it held is back, and brokers that are left finish its dead-lettering (Q3)."""

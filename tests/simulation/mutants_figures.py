@@ -35,7 +35,7 @@ def what_is_asked_of_a_queue_does_not_wait_for_its_stream(patch: Patch) -> None:
     def hasty(self: Any, tag: Any) -> None:
         queue = _queues.get(id(self))
         if isinstance(tag, QueueCommand) and queue is not None:
-            queue.commands.looked(tag, queue.state, queue.report())
+            queue.commands.looked(tag, queue.state, queue.report(), True)
         else:
             look(self, tag)
 

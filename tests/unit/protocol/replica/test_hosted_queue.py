@@ -33,7 +33,7 @@ from mantamq.protocol.wire.events import (
     encode_event,
 )
 from mantamq.protocol.wire.frame import Frame
-from mantamq.protocol.wire.log_frames import Ack, Append, Evicted, Update, UpdateStart
+from mantamq.protocol.wire.log_frames import Ack, Append, Evicted, Update, UpdateFront, UpdateStart
 from mantamq.protocol.wire.queue_frames import (
     ACCEPT,
     REJECT,
@@ -286,6 +286,21 @@ def test_an_update_answers_what_it_has_overtaken():
     assert "ask again" in reply.value["error"]
     hosted.queue.peer_down("b2.r0")
     assert not hosted.queue.updating and hosted.queue.applied == 0
+
+
+def test_an_update_that_left_out_what_went_meanwhile_has_a_question_asked_again():
+    hosted, updater = Hosted(blank=True), Hosted()
+    updater.commit(messages(2))
+    snapshot = updater.queue.state.snapshot()
+    hosted.queue.update_started("b2.r0", UpdateStart("q#1", "b2.r0", "b1.r0", 1, ONE, 1, {}, {}, snapshot))
+    hosted.queue.commands.ask(QueueCommand("q#1", 1, "stat", 0))
+    hosted.order()
+    hosted.commit(Purge(1))
+    hosted.queue.update_front("b2.r0", UpdateFront("q#1", 1, [2, 2], [b"2"], True, 3))
+    assert hosted.queue.applied == 3 and hosted.outbox.take(QueueReply) == [], "2 messages of 1 byte there never were"
+    hosted.order()
+    (reply,) = hosted.outbox.take(QueueReply)
+    assert [reply.value[name] for name in ("messages", "bytes", "bytes_in", "bytes_out")] == [1, 1, 2, 1]
 
 
 def test_only_one_that_is_whole_gives_updates(hosted):
