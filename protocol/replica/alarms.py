@@ -45,7 +45,7 @@ class Alarms:
             settings = queue.settings
             known = self._alerts[queue.id] = state, Alerts(settings, state.tallies.raised) if settings.alerts else None
         alerts = known[1]
-        if alerts is None:
+        if alerts is None or not queue.catch_up.whole:
             return
         levels = {"count": count_in(state), "size": size_of(state), "age": age_ms(state, now_ms) // 1000}
         speaker = min((voter for voter in queue.keeper.voters if voter not in state.fence.absent), default="")
