@@ -37,7 +37,7 @@ class Routing:
             found = self._cache.get(place)
             if found is not None:
                 return found
-        route = self._route(exchange, key, headers)
+        route = self.route_by_any(exchange, (key,), headers)
         if headers is None:
             if len(self._cache) >= ROUTES_CACHED:
                 self._cache.clear()
@@ -59,7 +59,7 @@ class Routing:
 
     def route_onward(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
         """The same of what comes from the exchange's relay."""
-        return self._route(exchange, key, headers, onward=True)
+        return self.route_by_any(exchange, (key,), headers, onward=True)
 
     def route_by_any(
         self, exchange: str, keys: Sequence[str], headers: dict[str, Any] | None = None, onward: bool = False
@@ -76,20 +76,6 @@ class Routing:
             if ids or not alternate:
                 return ids
             exchange = alternate
-        return ()
-
-    def _route(self, name: str, key: str, headers: dict[str, Any] | None, onward: bool = False) -> tuple[str, ...]:
-        seen: set[str] = set()
-        while name not in seen:
-            exchange = self._exchanges.get(name)
-            if exchange is None:
-                return ()
-            names = self._names(exchange, key, headers, onward and not seen)
-            seen.add(name)
-            ids = tuple(self._queues[queue].id for queue in sorted(set(names)) if queue in self._queues)
-            if ids or not exchange.definition.alternate:
-                return ids
-            name = exchange.definition.alternate
         return ()
 
     def _names(

@@ -18,32 +18,37 @@ Patch = pytest.MonkeyPatch
 
 def alternates_get_all(patch: Patch) -> None:
     """A message for which an exchange finds a queue goes to the alternate as well."""
-    route = Wiring._route
+    route = Wiring.route_by_any
 
-    def generous(self: Any, name: str, key: str, headers: Any, onward: bool = False) -> Any:
-        found = route(self, name, key, headers, onward)
+    def generous(self: Any, name: str, keys: Any, headers: Any = None, onward: bool = False) -> Any:
+        found = route(self, name, keys, headers, onward)
         exchange = self._exchanges.get(name)
         if exchange is not None and exchange.definition.alternate:
-            found = tuple(dict.fromkeys((*found, *route(self, exchange.definition.alternate, key, headers))))
+            found = tuple(dict.fromkeys((*found, *route(self, exchange.definition.alternate, keys, headers))))
         return found
 
-    patch.setattr(Wiring, "_route", generous)
+    patch.setattr(Wiring, "route_by_any", generous)
 
 
 def the_alternate_of_an_alternate_is_not_asked(patch: Patch) -> None:
-    route = Wiring._route
+    route = Wiring.route_by_any
 
-    def lazy(self: Any, name: str, key: str, headers: Any, onward: bool = False) -> Any:
+    def lazy(self: Any, name: str, keys: Any, headers: Any = None, onward: bool = False) -> Any:
         exchange = self._exchanges.get(name)
         alternate = exchange.definition.alternate if exchange is not None else ""
-        found = route(self, name, key, headers, onward)
+        found = route(self, name, keys, headers, onward)
         known = {self._by_id[id].name for id in found}
-        if alternate and not known.intersection(exchange.bound(key, headers)):
-            other = self._exchanges[alternate]
-            return tuple(id for id in found if self._by_id[id].name in other.bound(key, headers))
+        if alternate and not known & _bound(exchange, keys, headers):
+            there = _bound(self._exchanges[alternate], keys, headers)
+            return tuple(id for id in found if self._by_id[id].name in there)
         return found
 
-    patch.setattr(Wiring, "_route", lazy)
+    patch.setattr(Wiring, "route_by_any", lazy)
+
+
+def _bound(exchange: Any, keys: Any, headers: Any) -> set[str]:
+    """The names of the queues that an exchange finds by itself."""
+    return {name for key in keys for name in exchange.bound(key, headers)}
 
 
 def nobody_asks_whether_an_alternate_looks_at_properties(patch: Patch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from made_up_wiring import link, wired
 from mantamq.protocol.errors import NOT_ALLOWED, NOT_FOUND
 from mantamq.protocol.wire.client_frames import Attached, AttachSender, Completed, Detached, Transfer
 from mantamq.protocol.wire.events import (
@@ -26,17 +27,6 @@ GOES = {"manta.auto_delete": True}
 
 def exchange(name: str, alternate: str = "", **arguments: Any) -> DeclareExchange:
     return DeclareExchange(name, "direct", arguments or GOES, alternate=alternate)
-
-
-def link(exchange: str, to: str, key: str = "") -> Bind:
-    return Bind(exchange, "", key, {}, to)
-
-
-def wired(*events: AnyEvent) -> Wiring:
-    wiring = Wiring()
-    for index, event in enumerate(events, 1):
-        assert wiring.apply(event, index).code == "", event
-    return wiring
 
 
 def left(wiring: Wiring) -> set[str]:

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from made_up_wiring import queues, to, wired
 from mantamq.protocol.errors import INVALID
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer
-from mantamq.protocol.wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue
+from mantamq.protocol.wire.events import Bind, DeclareExchange
 from mantamq.protocol.wiring.wiring import Wiring
 
 from tests.unit.cluster_in_memory import MemoryCluster
 
 ALONE = {"qpid.exclusive-binding": True}
-
-
-def wired(*events: AnyEvent) -> Wiring:
-    wiring = Wiring()
-    for index, event in enumerate([*[DeclareQueue(name, {}) for name in "qrs"], *events], 1):
-        assert wiring.apply(event, index).code == "", event
-    return wiring
+QUEUES = queues("q", "r", "s")
 
 
 def bind(queue: str, key: str = "k", exchange: str = "amq.direct", **arguments: Any) -> Bind:
@@ -27,11 +22,11 @@ def bind(queue: str, key: str = "k", exchange: str = "amq.direct", **arguments: 
 
 
 def found(wiring: Wiring, key: str = "k", exchange: str = "amq.direct") -> list[str]:
-    return [id.rpartition("#")[0] for id in wiring.route(exchange, key)]
+    return to(wiring, exchange, key)
 
 
 def test_it_takes_the_place_of_all_others_of_its_key_and_of_no_more():
-    wiring = wired(bind("q"), bind("r", mine=1), bind("r", "l"), Bind("amq.direct", "", "k", {}, "amq.fanout"))
+    wiring = wired(*QUEUES, bind("q"), bind("r", mine=1), bind("r", "l"), Bind("amq.direct", "", "k", {}, "amq.fanout"))
     wiring.apply(Bind("amq.fanout", "q", "", {}), 8)
     assert found(wiring) == ["q", "r"]
     assert wiring.apply(bind("s", **ALONE), 9).changed
@@ -39,14 +34,14 @@ def test_it_takes_the_place_of_all_others_of_its_key_and_of_no_more():
 
 
 def test_others_may_come_behind_it_until_it_is_bound_again():
-    wiring = wired(bind("q", **ALONE), bind("r"))
+    wiring = wired(*QUEUES, bind("q", **ALONE), bind("r"))
     assert found(wiring) == ["q", "r"]
     assert wiring.apply(bind("q", **ALONE), 9).changed and found(wiring) == ["q"]
     assert not wiring.apply(bind("q", **ALONE), 10).changed and found(wiring) == ["q"]
 
 
 def test_an_exchange_may_be_declared_so_for_all_of_its_own_also_those_to_exchanges():
-    wiring = wired(DeclareExchange("e", "direct", ALONE), bind("q", exchange="e"), bind("r", exchange="e"))
+    wiring = wired(*QUEUES, DeclareExchange("e", "direct", ALONE), bind("q", exchange="e"), bind("r", exchange="e"))
     assert found(wiring, exchange="e") == ["r"]
     wiring.apply(Bind("e", "", "k", {}, "amq.fanout"), 9)
     assert found(wiring, exchange="e") == [] and [link.queue for link in wiring.links()] == ["amq.fanout"]
@@ -56,7 +51,7 @@ def test_an_exchange_may_be_declared_so_for_all_of_its_own_also_those_to_exchang
 
 @pytest.mark.parametrize("type", ["fanout", "topic", "headers"])
 def test_other_exchanges_have_none(type: str):
-    wiring = wired(bind("q", exchange="amq." + type))
+    wiring = wired(*QUEUES, bind("q", exchange="amq." + type))
     before = wiring.snapshot()
     for event in (DeclareExchange("e", type, ALONE), bind("r", exchange="amq." + type, **ALONE)):
         refused = wiring.apply(event, 9)
@@ -65,7 +60,9 @@ def test_other_exchanges_have_none(type: str):
 
 
 def test_an_exchange_that_goes_with_its_last_binding_stays_when_it_is_displaced():
-    wiring = wired(DeclareExchange("e", "direct", ALONE | {"manta.auto_delete": True}), bind("q", exchange="e"))
+    wiring = wired(
+        *QUEUES, DeclareExchange("e", "direct", ALONE | {"manta.auto_delete": True}), bind("q", exchange="e")
+    )
     assert wiring.apply(bind("r", exchange="e"), 9).gone == () and found(wiring, exchange="e") == ["r"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from made_up_wiring import bind, exchange, link, queues, to, wired
 from mantamq.protocol.errors import INVALID, NOT_ALLOWED, NOT_FOUND
 from mantamq.protocol.wire.client_frames import (
     Attached,
@@ -16,40 +17,12 @@ from mantamq.protocol.wire.client_frames import (
     Flow,
     Transfer,
 )
-from mantamq.protocol.wire.events import AnyEvent, Bind, DeclareExchange, DeclareQueue, DeleteExchange, Unbind
+from mantamq.protocol.wire.events import Bind, DeleteExchange, Unbind
 from mantamq.protocol.wire.message import Header, encode
 from mantamq.protocol.wire.queue_frames import REJECT
 from mantamq.protocol.wiring.exchanges import LooksAtHeaders
-from mantamq.protocol.wiring.wiring import Wiring
 
 from tests.unit.cluster_in_memory import MemoryCluster
-
-
-def queues(*names: str) -> list[AnyEvent]:
-    return [DeclareQueue(name, {}) for name in names]
-
-
-def exchange(name: str, type: str = "direct", alternate: str = "") -> DeclareExchange:
-    return DeclareExchange(name, type, {}, alternate=alternate)
-
-
-def bind(exchange: str, queue: str, key: str = "") -> Bind:
-    return Bind(exchange, queue, key, {})
-
-
-def link(exchange: str, to: str, key: str = "", **arguments: Any) -> Bind:
-    return Bind(exchange, "", key, arguments, to)
-
-
-def wired(*events: AnyEvent) -> Wiring:
-    wiring = Wiring()
-    for index, event in enumerate(events, 1):
-        assert wiring.apply(event, index).code == "", event
-    return wiring
-
-
-def found(wiring: Wiring, exchange: str, key: str, headers: dict[str, Any] | None = None) -> list[str]:
-    return [id.rpartition("#")[0] for id in wiring.route(exchange, key, headers)]
 
 
 def test_a_message_goes_on_under_its_key_where_a_queue_would_get_it():
@@ -57,7 +30,7 @@ def test_a_message_goes_on_under_its_key_where_a_queue_would_get_it():
         *queues("q", "r"), exchange("a", "topic"), exchange("b"), exchange("c", "fanout"), link("a", "b", "x.#"),
         link("b", "c", "x.y"), bind("b", "q", "x"), bind("c", "r"),
     )  # fmt: skip
-    assert [found(wiring, "a", key) for key in ("x", "x.y", "y")] == [["q"], ["r"], []]
+    assert [to(wiring, "a", key) for key in ("x", "x.y", "y")] == [["q"], ["r"], []]
 
 
 def test_a_ring_ends_and_each_queue_has_it_once():
@@ -65,7 +38,7 @@ def test_a_ring_ends_and_each_queue_has_it_once():
         *queues("q", "r"), *(exchange(name, "fanout") for name in "abc"), link("a", "b"), link("b", "c"), link("c", "a"),
         link("a", "a"), *(bind(name, "q") for name in "abc"), bind("c", "r"),
     )  # fmt: skip
-    assert [found(wiring, name, "k") for name in "abc"] == [["q", "r"]] * 3
+    assert [to(wiring, name, "k") for name in "abc"] == [["q", "r"]] * 3
 
 
 def test_its_alternate_is_asked_only_where_no_queue_was_reached():
@@ -73,7 +46,7 @@ def test_its_alternate_is_asked_only_where_no_queue_was_reached():
         *queues("last", "q"), exchange("spare", "fanout"), bind("spare", "last"), exchange("on"), bind("on", "q", "k"),
         exchange("first", "fanout", "spare"), link("first", "on"),
     )  # fmt: skip
-    assert found(wiring, "first", "k") == ["q"] and found(wiring, "first", "none") == ["last"]
+    assert to(wiring, "first", "k") == ["q"] and to(wiring, "first", "none") == ["last"]
 
 
 def test_an_exchange_on_the_way_that_finds_nothing_passes_it_to_its_alternate():
@@ -81,9 +54,9 @@ def test_an_exchange_on_the_way_that_finds_nothing_passes_it_to_its_alternate():
         *queues("last", "q"), exchange("spare", "fanout"), bind("spare", "last"), exchange("on", "direct", "spare"),
         exchange("first", "fanout"), link("first", "on"), bind("first", "q"),
     )  # fmt: skip
-    assert found(wiring, "first", "k") == ["last", "q"]
+    assert to(wiring, "first", "k") == ["last", "q"]
     wiring.apply(bind("on", "q", "k"), 90)
-    assert found(wiring, "first", "k") == ["q"]
+    assert to(wiring, "first", "k") == ["q"]
 
 
 def test_what_looks_at_headers_is_found_along_the_way():
@@ -91,18 +64,18 @@ def test_what_looks_at_headers_is_found_along_the_way():
         *queues("q"), exchange("a", "topic"), exchange("b", "fanout"), link("a", "b", "x"), link("b", "a"),
         Bind("amq.match", "q", "", {"n": 1}),
     )  # fmt: skip
-    assert not wiring.needs_headers("a") and found(wiring, "a", "x") == []
+    assert not wiring.needs_headers("a") and to(wiring, "a", "x") == []
     wiring.apply(link("b", "amq.match"), 90)
     assert wiring.needs_headers("a") and wiring.needs_headers("b")
-    assert found(wiring, "a", "x", {"n": 1}) == ["q"] and found(wiring, "a", "x", {"n": 2}) == []
+    assert to(wiring, "a", "x", {"n": 1}) == ["q"] and to(wiring, "a", "x", {"n": 2}) == []
     with pytest.raises(LooksAtHeaders):
         wiring.route("a", "x")
-    assert found(wiring, "a", "y") == []
+    assert to(wiring, "a", "y") == []
 
 
 def test_bindings_from_a_headers_exchange_are_by_headers():
     wiring = wired(*queues("q"), exchange("b", "fanout"), bind("b", "q"), link("amq.match", "b", n=1))
-    assert found(wiring, "amq.match", "", {"n": 1}) == ["q"] and found(wiring, "amq.match", "", {}) == []
+    assert to(wiring, "amq.match", "", {"n": 1}) == ["q"] and to(wiring, "amq.match", "", {}) == []
 
 
 @pytest.mark.parametrize("gone", ["a", "b"])
@@ -118,16 +91,16 @@ def test_it_goes_with_either_exchange(gone: str):
     wiring.apply(DeleteExchange(gone), 90)
     assert wiring.links() == []
     wiring.apply(exchange(gone, "fanout"), 91)
-    assert wiring.links() == [] and found(wiring, "a", "k") == []
+    assert wiring.links() == [] and to(wiring, "a", "k") == []
 
 
 def test_again_is_no_change_and_undone_it_is_gone():
     wiring = wired(*queues("b", "q"), exchange("a"), exchange("b"), bind("b", "q", "k"), link("a", "b", "k"))
     assert not wiring.apply(link("a", "b", "k"), 90).changed
     # A queue of the same name is another thing.
-    assert wiring.apply(bind("a", "b", "k"), 91).changed and found(wiring, "a", "k") == ["b", "q"]
-    assert wiring.apply(Unbind("a", "b", "k"), 92).changed and found(wiring, "a", "k") == ["q"]
-    assert wiring.apply(Unbind("a", "", "k", "b"), 93).changed and found(wiring, "a", "k") == []
+    assert wiring.apply(bind("a", "b", "k"), 91).changed and to(wiring, "a", "k") == ["b", "q"]
+    assert wiring.apply(Unbind("a", "b", "k"), 92).changed and to(wiring, "a", "k") == ["q"]
+    assert wiring.apply(Unbind("a", "", "k", "b"), 93).changed and to(wiring, "a", "k") == []
     assert wiring.apply(Unbind("a", "", "k", "b"), 94).code == NOT_FOUND
 
 

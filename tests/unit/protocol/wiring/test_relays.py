@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from made_up_wiring import bind, exchange, link, names, queues, to, wired
 from mantamq.protocol.errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, PeerError
 from mantamq.protocol.wire.client_frames import Attached, AttachSender, Completed, Transfer
 from mantamq.protocol.wire.events import (
@@ -29,14 +30,6 @@ NUMBERS: dict[str, Any] = {"qpid.msg_sequence": True}
 KEEPS: dict[str, Any] = {"qpid.ive": True}
 
 
-def queues(*names: str) -> list[AnyEvent]:
-    return [DeclareQueue(name, {}) for name in names]
-
-
-def exchange(name: str, type: str = "fanout", alternate: str = "") -> DeclareExchange:
-    return DeclareExchange(name, type, {}, alternate=alternate)
-
-
 def relaying(
     name: str, type: str = "fanout", alternate: str = "", durable: bool = False, **arguments: Any
 ) -> list[AnyEvent]:
@@ -45,30 +38,6 @@ def relaying(
     relay = relay_of(event, durable)
     assert relay is not None
     return [relay, event]
-
-
-def bind(exchange: str, queue: str, key: str = "", **arguments: Any) -> Bind:
-    return Bind(exchange, queue, key, arguments)
-
-
-def link(exchange: str, to: str, key: str = "") -> Bind:
-    return Bind(exchange, "", key, {}, to)
-
-
-def wired(*events: AnyEvent) -> Wiring:
-    wiring = Wiring()
-    for index, event in enumerate(events, 1):
-        assert wiring.apply(event, index).code == "", event
-    return wiring
-
-
-def names(ids: tuple[str, ...]) -> list[str]:
-    """ "@x" is the relay of exchange x."""
-    return [id.rpartition("#")[0].replace("manta.exchange.", "@") for id in ids]
-
-
-def to(wiring: Wiring, exchange: str, key: str = "", headers: dict[str, Any] | None = None) -> list[str]:
-    return names(wiring.route(exchange, key, headers))
 
 
 def onward(wiring: Wiring, exchange: str, key: str = "", headers: dict[str, Any] | None = None) -> list[str]:
@@ -169,7 +138,7 @@ def test_of_several_keys_each_queue_is_found_once():
 def test_its_alternate_gets_what_goes_onward_to_nobody():
     wiring = wired(
         *queues("last", "q"),
-        exchange("spare"),
+        exchange("spare", "fanout"),
         bind("spare", "last"),
         *relaying("x", "direct", "spare"),
         bind("x", "q", "a"),
@@ -192,7 +161,7 @@ def test_as_an_alternate_it_takes_all():
 
 def test_exchanges_lead_to_its_queue_and_that_leads_on_to_exchanges():
     wiring = wired(
-        *queues("q", "r", "s"), exchange("first"), exchange("last", "direct"), *relaying("x"), link("first", "x"),
+        *queues("q", "r", "s"), exchange("first", "fanout"), exchange("last"), *relaying("x"), link("first", "x"),
         link("x", "last"), bind("first", "q"), bind("x", "r"), bind("last", "s", "k"),
     )  # fmt: skip
     assert to(wiring, "first", "k") == ["@x", "q"] and to(wiring, "x", "k") == ["@x"]
@@ -281,7 +250,7 @@ def test_with_a_lost_queue_its_exchange_is_gone_and_what_leads_to_it():
 
 
 def test_a_lost_queue_that_is_nobodys_relay_takes_no_exchange_with_it():
-    wiring = wired(*queues("manta.exchange.x", "q"), exchange("x"), bind("x", "q"))
+    wiring = wired(*queues("manta.exchange.x", "q"), exchange("x", "fanout"), bind("x", "q"))
     assert wiring.apply(Lost("manta.exchange.x#1"), 90).gone == () and to(wiring, "x") == ["q"]
     wiring = wired(*relaying("x"), *queues("q"))
     assert wiring.apply(Lost("q#3"), 90).gone == () and to(wiring, "x") == ["@x"]
@@ -298,7 +267,7 @@ def test_a_durable_one_is_not_lost_unless_it_is_said_so():
 
 def test_it_comes_back_in_a_snapshot():
     wiring = wired(
-        *queues("q", "last"), exchange("first"), exchange("spare"), bind("spare", "last"),
+        *queues("q", "last"), exchange("first", "fanout"), exchange("spare", "fanout"), bind("spare", "last"),
         *relaying("x", "direct", "spare", **NUMBERS, **KEEPS), bind("x", "q", "k"), link("first", "x"),
     )  # fmt: skip
     again = Wiring.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(wiring.snapshot())))
@@ -348,7 +317,9 @@ def test_it_is_refused_while_a_member_would_not_send_it_on(arguments: dict[str, 
 
 
 def test_what_comes_from_a_relay_goes_by_the_bindings_up_to_an_index():
-    wiring = wired(*queues("q", "late"), *relaying("x", "fanout", **NUMBERS), exchange("behind"), bind("x", "q"))
+    wiring = wired(
+        *queues("q", "late"), *relaying("x", "fanout", **NUMBERS), exchange("behind", "fanout"), bind("x", "q")
+    )
     wiring.apply(link("x", "behind"), 20)
     wiring.apply(bind("behind", "late"), 21)
     names = {
@@ -359,7 +330,7 @@ def test_what_comes_from_a_relay_goes_by_the_bindings_up_to_an_index():
 
 
 def test_what_was_bound_before_the_exchange_was_declared_counts_from_the_first_message_on():
-    wiring = wired(*queues("q"), exchange("behind"), bind("behind", "q"))
+    wiring = wired(*queues("q"), exchange("behind", "fanout"), bind("behind", "q"))
     for index, event in enumerate(relaying("x", "fanout", alternate="behind", **NUMBERS), 20):
         assert not wiring.apply(event, index).code
     assert [id.partition("#")[0] for id in wiring.as_of("x", 0).route_onward("x", "")] == ["q"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from made_up_wiring import wired
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.wire.events import (
     AnyEvent,
@@ -50,25 +51,18 @@ GOLDEN = (
 )
 
 
-def wired() -> Wiring:
-    wiring = Wiring()
-    for index, event in enumerate(EVENTS, 1):
-        assert wiring.apply(event, index).code == ""
-    return wiring
-
-
 def carried() -> list[Any]:
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(wired().snapshot()))
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(wired(*EVENTS).snapshot()))
 
 
 def test_golden_bytes() -> None:
-    assert msgspec.msgpack.encode(wired().snapshot()).hex() == GOLDEN
+    assert msgspec.msgpack.encode(wired(*EVENTS).snapshot()).hex() == GOLDEN
 
 
 def test_it_comes_back_as_it_was() -> None:
     again = Wiring.restore(carried())
-    assert again.snapshot() == Wiring.restore(again.snapshot()).snapshot() and again.digest() == wired().digest()
-    assert again.flow.members == {"b2": "behind"} and again.supervisor == wired().supervisor
+    assert again.snapshot() == Wiring.restore(again.snapshot()).snapshot() and again.digest() == wired(*EVENTS).digest()
+    assert again.flow.members == {"b2": "behind"} and again.supervisor == wired(*EVENTS).supervisor
     assert again.uses.claims == {"q#2": Claim("q#2", "b1", "c/1", 3)}
     assert again.uses.users == {"q#2": {"b1": 4}} and again.uses.confirms("q#2", "b1", 4, 7)
     assert again.route("e", "k.l") == ("q#2",)
@@ -101,7 +95,7 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
 @pytest.mark.parametrize("parts", [3, 4, 5])
 def test_what_an_older_program_does_not_know_has_its_default(parts: int) -> None:
     older = Wiring.restore(carried()[:parts])
-    assert older.queue("q") == wired().queue("q")
+    assert older.queue("q") == wired(*EVENTS).queue("q")
     assert older.flow.stopped == (parts > 3) and older.supervisor.number == (3 if parts > 4 else 0)
     assert not older.uses.whole and older.snapshot()[5] == [], "its uses are not known, so it decides nothing"
     assert not older.uses.users and not older.uses.condemned

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_wiring import bind, exchange, names, queue, wired
 from mantamq.protocol.errors import EXISTS, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.wire.events import (
@@ -27,33 +28,8 @@ from mantamq.protocol.wiring.exchanges import LooksAtHeaders
 from mantamq.protocol.wiring.wiring import Outcome, Wiring
 
 
-def queue(name: str, alternate: str = "", **arguments: Any) -> DeclareQueue:
-    return DeclareQueue(name, arguments, alternate=alternate)
-
-
-def exchange(name: str, type: str = "direct", alternate: str = "", **arguments: Any) -> DeclareExchange:
-    return DeclareExchange(name, type, arguments, alternate=alternate)
-
-
-def bind(exchange: str, queue: str, key: str = "", arguments: dict[str, Any] | None = None) -> Bind:
-    return Bind(exchange, queue, key, arguments or {})
-
-
-def wired(*events: AnyEvent) -> Wiring:
-    """A wiring in which all `events`, at 1, 2, ..., succeeded."""
-    wiring = Wiring()
-    for index, event in enumerate(events, 1):
-        outcome = wiring.apply(event, index)
-        assert outcome.code == "", outcome
-    return wiring
-
-
 def codes(wiring: Wiring, *events: AnyEvent) -> list[str]:
     return [wiring.apply(event, 100 + index).code for index, event in enumerate(events)]
-
-
-def names(ids: tuple[str, ...]) -> list[str]:
-    return [id.rpartition("#")[0] for id in ids]
 
 
 # ---- declaring and deleting
@@ -168,8 +144,8 @@ def test_other_invalid_definitions() -> None:
         codes(
             wiring,
             exchange("e", "fan"),
-            bind("h", "q", "", {"x-match": "some"}),
-            bind("h", "q", "", {"x-match": ["all"]}),
+            bind("h", "q", "", **{"x-match": "some"}),
+            bind("h", "q", "", **{"x-match": ["all"]}),
             bind("h", "q", "k" * (DEFAULT.name_chars + 1)),
         )
         == [INVALID] * 4
@@ -239,11 +215,11 @@ def test_direct_fanout_and_topic() -> None:
 def test_headers_all_any_and_what_takes_no_part() -> None:
     wiring = wired(
         *(queue(name) for name in ("all", "any", "presence", "empty-all", "empty-any")),
-        bind("amq.match", "all", "", {"origin": "JFK", "late": True, "x-note": "no part"}),
-        bind("amq.match", "any", "", {"x-match": "any", "origin": "JFK", "late": True}),
-        bind("amq.match", "presence", "", {"x-match": "all", "late": None}),
+        bind("amq.match", "all", "", **{"origin": "JFK", "late": True, "x-note": "no part"}),
+        bind("amq.match", "any", "", **{"x-match": "any", "origin": "JFK", "late": True}),
+        bind("amq.match", "presence", "", **{"x-match": "all", "late": None}),
         bind("amq.match", "empty-all"),
-        bind("amq.match", "empty-any", "", {"x-match": "any"}),
+        bind("amq.match", "empty-any", "", **{"x-match": "any"}),
     )
 
     def route(**headers: Any) -> list[str]:
@@ -258,10 +234,10 @@ def test_headers_all_any_and_what_takes_no_part() -> None:
 
 
 def test_the_same_binding_twice_is_one_and_unbind_takes_all_of_its_key() -> None:
-    wiring = wired(queue("q"), exchange("h", "headers"), bind("h", "q", "k", {"a": 1}))
-    assert not wiring.apply(bind("h", "q", "k", {"a": 1}), 4).changed
-    assert wiring.apply(bind("h", "q", "k", {"a": 2}), 5).changed
-    assert wiring.apply(bind("h", "q", "l", {"a": 1}), 6).changed
+    wiring = wired(queue("q"), exchange("h", "headers"), bind("h", "q", "k", a=1))
+    assert not wiring.apply(bind("h", "q", "k", a=1), 4).changed
+    assert wiring.apply(bind("h", "q", "k", a=2), 5).changed
+    assert wiring.apply(bind("h", "q", "l", a=1), 6).changed
     assert len(wiring.bindings()) == 3
     assert wiring.apply(Unbind("h", "q", "k"), 7).changed
     assert [b.key for b in wiring.bindings()] == ["l"]
