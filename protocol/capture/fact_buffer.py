@@ -175,6 +175,8 @@ class Reporter:
             if frame.after >= 0:
                 buffer.seen = frame.after
                 self._news[frame.stream] = buffer
+            else:  # what has gathered stays here, too: who tells it goes on telling
+                self._news.pop(frame.stream, None)
         elif isinstance(frame, FactsKept):
             for stream, index in frame.seen.items():
                 buffer = self.buffers.get(stream)
@@ -211,7 +213,7 @@ class Reporter:
             last = min(buffer.end, max(buffer.seen, buffer.base) + self._window)
             if last >= first:
                 facts = list(buffer.facts) if len(buffer.facts) == last - first + 1 else _slice(buffer, first, last)
-                self.effects.append(Send(EVENTS, Facts(stream, first, facts, buffer.alternate)))
+                self.effects.append(Send(EVENTS, Facts(stream, first, facts, buffer.alternate, buffer.told)))
                 buffer.told = last
         return 0
 

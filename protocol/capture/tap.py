@@ -2,7 +2,9 @@
 
 A stream's indexes have no gaps and mean the same at each of its keepers, under every sequencer. So the next row is
 found by counting: facts of earlier indexes are passed over, and indexes left out are a gap that is written down as a
-"dropped" row. The tap asks one keeper of each stream at a time (its *teller*), another one when that goes.
+"dropped" row. The tap asks one keeper of each stream at a time (its *teller*), another one when that goes. One that is
+asked again may still have facts on their way that go on behind those which the tap passed over meanwhile: that is no
+gap, and a teller says behind which index it goes on.
 
 Rows lie in `rows` until the tap's actor takes them; `Kept` says that it did. Tellers wait for `FactsKept`: a tap that
 falls behind slows itself down and no other process.
@@ -170,6 +172,8 @@ class TapMachine:
         stream = self.streams.get(frame.stream)
         if stream is None or peer != stream.teller:
             return  # another teller has been asked since
+        if frame.after > stream.have:
+            return  # sent before the teller heard that it is asked again, behind facts that were passed over
         index = frame.first
         if index > stream.have + 1:
             self._gap(peer, frame, stream, index - 1)

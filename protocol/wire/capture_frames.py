@@ -38,12 +38,15 @@ class Facts(Frame):
 
     Attributes:
         alternate: the queue's alternate exchange.
+        after: the source goes on behind this index: the last it has told, or the one the tap has named. What is between
+            that and `first` it has forgotten.
     """
 
     stream: str
     first: int
     facts: list[bytes]
     alternate: str = ""
+    after: int = 0
 
 
 class FactsKept(Frame):

@@ -21,6 +21,7 @@ from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
+from mantamq.protocol.wire.capture_frames import Facts, FactsWanted
 from mantamq.protocol.wire.events import CLUSTER, DeclareQueue, DeleteQueue, decode_event
 from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.settings import read
@@ -81,12 +82,17 @@ class TappedWorld(World):
         self.withheld: list[str] = []
         self._untaken: list[Any] = []
         self._looked_at = 0  # rows of the tap's, as it has them now
+        self._asked: set[tuple[str, str]] = (
+            set()
+        )  # source and stream: who was asked for its facts, and not to stop since
         self._chance = random.Random(rng.random())
         # Not in pieces: a checkpoint in the middle of them, and a power cut of all that keep the queue while there is
         # no tap, and the beginning can be told by nobody, which these stories could not tell from a row that is lost.
         options["limits"] = replace(options["limits"], apply_entries=DEFAULT.apply_entries)
         super().__init__(rng, machines=captured(machines or {}), **options)
         self.steps.append(self._tap_stepped)
+        self.deaths.append(self._source_died)
+        self.watch({Facts: self._tells}, {FactsWanted: self._is_asked})
 
     def _build(self) -> None:
         super()._build()
@@ -147,6 +153,19 @@ class TappedWorld(World):
         if self.standby and self.tap_deaths < TAP_DEATHS and self._chance.random() < TAP_DIES:
             self.tap_deaths += 1
             self.after(self._chance.randrange(1, 2_000), self._kill_tap)
+
+    def _is_asked(self, tap: str, source: str, frame: FactsWanted) -> None:
+        if frame.after >= 0:
+            self._asked.add((source, frame.stream))
+        else:
+            self._asked.discard((source, frame.stream))
+
+    def _tells(self, source: str, tap: str, frame: Facts) -> None:
+        if (source, frame.stream) not in self._asked:
+            raise Violation(f"{source} tells {frame.stream} from {frame.first} on, and was not asked, or to stop")
+
+    def _source_died(self, name: str, machine: Any) -> None:
+        self._asked = {(source, stream) for source, stream in self._asked if source != name}
 
     def _look_for(self, stream: str, first: int, last: int) -> None:
         """Whether a process has facts of those that the tap has just given up."""

@@ -8,7 +8,15 @@ from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.machine import EVENTS, Flush, Kept, PeerDown, PeerUp, Received, SetTimer, Tick
 from mantamq.protocol.timing import DEFAULT_TIMING
-from mantamq.protocol.wire.capture_frames import EnqueueFact, EventFact, Facts, FactsKept, Observation, encode_fact
+from mantamq.protocol.wire.capture_frames import (
+    EnqueueFact,
+    EventFact,
+    Facts,
+    FactsKept,
+    FactsWanted,
+    Observation,
+    encode_fact,
+)
 from mantamq.protocol.wire.events import Enqueue, encode_event
 from mantamq.protocol.wire.framing import FrameBuffer, encode_frame
 
@@ -30,6 +38,8 @@ class World:
         self.tellers = {name: Reporter(limits=limits) for name in names}
         self.tap = TapMachine()
         self.linked: set[str] = set()
+        self.late: set[str] = set()
+        self.on_their_way: list[tuple[str, object]] = []
         self.timer = 0
         self.sent: list[tuple[str, object]] = []
         for name in names:
@@ -60,6 +70,10 @@ class World:
         for index in range(first, last + 1):
             teller.note(stream, buffer, fact(index))
 
+    def near(self, name: str, near: bool) -> None:
+        teller = self.tellers[name]
+        teller.near(Q, teller.buffers[Q], near)
+
     def _tap(self, *inputs: object) -> None:
         for input in [Tick(self.now_ms), *inputs, Flush()]:
             for effect in self.tap.step(input):  # type: ignore[arg-type]
@@ -69,7 +83,17 @@ class World:
                     frame = effect.frame  # type: ignore[union-attr]
                     self.sent.append((effect.peer, frame))  # type: ignore[union-attr]
                     (frame,) = FrameBuffer().feed(encode_frame(frame))
-                    self.tellers[effect.peer].heard(frame)  # type: ignore[union-attr]
+                    if effect.peer in self.late:  # type: ignore[union-attr]
+                        self.on_their_way.append((effect.peer, frame))  # type: ignore[union-attr]
+                    else:
+                        self.tellers[effect.peer].heard(frame)  # type: ignore[union-attr]
+
+    def arrive(self) -> None:
+        """What the tap has sent to those who are late reaches them."""
+        self.late.clear()
+        coming, self.on_their_way = self.on_their_way, []
+        for name, frame in coming:
+            self.tellers[name].heard(frame)
 
     def settle(self, ms: int = 0) -> None:
         """Let everything gather and be told."""
@@ -183,6 +207,54 @@ def test_the_one_near_the_consumers_is_asked():
     world.note("b2.r0", 7, 7, near=True)
     assert world.told() == [6, 7]
     assert world.tap.streams[Q].teller == "b2.r0"
+
+
+def test_one_who_is_to_stop_does_not_tell_what_has_gathered_either():
+    world = World("b1.r0")
+    teller = world.tellers["b1.r0"]
+    world.note("b1.r0", 1, 2)
+    assert world.told() == [1, 2]
+    world.note("b1.r0", 3, 3)
+    assert teller.flush(world.now_ms) > world.now_ms
+    teller.heard(FactsWanted(Q, -1))
+    world.note("b1.r0", 4, 4)
+    teller.flush(world.now_ms + DEFAULT_TIMING.facts_gather_ms)
+    assert teller.take() == []
+    teller.heard(FactsWanted(Q, 2))
+    world.settle(100)
+    assert world.told() == [3, 4]
+
+
+def test_what_a_teller_says_before_it_hears_that_it_is_asked_again_is_no_gap():
+    world = World("b1.r0", "b2.r0")
+    world.cut("b2.r0")
+    for name in world.tellers:
+        world.note(name, 1, 3)
+    assert world.told() == [1, 2, 3]
+    world.late.add("b1.r0")
+    world.link("b2.r0")
+    world.near("b2.r0", True)
+    assert world.told() == []
+    assert world.tap.streams[Q].teller == "b2.r0"
+    world.note("b1.r0", 4, 6)
+    assert world.told() == []  # passed over: b2 is asked, which is behind
+    world.near("b2.r0", False)
+    world.near("b1.r0", True)
+    world.settle()
+    assert world.tap.streams[Q].teller == "b1.r0"
+    world.note("b1.r0", 7, 9)
+    assert world.told() == []  # b1 goes on behind 6
+    world.arrive()
+    assert world.told() == [*range(4, 10)]
+    assert world.tap.dropped == 0
+
+
+def test_a_gap_of_a_source_that_does_not_say_where_it_goes_on_is_one():
+    world = World("b1.r0")
+    world.note("b1.r0", 1, 3)
+    assert world.told() == [1, 2, 3]
+    world._tap(Received("b1.r0", Facts(Q, 6, [fact(6)])))  # of a source before minor version 10
+    assert world.told() == [-2, 6]
 
 
 def test_a_new_tap_goes_on_where_the_old_one_had_written():
@@ -358,7 +430,7 @@ def test_nothing_is_told_twice():
     assert teller.flush(world.now_ms) > world.now_ms  # one fact waits for more, as the first ones did
     assert teller.flush(world.now_ms + DEFAULT_TIMING.facts_gather_ms) == 0
     (effect,) = teller.take()
-    assert effect.frame == Facts(Q, 3, [fact(3)])  # type: ignore[union-attr]
+    assert effect.frame == Facts(Q, 3, [fact(3)], after=2)  # type: ignore[union-attr]
 
 
 def test_a_full_batch_leaves_the_next_one_to_gather():
