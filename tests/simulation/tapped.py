@@ -35,6 +35,7 @@ from .world import Machines, World
 TAP_DEATHS = 5
 TAP_DIES = 0.01
 """How likely at each step, as long as there have been fewer deaths."""
+TAP_AWAY_US = (20_000, 300_000, 1_500_000)
 SETTLE_US = 8_000_000
 
 
@@ -180,7 +181,7 @@ class TappedWorld(World):
             self._looked_at = 0
             self._untaken.clear()
             self.crash(EVENTS)
-            self.after(self._chance.choice([20_000, 300_000, 1_500_000]), self._start_tap)
+            self.after(self._chance.choice(TAP_AWAY_US), self._start_tap)
 
     def write(self) -> None:
         """The rows that the tap has made are safe now."""

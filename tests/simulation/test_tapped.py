@@ -202,6 +202,7 @@ def nothing_is_told_again(patch: Any) -> None:
 
 def blackouts(patch: Any) -> None:
     """All lose power at once, and nothing else happens but that the tap dies often: then it is mostly away."""
+    patch.setattr(tapped, "TAP_AWAY_US", (1_500_000,))
     patch.setattr(tapped, "TAP_DEATHS", 40)
     patch.setattr(tapped, "TAP_DIES", 0.05)
     patch.setattr(disk_stories, "ALIKE", 1.0)
@@ -221,13 +222,13 @@ def test_what_is_not_told_again_is_missing():
     be: stories in which that happens without the bug do not show it."""
     for seed in range(1, BUDGET):
         missing: list[int] = []
-        for plant in (blackouts, nothing_is_told_again):
+        for plant in (nothing_is_told_again, blackouts):
             with pytest.MonkeyPatch.context() as patch:
                 plant(patch)
                 missing.append(play_tapped(seed, faulty=True, stored=True)[1])
-            if missing[0]:
+            if not missing[0]:
                 break
-        if missing[0] < missing[-1]:
+        if missing[0] and not missing[-1]:
             return
     raise AssertionError(f"not found in {BUDGET} seeds")
 
