@@ -93,7 +93,10 @@ def send(
         connection(broker, token) as c,
         Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as progress,
     ):
-        sender = c.session().sender(address, capacity=capacity)
+        session = c.session()
+        if mandatory:  # refused where it is not known by then what goes to no queue
+            session.sender(address, mandatory=True).close()
+        sender = session.sender(address, capacity=capacity)
         task = progress.add_task("", total=None, rate="")
         try:
             for body in bodies:

@@ -380,6 +380,13 @@ def test_what_goes_to_no_queue_is_said_and_fails_where_it_is_mandatory(at: Run, 
     assert left(broker) == 3
 
 
+def test_an_exchange_that_routes_behind_the_completion_is_nowhere_for_what_is_mandatory(at: Run) -> None:
+    assert at("exchange", "add", "x", "--type", "fanout", "--sequence").code == 0
+    ran = at("send", "x", "-m", "1", "--mandatory")
+    assert ran.code == 1 and "routes a message after it is complete: send to it without mandatory" in ran.err
+    assert at("send", "x", "-m", "1").code == 0
+
+
 def test_lines_go_by_all_the_keys(at: Run, broker: FakeBroker) -> None:
     for queue, key in (("q", "x"), ("q", "y"), ("other", "y")):
         at("queue", "add", queue)

@@ -26,9 +26,9 @@ class Asking:
     def __init__(self, *others: str) -> None:
         self.outbox = Leading()
         self.heard: list[tuple[dict[str, Any], list[str]]] = []
-        addresses = {"b1": "h:1", **dict.fromkeys(others, "h:2")}
+        self.addresses = {"b1": "h:1", **dict.fromkeys(others, "h:2")}
         outbox: Any = self.outbox
-        self.fellows = Fellows(outbox, "b1", 2, lambda: addresses, lambda what: {"of": what})
+        self.fellows = Fellows(outbox, "b1", 2, lambda: self.addresses, lambda what: {"of": what})
 
     def ask(self) -> None:
         self.fellows.ask(["queues"], lambda answers, silent: self.heard.append((dict(answers), silent)))
@@ -67,6 +67,17 @@ def test_who_does_not_answer_is_named():
     assert one.heard == [({"b1": {"of": ["queues"]}, "b3": {"n": 3}}, ["b2"])]
     one.hear(FellowTold("b1", 2, 1, "b2", {"n": 2}))
     assert len(one.heard) == 1
+
+
+def test_who_leaves_meanwhile_is_not_waited_for():
+    one = Asking("b2", "b3")
+    one.ask()
+    one.hear(FellowTold("b1", 2, 1, "b2", {"n": 2}))
+    one.fellows.overdue(one.outbox.now_ms)
+    assert one.heard == []
+    del one.addresses["b3"]
+    one.fellows.overdue(one.outbox.now_ms)
+    assert one.heard == [({"b1": {"of": ["queues"]}, "b2": {"n": 2}}, [])]
 
 
 def test_it_tells_others_and_not_itself():
