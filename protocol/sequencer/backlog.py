@@ -5,7 +5,9 @@ keeper. A member that is behind by more than the stop threshold, in bytes or in 
 control on for the whole cluster; it goes off when both are below the resume thresholds, or the member is evicted. One
 that has not come below for `Timing.backlog_patience_ms`, or is behind by `Limits.flow_give_up` times the limit, has had
 its window: what is kept for it is forgotten, and it comes back through an update. One member at a time, and where the
-others are a majority.
+others are a majority, by what they have answered since: a process that is given up forgets its log at once, so a voter
+that had just lost its power, unknown to the sequencer, would leave one copy of three. Until then the entries are kept,
+and the member catches up by them if it is needed.
 
 A member whose disk has no room turns flow control on, too (`durable.md` 6): nothing completes, and what frees space
 goes on. It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk
@@ -20,6 +22,7 @@ when it was passed: `Limits.uncommitted_bytes` per broker at most; less, if send
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
@@ -30,6 +33,7 @@ from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, FlowControl, encode_event
 from ..wire.log_frames import Evicted
 from .evictions import Evictions
+from .failure_detector import FailureDetector
 from .order import Order
 from .progress import Progress
 from .retention import Retention
@@ -54,6 +58,9 @@ class Lag(NamedTuple):
 class Backlog:
     """The entries kept in one term for members that are behind, and whether flow control is on.
 
+    Args:
+        detector: knows which beats the members have answered.
+
     Attributes:
         on: member that flow control is on for -> since when.
         passed: (stream, voter) for which nothing is kept any more.
@@ -68,15 +75,18 @@ class Backlog:
         order: Order,
         outbox: Outbox,
         evictions: Evictions,
+        detector: FailureDetector,
         timing: Timing = DEFAULT_TIMING,
         limits: Limits = DEFAULT,
     ) -> None:
         self._look_ms = timing.backlog_look_ms
         self._patience_ms = timing.backlog_patience_ms
+        self._ask_again_ms = timing.suspect_ms
         self._limits = limits
         self._order = order
         self._outbox = outbox
         self._evictions = evictions
+        self._detector = detector
         self.retention = Retention(order, evictions, limits)
         self.on: dict[str, int] = {}
         self.passed: set[tuple[str, str]] = set()
@@ -85,6 +95,8 @@ class Backlog:
         self.pressed: dict[str, int] = {}
         self.crowded: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
+        self._behind_ms: dict[str, int] = {}  # member that flow control is on for -> when its window began
+        self._asked: dict[str, tuple[int, int]] = {}  # member to be given up -> last beat when that was found, and when
 
     # ---- how far behind
 
@@ -162,7 +174,12 @@ class Backlog:
                     self._switch(cluster, member, True, self._reason(member, lag))
                 continue
             caught_up = lag.below(limits.flow_resume, limits)
-            if lag.above(limits.flow_give_up, limits) or (not caught_up and now_ms - since_ms >= self._patience_ms):
+            if caught_up and member in self.crowded:
+                self._behind_ms[member] = now_ms  # it has been waited for, but was not behind
+            late = not caught_up and now_ms - self._behind_ms[member] >= self._patience_ms
+            if not late and not lag.above(limits.flow_give_up, limits):
+                self._asked.pop(member, None)
+            elif self._may_go(member):
                 self._give_up(member, lag)
                 lag = self.lag(member)
             if lag.below(limits.flow_resume, limits) and not full:
@@ -171,10 +188,11 @@ class Backlog:
     def _switch(self, cluster: Stream, member: str, on: bool, reason: str) -> None:
         if on:
             self.count += not self.on
-            self.on[member] = self._outbox.now_ms
+            self.on[member] = self._behind_ms[member] = self._outbox.now_ms
             self._reasons[member] = reason
         else:
-            del self.on[member], self._reasons[member]
+            del self.on[member], self._reasons[member], self._behind_ms[member]
+            self._asked.pop(member, None)
         self._order.append(cluster, encode_event(FlowControl(member, on, reason)))
 
     def _reason(self, member: str, lag: Lag) -> str:
@@ -204,8 +222,6 @@ class Backlog:
     def _give_up(self, member: str, lag: Lag) -> None:
         """It has had its window: the streams it is furthest behind in go, until the rest is not much. The wiring's, and
         so its whole broker, only when that alone is too much."""
-        if not self._can_spare(member):
-            return
         limits = self._limits
         behind = [(self.lag_in(stream, member), stream) for stream in self._order.streams.values()]
         behind.sort(key=lambda item: item[0], reverse=True)
@@ -216,11 +232,42 @@ class Backlog:
                 lag = Lag(lag.bytes - part.bytes, lag.entries - part.entries)
                 self._pass_over(stream, member)
 
-    def _can_spare(self, member: str) -> bool:
-        """Whether the others are a majority without it, in every stream: its processes keep other queues as well, and
-        another member may have just been given up in one of them. Without a majority nothing is committed, so nothing
-        gathers either."""
-        return all(s.stands_without(member) for s in self._order.streams.values() if not s.gone)
+    def _can_spare(self, member: str, alive: Container[str] | None = None) -> bool:
+        """Whether the others (those of them that are `alive`) are a majority without it, in every stream: its processes
+        keep other queues as well, and another member may have just been given up in one of them. Without a majority
+        nothing is committed, so nothing gathers either."""
+        return all(s.stands_without(member, alive) for s in self._order.streams.values() if not s.gone)
+
+    def _may_go(self, member: str) -> bool:
+        """Whether others that make a majority without it have answered a beat that was sent since it was to be given
+        up: no link tells that the node at its other end has lost power. One that does not answer is evicted soon:
+        then the others are a majority, or the member is needed, and what it lacks gathers no more. Old answers prove
+        little, so the question is put again after a while."""
+        now_ms, detector = self._outbox.now_ms, self._detector
+        if not self._can_spare(member):
+            self._asked.pop(member, None)
+            return False
+        number, asked_ms = self._asked.get(member, (0, now_ms - self._ask_again_ms))
+        if now_ms - asked_ms >= self._ask_again_ms:
+            self._asked[member] = detector.number, now_ms
+            detector.due_ms = min(detector.due_ms, now_ms)  # meanwhile more gathers
+            self._outbox.wake(now_ms)
+            return False
+        return self._can_spare(member, detector.answered_since(number))
+
+    def heard(self) -> None:
+        """A member has answered a beat: its answer may be the one that was waited for."""
+        if self._asked:
+            self.due_ms = 0
+
+    def _why_kept(self, member: str) -> str:
+        """Why a member that is to be given up is waited for all the same; "" if it is not."""
+        if member not in self._asked:
+            spared = self.lag(member).below(self._limits.flow_resume, self._limits) or self._can_spare(member)
+            return "" if spared else ", and the others are no majority without it"
+        alive, streams = self._detector.answered_since(self._asked[member][0]), self._order.streams.values()
+        silent = {v for s in streams for v in s.voters if v != member and v in s.keepers and v not in alive}
+        return f", and not given up before an answer of {', '.join(sorted(silent))}" if silent else ""
 
     def _pass_over(self, stream: Stream, member: str) -> None:
         keeper = stream.keepers.pop(member, None)
@@ -248,6 +295,8 @@ class Backlog:
         """Each member that flow control is on for."""
         now_ms = self._outbox.now_ms
         return {
-            member: BehindStatus(reason=self._reasons.get(member, ""), for_ms=now_ms - since_ms)
+            member: BehindStatus(
+                reason=self._reasons.get(member, "") + self._why_kept(member), for_ms=now_ms - since_ms
+            )
             for member, since_ms in self.on.items()
         }

@@ -77,6 +77,10 @@ class FailureDetector:
             self.sure = max(self.sure, held_by_majority(self.members, self._answered))
         self._seen_ms[broker] = now_ms
 
+    def answered_since(self, number: int) -> set[str]:
+        """Brokers that have answered a beat behind that one: they lived when it was sent."""
+        return {broker for broker, last in self._answered.items() if last > number}
+
     def beat(self, now_ms: int) -> int:
         """Begin the next beat; returns its number."""
         self.number += 1

@@ -107,7 +107,7 @@ class SequencerMachine:
         self.requests = RequestBook(order, self.evictions, self.stream)
         self.membership = Membership(order, outbox, self.evictions, self.stream)
         self.rejoins = Rejoins(order, outbox, timing)
-        self.backlog = Backlog(order, outbox, self.evictions, timing, limits)
+        self.backlog = Backlog(order, outbox, self.evictions, self.detector, timing, limits)
         self.keepers = Keepers(
             order, outbox, self.evictions, self.requests, self.membership, self.rejoins, self.backlog,
             self.stream, self._mistaken,
@@ -228,6 +228,7 @@ class SequencerMachine:
             self.outbox.send(peer, Evicted("this broker was silent for too long: another incarnation takes over"))
         else:
             self.detector.answered(frame.broker, frame.number, now_ms)
+            self.backlog.heard()
 
     # ---- leading, and not leading any more
 

@@ -5,7 +5,7 @@ Nothing of it is durable: a new sequencer learns it from the keepers (`sequencer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ..log.keeper import note_life
 from ..log.numbers import drop_numbers, is_over, note_number
@@ -150,12 +150,13 @@ class Stream:
                 upto = min(upto, keepers[member].applied if member in keepers else 0)
         return upto
 
-    def stands_without(self, member: str) -> bool:
-        """Whether the other voters that are counted now are a majority."""
+    def stands_without(self, member: str, alive: Container[str] | None = None) -> bool:
+        """Whether the other voters that are counted now (those of them that are `alive`) are a majority."""
         if self.change:
             return False  # two sets of voters count until it is committed
         others = (voter for voter, keeper in self.keepers.items() if keeper.voting and voter != member)
-        return sum(voter in self.voters for voter in others) >= majority(self.voters)
+        sure = (voter for voter in others if alive is None or voter in alive)
+        return sum(voter in self.voters for voter in sure) >= majority(self.voters)
 
     def can_return(self, voter: str) -> bool:
         """Whether the voters that are counted now are enough to give this one its vote back."""

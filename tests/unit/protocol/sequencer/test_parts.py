@@ -355,7 +355,7 @@ def keepers(order: Order, outbox: Outbox, mistaken: bool = False) -> Keepers:
     evictions = Evictions(order)
     book = RequestBook(order, evictions, find)
     membership = Membership(order, outbox, evictions, find)
-    backlog = Backlog(order, outbox, evictions)
+    backlog = Backlog(order, outbox, evictions, FailureDetector(order.members, None))
     return Keepers(
         order,
         outbox,
@@ -630,7 +630,7 @@ def test_keepers_at_one_place_share_one_frame_and_the_log_is_cut_by_bytes():
 def test_flow_control_goes_on_for_a_member_that_is_behind_and_off_when_it_has_caught_up():
     order, outbox = Order(list(THREE), ONE), Outbox()
     cluster, queue = ordered(order, CLUSTER), ordered(order)
-    backlog = Backlog(order, outbox, Evictions(order))
+    backlog = Backlog(order, outbox, Evictions(order), FailureDetector(order.members, None))
     most = DEFAULT.backlog_entries
     queue.commit = queue.end = most
     queue.size = {1: 0, most: 0, 0: 0}
