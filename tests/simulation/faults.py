@@ -24,12 +24,15 @@ LONG_US = 100_000
 its copies are lost."""
 
 OFTEN = ["outlived"] * 12
-"""Looked for by planted bugs that need it (`gate.FOCUS`)."""
+BESIDE = ["beside"] * 12
+"""Looked for by planted bugs that need them (`gate.FOCUS`)."""
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
          "zombie", "needless", "split", "split", "slow", "slow", "silent", "duty"]  # fmt: skip
 
 SLOW_US, SLOW_BATCH_US = (100_000, 1_000_000, 4_000_000, 12_000_000), (20_000, 100_000, 400_000)
 """For how long a keeper is slow, and how long it then takes for each batch."""
+UNTOLD_US = 1_500_000
+"""For how long nobody is told that a broker has lost its power; it is not evicted before."""
 SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
 
@@ -156,6 +159,38 @@ class Faults:
         if names and self._may_lose():
             self._lasts(us)
             self.world.slow(rng.choice(names), us, rng.choice(SLOW_BATCH_US))
+
+    def _beside(self, rng: random.Random) -> None:
+        """A replica is slow, and another node loses its power before it is given up; no link tells."""
+        world = self.world
+        names = [name for name in world.machines if "." in name and name.partition(".")[0] in world.brokers]
+        if names and len(world.brokers) > 2 and world.stores is None and self._may_lose():
+            slow, us = rng.choice(names), 6_000_000
+            other = rng.choice([broker for broker in world.brokers if broker != slow.partition(".")[0]])
+            self._lasts(us + 2 * UNTOLD_US)
+            world.slow(slow, us, 400_000)
+            world.after(rng.randrange(us // 2), lambda: self._loses_power(other))
+
+    def _loses_power(self, broker: str) -> None:
+        world, terms = self.world, self._terms()
+        # A replica that is being given up is too late for this: the answer that decides it may be under way.
+        asked = any(world.machines[name].backlog._asked for name in world.sequencers())
+        every = all(self._keeps(voter, stream) for stream, voters in self._votes() for voter in voters)
+        group = [name for name in world.machines if name.partition(".")[0] == broker]
+        if broker not in group or broker in world.leaving or asked or not every:
+            return
+
+        def ends() -> None:
+            if self._terms() == terms:  # else the next sequencer may have told the slow one that it needs an update
+                for name in group:
+                    world.crash(name)
+
+        for name in group:
+            world.pause(name, UNTOLD_US + LONG_US)
+        world.after(UNTOLD_US, ends)
+
+    def _terms(self) -> list[tuple[str, Any]]:
+        return [(name, self.world.machines[name].order.ballot) for name in self.world.sequencers()]
 
     def _isolate(self, rng: random.Random) -> None:
         """Cut a broker off, or a sequencer with fewer than all brokers."""

@@ -213,6 +213,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "SLOW_US", (12_000_000,)),
         (faults, "SLOW_BATCH_US", (400_000,)),
     ],
+    "given_up_beside_one_that_is_not_heard": [(faults, "KINDS", faults.BESIDE), (moves, "SHARE", 0.0)],
     "repeats_of_the_dead_are_done_again": [(faults, "KINDS", faults.KINDS + faults.OFTEN)],
     "evict_returns_to_the_back": [(faults, "KINDS", faults.KINDS + ["broker"] * 12)],
     "who_is_behind_is_never_given_up": [

@@ -61,6 +61,11 @@ def who_is_behind_is_never_given_up(patch: Patch) -> None:
     patch.setattr(Backlog, "_give_up", lambda self, member, lag: None)
 
 
+def given_up_beside_one_that_is_not_heard(patch: Patch) -> None:
+    """It may have lost its power just now; then two copies of three are gone."""
+    patch.setattr(Backlog, "_may_go", lambda self, member: self._can_spare(member))
+
+
 def given_up_and_not_told(patch: Patch) -> None:
     """A keeper that is alive goes on waiting for entries that nobody has any more."""
     over = Backlog._pass_over
