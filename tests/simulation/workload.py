@@ -731,6 +731,8 @@ class Story:
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
         self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
+        # A replica may have been given up just now, and a user be on its way to another broker.
+        self.until(lambda: all(user.conversation.whole for user in self.users if user.alive), "users are whole again")
         for user in self.users:
             user.open_windows()
         if self.disks is not None:
