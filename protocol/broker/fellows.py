@@ -56,17 +56,14 @@ class Fellows:
         return {FellowsAsked: self._heard, FellowTold: self._told}
 
     def overdue(self, now_ms: int) -> None:
-        """Do without those that have not answered, and at once without those that have left since."""
+        """Do without those that have not answered, and at once where these have all left since."""
         if not self._asked:
             return
         there = self.addresses().keys()
         for number, asked in list(self._asked.items()):
-            asked.missing.intersection_update(there)
-            self._perhaps_told(number, asked)
-        late = [number for number, asked in self._asked.items() if now_ms - asked.since_ms >= self._limit_ms]
-        for number in late:
-            asked = self._asked.pop(number)
-            asked.then(asked.answers, sorted(asked.missing))
+            if now_ms - asked.since_ms >= self._limit_ms or asked.missing.isdisjoint(there):
+                del self._asked[number]
+                asked.then(asked.answers, sorted(asked.missing))
 
     def _heard(self, peer: str, frame: FellowsAsked) -> None:
         if frame.asker != self._broker:
@@ -79,9 +76,6 @@ class Fellows:
             return
         asked.missing.remove(frame.broker)
         asked.answers[frame.broker] = frame.value
-        self._perhaps_told(frame.number, asked)
-
-    def _perhaps_told(self, number: int, asked: _Asked) -> None:
         if not asked.missing:
-            del self._asked[number]
+            del self._asked[frame.number]
             asked.then(asked.answers, [])

@@ -77,7 +77,7 @@ def test_who_leaves_meanwhile_is_not_waited_for():
     assert one.heard == []
     del one.addresses["b3"]
     one.fellows.overdue(one.outbox.now_ms)
-    assert one.heard == [({"b1": {"of": ["queues"]}, "b2": {"n": 2}}, [])]
+    assert one.heard == [({"b1": {"of": ["queues"]}, "b2": {"n": 2}}, ["b3"])], "and named"
 
 
 def test_it_tells_others_and_not_itself():
