@@ -150,7 +150,7 @@ class Shell:
 
         address = await self._listen(peer, host, port)
         if (sock := near_listener(address)) is not None:
-            self._servers.append(await self._loop.create_unix_server(peer, sock=sock))
+            self._keep(await self._loop.create_unix_server(peer, sock=sock))
         return address
 
     async def listen_clients(self, host: str, port: int = 0) -> str:
@@ -178,8 +178,15 @@ class Shell:
             server = await self._loop.create_server(factory, host, port, backlog=1024)
         except OSError as error:
             raise LocalError(f"{self.own.name} cannot listen on {host}:{port}: {error}; choose another port") from None
+        address = f"{host}:{server.sockets[0].getsockname()[1]}"
+        self._keep(server)
+        return address
+
+    def _keep(self, server: asyncio.Server) -> None:
+        """Until `stop`, which may have come while this began to listen."""
+        if self._stopped:
+            server.close()
         self._servers.append(server)
-        return f"{host}:{server.sockets[0].getsockname()[1]}"
 
     def part(self, name: str) -> None:
         """Dial `name` no more: it is gone for good."""
@@ -188,7 +195,13 @@ class Shell:
             dialler.close()
 
     def dial(self, name: str, address: str) -> None:
-        """Keep a link to the peer `name` at `address`; a new address replaces an old one."""
+        """Keep a link to the peer `name` at `address`; a new address replaces an old one.
+
+        Once this has stopped it dials nobody: a start that was under way would go on with it, and nobody would ever
+        close what it dials.
+        """
+        if self._stopped:
+            return
         old = self._diallers.get(name)
         if old is not None:
             if old.address == address:

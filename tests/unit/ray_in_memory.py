@@ -46,11 +46,14 @@ class MadeUpHandle:
             raise ActorDied(f"{self.name} is dead")
         self.ray.calls.append((self.name, method, args))
         answer = self.ray.spawn(self._answer(method, *args))  # it goes on when nobody waits for it any more
+        if args[1:2] == ("start",) and not self.stands_still:
+            self.ray.starts.add(answer)
+            answer.add_done_callback(self.ray.starts.discard)
         died = asyncio.ensure_future(self.dead.wait())
         limit_s = None if timeout_s == float("inf") else timeout_s
         try:
             await asyncio.wait([answer, died], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
+            if answer.done() and not answer.cancelled():
                 return answer.result()
             raise (
                 ActorDied(f"{self.name} is dead") if died.done() else ActorGone(f"{self.name} did not answer {method}")
@@ -63,12 +66,15 @@ class MadeUpHandle:
             await asyncio.sleep(3600)
         if method == "place":
             return {"node": self.node, "pid": int(self.id, 16) + 1_000_000_000, "loop": "asyncio"}
-        answer = await getattr(self.actor, method)(*args)
-        if args[1:2] == ("start",):
-            self.actor.shell._on_failure = self._failed
+        if args[1:2] != ("start",):
+            return await getattr(self.actor, method)(*args)
+        try:
+            return await getattr(self.actor, method)(*args)
+        finally:
+            if self.actor.shell is not None:
+                self.actor.shell._on_failure = self._failed
             if self.dead.is_set():  # while it started: what it has begun goes with it, or it would dial for ever
                 self.ray.forget(self)
-        return answer
 
     def _failed(self, error: BaseException) -> None:
         """Its last word leaves, as in the time that a process has for it."""
@@ -99,6 +105,7 @@ class RayInMemory:
         calls: (name, method, arguments) of all calls.
         silent: nodes that run nothing that is given to them.
         fails: names of actors that do not start.
+        starts: those that are under way.
     """
 
     namespace = "made up"
@@ -110,6 +117,7 @@ class RayInMemory:
         self.calls: list[tuple[str, str, tuple[Any, ...]]] = []
         self.silent: set[str] = set()
         self.fails: set[str] = set()
+        self.starts: set[asyncio.Task[Any]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping: set[asyncio.Task[Any]] = set()
 
@@ -172,12 +180,13 @@ class RayInMemory:
             self._stopping.add(self.spawn(actor.shell.stop()))
 
     async def gone(self) -> None:
-        """When everything has ended."""
+        """When everything has ended: also what an actor begins that was starting, and which no process takes along."""
         for handle in list(self.named.values()):
             handle.kill()
-        await asyncio.gather(*self._stopping)
-        for task in self._tasks:
+        for task in self._tasks - self.starts - self._stopping:
             task.cancel()
+        await asyncio.gather(*self.starts, return_exceptions=True)
+        await asyncio.gather(*self._stopping)
 
 
 @contextmanager

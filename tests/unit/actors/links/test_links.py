@@ -15,6 +15,7 @@ import pytest
 import uvloop
 from mantamq.actors.links.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.links.links import Link
+from mantamq.actors.links.near import dial_near
 from mantamq.actors.members.shell import Retired, Shell
 from mantamq.protocol.errors import UNAUTHORIZED, LocalError, PeerError
 from mantamq.protocol.limits import Limits
@@ -260,6 +261,27 @@ def test_a_dialler_waits_for_its_peer_and_comes_back_after_a_loss(run: Run) -> N
             async with toy("b1") as (_, second):
                 await second.listen_peers("127.0.0.1", int(address.split(":")[1]))
                 await replica.until(lambda: len(replica.of(PeerUp)) == 2)
+
+    run(story)
+
+
+def test_a_shell_that_has_stopped_begins_nothing_more(run: Run) -> None:
+    """A start may be under way then, and go on with it: nobody would ever close what it opens."""
+
+    async def story() -> None:
+        async with toy("b1") as (hub, listening), toy("b1.r0") as (_, stopped):
+            address = await listening.listen_peers("127.0.0.1")
+            late = asyncio.ensure_future(stopped.listen_peers("127.0.0.1"))
+            await stopped.stop()
+            host, port = (own_address := await late).split(":")
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(host, int(port))
+            assert dial_near(own_address) is None
+            stopped.dial("b1", address)
+            async with toy("b1.r1") as (_, other):
+                other.dial("b1", address)
+                await hub.until(lambda: hub.of(PeerUp))
+            assert hub.of(PeerUp) == [PeerUp("b1.r1")] and not stopped._diallers
 
     run(story)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from mantamq.actors.config import ClusterConfig, EventsConfig
+from mantamq.actors.members.queue_replica import QueueReplica
+from mantamq.actors.members.shell import Shell
 from mantamq.actors.ray_control.ray_handles import ActorDied
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.supervisor import Supervisor
@@ -96,6 +98,34 @@ async def test_who_dies_is_replaced(story: Story) -> None:
     }  # fmt: skip
     new = sorted(broker_of(name) for name, handle in ray.named.items() if handle.id not in before)
     assert new == ["b1", "b2", "b2", "b2", "ownership2", "sequencer3"]
+
+
+@pytest.mark.parametrize("held", [(QueueReplica, "start"), (Shell, "listen_peers")], ids=["before", "in the middle"])
+async def test_nothing_of_one_that_dies_while_it_starts_is_left(
+    story: Story, held: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would dial ports that are others' by then, of the next cluster of the same stores for instance."""
+    reached, let_go, real = asyncio.Event(), asyncio.Event(), getattr(*held)
+
+    async def slow(*args: Any) -> Any:
+        reached.set()
+        await let_go.wait()
+        return await real(*args)
+
+    monkeypatch.setattr(*held, slow)
+    story.ray.named["b1.r0"].kill()
+    async with asyncio.timeout(LIMIT_S):
+        await reached.wait()
+    starting = story.ray.named["b1.r2"]
+    gone = asyncio.ensure_future(story.ray.gone())
+    await starting.dead.wait()
+    let_go.set()
+    await gone
+    assert starting.actor.addresses, "its start has come to its end"
+    for handle in story.ray.all:
+        if (shell := getattr(handle.actor, "shell", None)) is not None:
+            assert not any(server.is_serving() for server in shell._servers), f"{handle.name} listens"
+            assert all(dialler._task.cancelling() for dialler in shell._diallers.values()), f"{handle.name} dials"
 
 
 async def test_one_that_stands_still_is_ended_and_replaced(story: Story) -> None:
