@@ -47,6 +47,7 @@ def sequencers(actors: Iterable[AnyMember]) -> list[SequencerStatus]:
 
 def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
     """Reasons why the cluster is not whole; none when it is."""
+    known = {actor.name for actor in actors}
     actors = [a for a in actors if not isinstance(a, TapMember)]  # its absence is a warning: `tap_life.warnings`
     leading, gone, there = leader(actors), lost(actors), brokers(actors)
     wrong = [str(loss) for loss in gone] + _silent(actors)
@@ -54,8 +55,7 @@ def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
         if actor.alive and actor.machine is UNSET:
             says_not = f"{actor.name} does not say how it is: {actor.error}"
             wrong.append(says_not if actor.error else f"{actor.name} is starting")
-    wrong += [f"{a.name} and {peer} do not link: {why}" for a in actors for peer, why in (a.refused or {}).items()]
-    known = {actor.name for actor in actors}
+    wrong += [f"{name} and {peer} do not link: {why}" for name, peer, why in _unlinked(actors) if peer in known]
     wrong += [f"broker {broker} is not there" for broker in plan.members if broker not in known]
     voters = plan.members if leading is None else leading.machine.members
     barred = {name for loss in gone if loss.for_good and CLUSTER in loss.streams for name in loss.blank}
@@ -133,6 +133,26 @@ def store_warnings(actors: Iterable[AnyMember]) -> list[str]:
         for store in found
         if store.catalog
     ]
+
+
+def stranger_warnings(actors: list[AnyMember]) -> list[str]:
+    """Processes that were turned away and are none of this cluster: left of an earlier start of it, or of another
+    cluster that dials ports which its own members had once. Nothing here stands still for them; a member that is turned
+    away says so itself."""
+    known = {actor.name for actor in actors}
+    return [
+        f"{name} has turned away {peer}, which is not of this cluster: {why}"
+        for name, peer, why in _unlinked(actors)
+        if peer not in known
+    ]
+
+
+def _unlinked(actors: Iterable[AnyMember]) -> Iterator[tuple[str, str, str]]:
+    """Member, peer with which it did not link a moment ago, and why: the peer has a member's name where it was dialled,
+    and that in quotes, with its address, where it called and did not prove it."""
+    for actor in actors:
+        for peer, why in (actor.refused or {}).items():
+            yield actor.name, peer, why
 
 
 def closed(plan: Plan, actors: list[AnyMember], serving: Collection[str]) -> list[str]:

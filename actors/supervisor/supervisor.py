@@ -37,7 +37,7 @@ from .clean_stop import CleanStop
 from .cluster_start import ClusterStart
 from .frail_hosts import critical_hosts
 from .healer import Healer
-from .health import closed, complaints, lost, quorum_critical, sharing_host, store_warnings
+from .health import closed, complaints, lost, quorum_critical, sharing_host, store_warnings, stranger_warnings
 from .joiner import Joiner
 from .launcher import Launcher
 from .nodes import Nodes
@@ -225,7 +225,8 @@ class Supervisor:
             lost=[loss.report() for loss in lost(actors)],
             warnings=self._rebalancer.warnings(actors)
             + tap_life.warnings(self._record.config.events.directory, actors)
-            + store_warnings(actors),
+            + store_warnings(actors)
+            + stranger_warnings(actors),
             moved=moved(actors),
             actors=actors,
         )

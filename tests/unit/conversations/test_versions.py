@@ -11,7 +11,7 @@ import pytest
 from live_cluster import LIMIT_S, cluster, connection, own, until
 from mantamq.actors.links.handshake import Credentials, DialOpening, ListenOpening
 from mantamq.actors.members.shell import Shell
-from mantamq.actors.supervisor.health import complaints
+from mantamq.actors.supervisor.health import complaints, stranger_warnings
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.machine import SEQUENCER, Members
 from mantamq.protocol.status.members import LinkStatus
@@ -162,6 +162,28 @@ def test_status_names_who_is_refused() -> None:
     found = actors()
     named(found, "b2.r0").refused = {"sequencer2": "unauthorized: another cluster"}
     assert complaints(plan(), found) == ["b2.r0 and sequencer2 do not link: unauthorized: another cluster"]
+    assert stranger_warnings(found) == []
+
+
+def test_a_stranger_that_knocks_makes_no_cluster_unhealthy() -> None:
+    """As of two clusters of one machine, one of which dials a port that the other one has got meanwhile."""
+    from made_up_status import actors, named, plan
+
+    async def story() -> dict[str, str]:
+        called, stranger = Shell(Idle(), own("b2.r0")), Shell(Idle(), own("b1", "else"))
+        try:
+            stranger.dial("b1.r0", await called.listen_peers("127.0.0.1"))
+            await until(lambda: called.report().refused)
+            return called.report().refused
+        finally:
+            for shell in (stranger, called):
+                await shell.stop()
+
+    found = actors()
+    named(found, "b2.r0").refused = asyncio.run(story())
+    assert complaints(plan(), found) == []
+    (said,) = stranger_warnings(found)
+    assert "b2.r0 has turned away 'b1' at " in said and "which is not of this cluster: unauthorized: " in said
 
 
 # ---- a live cluster without Ray
