@@ -6,6 +6,9 @@ import pytest
 from fake_broker import FakeBroker
 from mantamq.client import connect
 
+PATIENT_MS = 2000
+"""Heartbeats so rare that a busy machine makes no client reconnect: it would get anew what it has not acknowledged."""
+
 
 @pytest.fixture
 def cluster():
@@ -15,5 +18,5 @@ def cluster():
 
 @pytest.fixture
 def connection(cluster):
-    with connect(cluster.address, reconnect_s=10, heartbeat_ms=200) as connection:
+    with connect(cluster.address, reconnect_s=10, heartbeat_ms=PATIENT_MS) as connection:
         yield connection

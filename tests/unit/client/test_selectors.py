@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 import pytest
 from fake_broker import wait_until
 from mantamq.client import Empty, Invalid, LinkClosed, Message, NotAllowed, connect, connect_async
 from mantamq.protocol.broker import connections
-from mantamq.protocol.wire.client_frames import AttachReceiver, Opened
+from mantamq.protocol.wire.client_frames import AttachReceiver, Open, Opened
 from mantamq.protocol.wire.queue_frames import Consume
 from msgspec.structs import replace
 
@@ -35,14 +33,14 @@ def speak_1_6(monkeypatch):
     monkeypatch.setattr(connections, "Opened", lambda *fields: replace(Opened(*fields), minor=6))
 
 
-def fetched(receiver, most=100):
+def fetched(receiver):
+    """All that the queue has for it, by the cluster's word: on a busy machine nothing that takes its time is missed."""
     found = []
-    while len(found) < most:
+    while True:
         try:
-            found.append(receiver.fetch(0.3))
+            found.append(receiver.get(0).body.decode())
         except Empty:
-            break
-    return [message.body.decode() for message in found]
+            return found
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 100])
@@ -53,7 +51,7 @@ def test_a_receiver_gets_what_it_wants_and_the_rest_stays(session, capacity):
     with pytest.raises(Empty):
         receiver.fetch(0)
     with pytest.raises(Empty):
-        receiver.get(5)
+        receiver.get(0)
     session.acknowledge()
     session.sync(5)
     send(session, colours=["blue", "red", "red"])
@@ -122,9 +120,10 @@ def test_a_broker_that_knows_none_is_refused_and_left(cluster, connection, sessi
     receiver = session.receiver("q", selector="colour = 'blue'")
     assert receiver.fetch(5).body == b"1"
     speak_1_6(monkeypatch)
+    opened = len(cluster.said(Open))
     cluster.kick()
-    time.sleep(0.1)
-    assert not connection._conversation.online, "a broker that would deliver everything"
+    wait_until(lambda: len(cluster.said(Open)) > opened + 1)
+    assert connection.reconnects == 0, "it goes on to the next from a broker that would deliver everything"
     monkeypatch.undo()
     wait_until(lambda: connection.reconnects == 1)
     assert fetched(receiver) == ["1"]
