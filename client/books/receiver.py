@@ -35,6 +35,9 @@ There a settlement makes room when it is made, and is said before the credit tha
 counts more either. What was held at a lost broker is back in the queue, and takes up no room."""
 _STALE, _STALE_SETTLED = -1, -2
 """In the place of the acquisition: the message was fetched over a connection that is lost; and was settled since."""
+_UNSEEN = 0
+"""In the place of a kind of settlement: released by the books themselves, before any caller has seen it."""
+_GOES_BACK = frozenset((RELEASE, _UNSEEN))
 
 
 class ReceiverCore:
@@ -55,7 +58,9 @@ class ReceiverCore:
         available: messages delivered and not fetched.
         unsettled: position -> message fetched and not settled.
         lost: positions whose settlement came too late (it was another's message by then), or whose settlement was on
-            its way when a broker was lost (the message may come again).
+            its way when a broker was lost (the message may come again). A message that the books give back by
+            themselves is not here, however late: its user has not settled it, and may have settled an earlier delivery
+            of the same message in time.
         drained: how many drains were answered.
         waits: messages that waited in the queue, for whomever, when the last drain was answered; None: unknown.
         stopped: it is sent nothing; what it holds may be settled.
@@ -131,7 +136,7 @@ class ReceiverCore:
             self._grant(self.capacity)
 
     def _grant(self, messages: int) -> None:
-        if RELEASE in self._gathered or self._by_settling:
+        if _GOES_BACK & self._gathered.keys() or self._by_settling:
             self.flush()  # what goes back, or makes room, comes before what there is room for
         self.credit += messages
         self._write(Flow(self.handle, messages))
@@ -274,7 +279,7 @@ class ReceiverCore:
                 message = self.fetch()
                 if message is None:
                     break
-                self.settle(RELEASE, message)
+                self._return(message)
 
     def drain(self, sure: bool = True) -> int:
         """Ask to be told when there is nothing more. One drain is under way at a time.
@@ -298,7 +303,7 @@ class ReceiverCore:
         return self.drains
 
     def _say_drain(self, more: int, sure: bool) -> None:
-        if RELEASE in self._gathered or self._by_settling:
+        if _GOES_BACK & self._gathered.keys() or self._by_settling:
             self.flush()
         self.drains += 1
         self.credit += more
@@ -336,8 +341,12 @@ class ReceiverCore:
     def give_back(self) -> None:
         """What has come, and was not fetched, goes back to its place; what need not be settled is ours."""
         while self._settles and (message := self.fetch()) is not None:
-            self.settle(RELEASE, message)
+            self._return(message)
         self.flush()
+
+    def _return(self, message: Message) -> None:
+        """No caller has seen it: one who is told that this was lost would take that for a settlement of his."""
+        self.settle(_UNSEEN, message)
 
     def start(self) -> None:
         """Go on."""
@@ -421,13 +430,15 @@ class ReceiverCore:
             self._disposed += 1
             self._disposing[self._disposed] = kind, runs
             said = self._modification if kind == MODIFY else None
-            self._write(Dispose(self.handle, self._disposed, kind, runs, said))
+            self._write(Dispose(self.handle, self._disposed, RELEASE if kind == _UNSEEN else kind, runs, said))
 
     def disposed(self, frame: Disposed) -> None:
-        if self._disposing.pop(frame.number, None) is None:
+        found = self._disposing.pop(frame.number, None)
+        if found is None:
             return
         self._answered += 1  # in any order
-        self._lose(frame.lost)
+        if found[0] != _UNSEEN:
+            self._lose(frame.lost)
         if self._disposed == self._answered and self._gathered:
             self.flush()
 
@@ -481,7 +492,7 @@ class ReceiverCore:
             message._acquisition = _STALE
         self._returned = set(self.unsettled)
         for kind, runs in (*self._disposing.values(), *self._gathered.items()):
-            if kind != RELEASE:  # what was to go back has gone back
+            if kind not in _GOES_BACK:  # what was to go back has gone back
                 self._lose(runs)
         self._disposing.clear()
         self._gathered.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fake_broker import wait_until
 from mantamq.client import Exists, Invalid, Message, connect_async
 from mantamq.protocol.wire.message import decode
 
@@ -33,6 +34,23 @@ def test_the_oldest_goes_on_every_replica_and_a_late_accept_is_lost(cluster, con
     session.acknowledge(held[1])
     session.sync(5)
     assert session.lost == [("ticks", 1), ("ticks", 2)]
+
+
+def test_what_was_overwritten_before_anybody_saw_it_is_no_settlement_that_is_lost(cluster, connection):
+    connection.declare_queue("ticks", max_count=3, overflow="ring")
+    session = connection.session()
+    sender, receiver = session.sender("ticks"), session.receiver("ticks", capacity=3)
+    for number in range(3):
+        sender.send(f"{number}")
+    sender.sync(5)
+    wait_until(lambda: receiver.available == 3)
+    for number in range(3, 5):
+        sender.send(f"{number}")
+    sender.sync(5)
+    receiver.stop()
+    session.sync(5)
+    assert session.lost == [] and connection.queue("ticks")["acquired"] == 0
+    assert bodies(cluster, "ticks") == [[b"2", b"3", b"4"]] * 2
 
 
 def test_the_same_in_words_of_others_is_the_same_queue(connection):
