@@ -301,7 +301,7 @@ class Inbox:
         lost = core.lost[self.lost :]
         self.lost = len(core.lost)
         said, self.said = self.said, Counter()
-        if strange := {position for position in said if lost.count(position) > said[position]}:
+        if strange := set(Counter(lost) - said):
             raise Violation(f"{self.user.name} has settled {said} of {self.queue}, and more of {strange} is lost")
         model = self.user.ledger.watch.model_of(self.queue)
         if core.failure is not None or model is None:

@@ -221,6 +221,13 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "SLOW_US", (12_000_000,)),
         (faults, "SLOW_BATCH_US", (400_000,)),
     ],
+    "what_goes_back_unseen_is_told_as_lost": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "LIMITS", ({"max_count": 3},)),
+        (kinds, "OTHERS", ({},)),
+        (kinds, "FLOWS", ({},)),
+        (stops, "STORIES", 1.0),
+    ],
     "sends_on_when_told_not_to": [(workload, "FEW", 1.0)],
     "what_was_not_sent_is_forgotten": [(workload, "FEW", 1.0)],
     "the_next_broker_has_no_room_either": [(workload, "FEW", 1.0)],

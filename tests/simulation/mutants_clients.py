@@ -218,6 +218,11 @@ def the_next_broker_has_no_room_either(patch: Patch) -> None:
     patch.setattr(SendGate, "begin", lambda self, blocked=False: begin(self, blocked or self.blocked))
 
 
+def what_goes_back_unseen_is_told_as_lost(patch: Patch) -> None:
+    """Who stops is told that a message has come too late which it has never seen, nor settled."""
+    patch.setattr(ReceiverCore, "_return", lambda self, message: self.settle(RELEASE, message))
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
@@ -227,5 +232,6 @@ ALL: dict[str, Callable[[Patch], None]] = {
         only_the_last_broker_is_named, time_runs_on_while_things_complete, nobody_is_told_that_nothing_completes,
         what_timed_out_is_given_up, what_timed_out_counts_as_complete, mandatory_is_forgotten_at_the_next_broker,
         sends_on_when_told_not_to, what_was_not_sent_is_forgotten, the_next_broker_has_no_room_either,
+        what_goes_back_unseen_is_told_as_lost,
     )
 }  # fmt: skip

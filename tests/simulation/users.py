@@ -293,7 +293,8 @@ class User:
                     f"{self.ledger.unroutable(outbox.key)} did"
                 )
         for inbox in self.inboxes.values():
-            if inbox.accepted and inbox.core is not None and inbox.core.settled():
+            core = inbox.core
+            if core is not None and (inbox.accepted or len(core.lost) > inbox.lost) and core.settled():
                 inbox.settled()
 
     def granted(self, line: Line, frame: Flow) -> None:
