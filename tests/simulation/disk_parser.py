@@ -35,7 +35,7 @@ class Header(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """`records` is None for one of which a record does not verify."""
+    """`records`: those that verify. `rotten`: LSNs where one should be, and none verifies."""
 
     part: int
     lsn: int
@@ -43,7 +43,8 @@ class Batch(NamedTuple):
     proven: int
     base: int
     end: int
-    records: list[Record] | None
+    records: list[Record]
+    rotten: list[int]
 
 
 class Record(NamedTuple):
@@ -66,7 +67,7 @@ class ParsedLog:
         ballot: the highest in the containers' headers.
         containers: how many count.
         container_bytes: their size.
-        holes: LSNs where no batch verifies, with something valid behind them.
+        holes: LSNs where no batch verifies, or no record of one, though they were flushed: something says so.
     """
 
     base: int = 0
@@ -118,13 +119,12 @@ class StreamOnDisk:
 
 
 class ParsedContainer(NamedTuple):
-    """What was read of one, and from which bytes up to where; `end` is the log's, by this container. `behind`: what could
-    not be read behind its last batch, a torn end in the log's last container only."""
+    """What was read of one, and from which bytes up to where. `behind`: what could not be read behind its last batch, a
+    torn end in the log's last container only."""
 
     data: bytes
     stop: int
     batches: list[Batch]
-    end: int
     holes: list[int]
     behind: list[int]
 
@@ -162,9 +162,12 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
         container = known.get(number)
         if container is None or (container.data, container.stop) != (contents[number], stops[number]):
             container = known[number] = _container(contents[number], headers[number], stops[number])
-        batches += container.batches
-        found.end = container.end
-        found.holes += container.holes + (container.behind if number != newest.number else [])
+        last = number == newest.number  # all before the last container was flushed when that was made
+        some = _but_torn(container.batches, newest.proven) if last else container.batches
+        batches += some
+        found.end = some[-1].end if some else number * newest.size + PAGE
+        found.holes += container.holes + (container.behind if not last else [])
+        found.holes += [lsn for batch in some for lsn in batch.rotten]
     found.base = max([found.base, *(batch.base for batch in batches)])
     found.containers = sum(stop > max(number * newest.size + PAGE, found.base) for number, stop in stops.items())
     found.containers = max(found.containers, 1)
@@ -191,21 +194,27 @@ def _container(data: bytes, header: Header, stop: int) -> ParsedContainer:
     """The batches of a container that end at or before `stop`."""
     origin, at = header.number * header.size, PAGE
     batches: list[Batch] = []
-    end = origin + PAGE
     holes: list[int] = []
     behind: list[int] = []
     while origin + at < stop:
         batch = _batch(data, at, origin, header.log_id)
-        if batch is None or batch.end > stop or batch.records is None:
+        if batch is None or batch.end > stop:
             behind.append(origin + at)
             at += PAGE
             continue
         holes += behind
         behind = []
         batches.append(batch)
-        end = batch.end
         at = batch.end - origin
-    return ParsedContainer(data, stop, batches, end, holes, behind)
+    return ParsedContainer(data, stop, batches, holes, behind)
+
+
+def _but_torn(batches: list[Batch], proven: int) -> list[Batch]:
+    """The batches of a log's last container up to its torn end: that of which a record does not verify was torn, if
+    nothing says that it was flushed. If something does, a record has rotted, and the others are as they were."""
+    proven = max([proven, *(batch.proven for batch in batches)])
+    torn = [at for at, batch in enumerate(batches) if batch.rotten and batch.end > proven]
+    return batches[: torn[0]] if torn else batches
 
 
 def _batch(data: bytes, at: int, origin: int, log_id: bytes) -> Batch | None:
@@ -217,32 +226,48 @@ def _batch(data: bytes, at: int, origin: int, log_id: bytes) -> Batch | None:
         return None
     first = at + BATCH.size + 4
     end = origin + -(-(first + length) // PAGE) * PAGE
-    records = _records(data[first : first + length], origin + first)
-    if records is not None and len(records) != count:
-        records = None
-    return Batch(part, lsn, group, proven, base, end, records)
+    records, rotten = _records(data[first : first + length], origin + first)
+    if len(records) + len(rotten) > count or (not rotten and len(records) < count):
+        return None
+    return Batch(part, lsn, group, proven, base, end, records, rotten)
 
 
-def _records(data: bytes, lsn: int) -> list[Record] | None:
-    records, at = [], 0
+def _records(data: bytes, lsn: int) -> tuple[list[Record], list[int]]:
+    """The records that verify, and where there are others. Each says its place: so what stands behind one that has
+    rotted is found, though that no longer says how long it is."""
+    records: list[Record] = []
+    rotten: list[int] = []
+    at, whole = 0, True
     while at < len(data):
-        if len(data) - at < RECORD.size:
-            return None
-        length, sum_, kind, part, zeros, place, undo = RECORD.unpack_from(data, at)
-        body = data[at + RECORD.size : at + RECORD.size + length]
-        summed = data[at + 8 : at + RECORD.size + length]
-        if len(body) < length or zeros or place != lsn + at or google_crc32c.value(summed) != sum_:
-            return None
-        unpacker = msgpack.Unpacker()
-        unpacker.feed(body)
-        stream = unpacker.unpack()
-        records.append(Record(place, kind, part, undo, stream, body[unpacker.tell() :]))
-        at += -(-(RECORD.size + length) // 8) * 8
-    return records
+        length, record = _record(data, at, lsn + at)
+        if record is not None:
+            records.append(record)
+        elif whole:
+            rotten.append(lsn + at)
+        whole = record is not None
+        at += -(-length // 8) * 8
+    return records, rotten
+
+
+def _record(data: bytes, at: int, lsn: int) -> tuple[int, Record | None]:
+    """A record and its length; where none verifies, how far off the next may be."""
+    if len(data) - at < RECORD.size:
+        return 8, None
+    length, sum_, kind, part, zeros, place, undo = RECORD.unpack_from(data, at)
+    body = data[at + RECORD.size : at + RECORD.size + length]
+    if len(body) < length or zeros or place != lsn:
+        return 8, None
+    if google_crc32c.value(data[at + 8 : at + RECORD.size + length]) != sum_:
+        return 8, None
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body)
+    stream = unpacker.unpack()
+    return RECORD.size + length, Record(place, kind, part, undo, stream, body[unpacker.tell() :])
 
 
 def _gather(batches: list[Batch], found: ParsedLog) -> None:
-    """The records of whole groups; records in parts are put together."""
+    """The records of whole groups; records in parts are put together. A group with another behind it was whole when it
+    was flushed: of one that has lost a batch since, the other batches' records count."""
     groups: list[list[Batch]] = []
     for batch in batches:
         if batch.part in (WHOLE, FIRST) or not groups or groups[-1][0].group != batch.group:
@@ -250,14 +275,11 @@ def _gather(batches: list[Batch], found: ParsedLog) -> None:
         groups[-1].append(batch)
     found.last = groups[-1][0].lsn if groups else 0
     for group in groups:
-        first, last = group[0], group[-1]
-        begun = first.part in (WHOLE, FIRST) or first.group < found.base
-        if not begun or last.part not in (WHOLE, LAST):
-            if group is groups[-1]:
-                found.end = min(found.end, first.group)
+        if group is groups[-1] and group[-1].part not in (WHOLE, LAST):
+            found.end = min(found.end, group[0].group)
             continue
         parts: list[Record] = []
-        for record in [record for batch in group for record in batch.records or ()]:
+        for record in [record for batch in group for record in batch.records]:
             if record.part == WHOLE:
                 parts = [record]
             elif record.part == FIRST:
