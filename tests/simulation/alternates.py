@@ -8,7 +8,7 @@ at one broker comes to the alternate as it was rejected: batch after batch, each
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mantamq.client.management import _bind, _declare_exchange, _declare_queue
 from mantamq.protocol.wire import events
@@ -20,8 +20,10 @@ from .checkers import Watcher
 from .defaults import roomy
 from .model import ModelQueue, Violation, each, with_notes
 from .several_keys import keys_of
-from .users import User
 from .world import World
+
+if TYPE_CHECKING:
+    from .users import User
 
 GRAVE, PICKY, WIDE, NOBODYS = "grave", "picky", "wide", "nobodys"
 FIXED = frozenset((PICKY, WIDE, NOBODYS, "topics", "everybody", "amq.direct", HEADERS))
