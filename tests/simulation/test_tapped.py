@@ -219,7 +219,7 @@ CALM = (bytes_forgotten, on_its_way)
 
 def test_what_is_not_told_again_is_missing():
     """What was in no table yet when all lost power, and is before the checkpoint of every log, is dropped and said to
-    be: stories in which that happens without the bug do not show it."""
+    be: stories in which as much is missing without the bug do not show it."""
     for seed in range(1, BUDGET):
         missing: list[int] = []
         for plant in (nothing_is_told_again, blackouts):
@@ -228,7 +228,7 @@ def test_what_is_not_told_again_is_missing():
                 missing.append(play_tapped(seed, faulty=True, stored=True)[1])
             if not missing[0]:
                 break
-        if missing[0] and not missing[-1]:
+        if missing[-1] < missing[0]:
             return
     raise AssertionError(f"not found in {BUDGET} seeds")
 
