@@ -43,8 +43,8 @@ class DeadLetterRoutes:
         """One client for all batches, numbers that only rise: a queue takes each message once, and in order."""
         link = SenderLink(0, frame.exchange, "", f"{frame.queue}@")
         several = [(index, keys) for index, keys in enumerate(frame.keys) if len(keys) > 1]
-        newest = self._cluster.wiring.as_of(frame.exchange, frame.wired) is not self._cluster.wiring
-        if newest and self._asked.get(frame.queue, -1) < frame.wired:  # who made the binding has not said so
+        newer = self._cluster.wiring.as_of(frame.exchange, frame.wired) is not self._cluster.wiring
+        if newer and self._asked.get(frame.queue, -1) < frame.wired:  # who made the binding has not said so
             self._asked[frame.queue] = self._cluster.keeper.commit
             again = encode_event(DeadLetterDone(AGAIN, self._cluster.keeper.commit))
             self._requests.request([(frame.queue, again)], lambda: None)
