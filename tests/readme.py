@@ -364,6 +364,10 @@ PROMISES: dict[str, list[str]] = {
         "tests/cluster/test_reconnect.py::test_no_complete_message_is_lost_and_no_accepted_one_comes_again",
         "tests/unit/client/sync/test_reconnect.py::test_what_is_not_complete_is_sent_again_and_applied_once",
     ],
+    "It goes on in its own cluster only": [
+        "tests/unit/client/sync/test_reconnect.py::test_a_broker_of_another_cluster_does_not_take_over",
+        "tests/unit/client/sync/test_reconnect.py::test_where_only_another_cluster_answers_the_error_says_so",
+    ],
     "What it had fetched and not accepted returns to its place": [
         "tests/unit/client/sync/test_reconnect.py::test_what_was_accepted_does_not_come_again_and_what_was_not_does",
     ],

@@ -46,6 +46,7 @@ class BrokerNode(MemberActor):
             replicas_max=config.replicas_max, timing=member.timing,
             observers=(BrokerCapture(self.name, member.inc, member.timing, member.limits),) if config.events else (),
         )  # fmt: skip
+        machine.connections.cluster = member.credentials.cluster
         shell = self._run(
             machine,
             member,

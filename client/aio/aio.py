@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from ..addresses import resolve
+from ..books.abilities import MANDATORY, MODIFY, SEVERAL_KEYS
 from ..books.patience import SEND_TIMEOUT_S, checked, idle
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import Reconnecting
@@ -144,7 +145,7 @@ class AsyncSession:
         exchange, key = parse_address(address)
         keyed = False
         if mandatory:
-            conversation.check_mandatory()
+            conversation.abilities.require(MANDATORY)
         if not exchange and "/" not in address:
             keyed = await connection._ask(_resolve(address)) == "exchange"
         if keyed:
@@ -201,9 +202,8 @@ class AsyncSession:
         idle_s = idle(timeout)
         connection = self.connection
         conversation = connection._conversation
-        wanted = conversation.checked_selector(selector)
-        alone, rank = conversation.checked_exclusive(exclusive, mode), conversation.checked_priority(priority, mode)
-        others = conversation.checked_no_local(no_local)
+        able, alone = conversation.abilities, conversation.claim(exclusive, mode)
+        wanted, rank, others = able.selector(selector), able.priority(priority, mode), able.no_local(no_local)
         handle = conversation.attach(
             lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank, no_local=others)
         )
@@ -266,7 +266,7 @@ class AsyncSession:
         annotations: dict[str, Any] | None = None,
     ) -> None:
         """As `Session.modify`."""
-        self.connection._conversation.check_modify()
+        self.connection._conversation.abilities.require(MODIFY)
         _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
 
     @property
@@ -361,7 +361,7 @@ class AsyncSender:
         """As `Sender.send_to`."""
         core, connection = self._core, self._connection
         core.check()
-        connection._conversation.check_several_keys()
+        connection._conversation.abilities.require(SEVERAL_KEYS)
         while core.full() or connection._pressed:
             core.flush()
             await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)

@@ -41,17 +41,9 @@ from ...protocol.wire.framing import FrameBuffer, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
-from ...protocol.wire.version import (
-    KNOWS_EXCLUSIVE,
-    KNOWS_MODIFY,
-    KNOWS_NO_LOCAL,
-    KNOWS_RANKS,
-    KNOWS_SELECTORS,
-    KNOWS_SEVERAL_KEYS,
-    MINOR,
-    spoken,
-)
-from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, again, error
+from ...protocol.wire.version import MINOR
+from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, again, error
+from .abilities import Abilities, of_another_cluster, too_old
 from .plain import copied
 from .receiver import ReceiverCore
 from .send_gate import SendGate
@@ -59,30 +51,6 @@ from .sender import SenderCore
 
 _ONCE = frozenset({"delete_queue", "delete_exchange", "purge", "reset_queue"})
 """Commands that, asked twice, may do something else the second time."""
-
-
-MANDATORY_MINOR = 2
-"""From this minor version on a broker tells what goes to no queue."""
-
-
-def _mandatory(frame: AttachSender | AttachReceiver) -> bool:
-    return type(frame) is AttachSender and frame.mandatory
-
-
-def _selective(frame: AttachSender | AttachReceiver) -> bool:
-    return type(frame) is AttachReceiver and frame.selector != ""
-
-
-def _no_local(frame: AttachSender | AttachReceiver) -> bool:
-    return type(frame) is AttachReceiver and frame.no_local
-
-
-def _exclusive(frame: AttachSender | AttachReceiver) -> bool:
-    return type(frame) is AttachReceiver and frame.exclusive > 0
-
-
-def _ranked(frame: AttachSender | AttachReceiver) -> bool:
-    return type(frame) is AttachReceiver and frame.priority != 0
 
 
 class Conversation:
@@ -138,6 +106,7 @@ class Conversation:
         self._patience_ms = patience_ms
         self._rescue = rescue
         self._left = address  # the broker that was lost last
+        self._foreign: set[str] = set()  # addresses where another cluster's broker has answered, since this one's last
         self._write_bytes = write
         self._buffer = FrameBuffer()
         self._numbers = 0
@@ -216,7 +185,7 @@ class Conversation:
     def lost_because(self, reason: str, tried: Iterable[str] = ()) -> None:
         """The link is lost for `reason`, and so is the connection; no broker at the addresses `tried` took over."""
         what = f"the broker at {self._left} cannot be reached any more ({reason})"
-        others = ", ".join(tried)
+        others = ", ".join(one + " (another cluster's)" * (one in self._foreign) for one in tried)
         if others:
             what += f", and none took over in time of those tried: {others}"
         advice = "what was not complete may or may not have happened; connect again, to another broker if need be"
@@ -286,7 +255,7 @@ class Conversation:
                 frame = msgspec.structs.replace(
                     frame, before=receiver.before, undeliverable=flat, undeliverable_in=id if flat else ""
                 )
-            if _exclusive(frame):  # what an earlier connection claimed is ours still
+            if isinstance(frame, AttachReceiver) and frame.exclusive:  # an earlier claim is ours still
                 frame = msgspec.structs.replace(frame, exclusive=self.greetings)
             if sender is not None or receiver is not None:
                 self._reattaching.add(handle)
@@ -346,93 +315,18 @@ class Conversation:
 
     # ---- attaching
 
-    def check_mandatory(self) -> None:
-        """Raises NotAllowed: this broker is too old to tell what goes to no queue."""
-        if self.opened is not None and self.opened.minor < MANDATORY_MINOR:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no mandatory "
-                f"senders: they need {spoken(MANDATORY_MINOR)}"
-            )
+    @property
+    def abilities(self) -> Abilities:
+        """What the broker can be asked for."""
+        return Abilities(self.opened, self.address)
 
-    def checked_selector(self, selector: str | None) -> str:
-        """A receiver's selector as it is sent; "" for none.
-
-        Raises:
-            Invalid: it is no text. NotAllowed: this broker is too old to know any.
-        """
-        if selector is None or selector == "":
-            return ""
-        if not isinstance(selector, str):
-            raise Invalid(f"a selector is a text such as \"colour = 'red'\", not {selector!r}")
-        if self.opened is not None and self.opened.minor < KNOWS_SELECTORS:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no selectors: "
-                f"they need {spoken(KNOWS_SELECTORS)}"
-            )
-        return selector
-
-    def checked_exclusive(self, exclusive: bool, mode: str = "consume") -> int:
+    def claim(self, exclusive: bool, mode: str = "consume") -> int:
         """Whether a receiver is to have its queue alone, as it is sent: see `AttachReceiver`.
 
         Raises:
-            Invalid: it does not consume. NotAllowed: this broker is too old to keep others away.
+            Invalid, NotAllowed: as `Abilities.exclusive`.
         """
-        if not exclusive:
-            return 0
-        if mode != "consume":
-            raise Invalid(f"only a receiver that consumes can be exclusive, not one of mode {mode!r}: leave one away")
-        if self.opened is not None and self.opened.minor < KNOWS_EXCLUSIVE:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no exclusive "
-                f"receivers: they need {spoken(KNOWS_EXCLUSIVE)}"
-            )
-        return max(1, self.greetings)
-
-    def checked_priority(self, priority: int, mode: str = "consume") -> int:
-        """A receiver's priority as it is sent.
-
-        Raises:
-            Invalid: it is no number; or the receiver does not consume. NotAllowed: this broker is too old to know any.
-        """
-        if type(priority) is not int or not -(1 << 31) <= priority < 1 << 31:
-            raise Invalid(f"a receiver's priority is a whole number of 32 bits, higher ones first, not {priority!r}")
-        if priority and mode != "consume":
-            raise Invalid(f"only a receiver that consumes has a priority, not one of mode {mode!r}: leave one away")
-        if priority and self.opened is not None and self.opened.minor < KNOWS_RANKS:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no priorities of "
-                f"receivers: they need {spoken(KNOWS_RANKS)}"
-            )
-        return priority
-
-    def checked_no_local(self, no_local: bool) -> bool:
-        """Whether a receiver gets nothing of its own connection's, as it is sent.
-
-        Raises:
-            NotAllowed: this broker is too old to know that.
-        """
-        if no_local and self.opened is not None and self.opened.minor < KNOWS_NO_LOCAL:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and knows no no_local "
-                f"receivers: they need {spoken(KNOWS_NO_LOCAL)}"
-            )
-        return bool(no_local)
-
-    def check_several_keys(self) -> None:
-        """Raises NotAllowed: this broker is too old to route a message by several keys."""
-        if self.opened is not None and self.opened.minor < KNOWS_SEVERAL_KEYS:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and routes by one key: "
-                f"several need {spoken(KNOWS_SEVERAL_KEYS)}"
-            )
-
-    def check_modify(self) -> None:
-        """Raises NotAllowed: this broker is too old to modify anything."""
-        if self.opened is not None and self.opened.minor < KNOWS_MODIFY:
-            raise NotAllowed(
-                f"the broker at {self.address} speaks protocol {spoken(self.opened.minor)} and cannot modify messages: "
-                f"that needs {spoken(KNOWS_MODIFY)}; release or reject them"
-            )
+        return max(1, self.greetings) if self.abilities.exclusive(exclusive, mode) else 0
 
     def attach(self, make: Callable[[int], AttachSender | AttachReceiver]) -> int:
         self.check()
@@ -531,25 +425,16 @@ class Conversation:
     # ---- hearing
 
     def _on_opened(self, frame: Opened) -> None:
-        if frame.minor < MANDATORY_MINOR and any(_mandatory(link) for link in self._frames.values()):
-            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no mandatory senders"
+        self.leave = of_another_cluster(self.opened, frame)
+        if self.leave:
+            self._foreign.add(self.address)
             return
-        if frame.minor < KNOWS_SELECTORS and any(_selective(link) for link in self._frames.values()):
-            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no selectors"
-            return
-        if frame.minor < KNOWS_EXCLUSIVE and any(_exclusive(link) for link in self._frames.values()):
-            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no exclusive receivers"
-            return
-        if frame.minor < KNOWS_RANKS and any(_ranked(link) for link in self._frames.values()):
-            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no priorities of receivers"
-            return
-        if frame.minor < KNOWS_NO_LOCAL and any(_no_local(link) for link in self._frames.values()):
-            self.leave = f"it speaks protocol {spoken(frame.minor)} and knows no no_local receivers"
-            return
-        if frame.minor < KNOWS_SEVERAL_KEYS and any(sender.by_several_keys for sender in self._senders.values()):
-            self.leave = f"it speaks protocol {spoken(frame.minor)} and routes by one key"
+        by_several_keys = any(sender.by_several_keys for sender in self._senders.values())
+        self.leave = too_old(frame.minor, self._frames.values(), by_several_keys)
+        if self.leave:
             return
         self.opened = frame
+        self._foreign.clear()
         self.members = frame.members
         if frame.heartbeat_ms > 0:
             self.beat = Keepalive(frame.heartbeat_ms)

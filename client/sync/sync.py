@@ -15,6 +15,7 @@ from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from ..addresses import resolve
 from ..aio.aio import _receiver_of
+from ..books.abilities import MANDATORY, MODIFY, SEVERAL_KEYS
 from ..books.patience import SEND_TIMEOUT_S, checked, idle
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import Reconnecting
@@ -112,7 +113,7 @@ class Session:
         exchange, key = parse_address(address)
         keyed = False
         if mandatory:
-            conversation.check_mandatory()
+            conversation.abilities.require(MANDATORY)
         if "/" not in address:
             keyed = connection._ask(_resolve(address)) == "exchange"
         if keyed:
@@ -169,9 +170,8 @@ class Session:
         """
         idle_s = idle(timeout)
         connection, conversation = self.connection, self.connection._conversation
-        wanted = conversation.checked_selector(selector)
-        alone, rank = conversation.checked_exclusive(exclusive, mode), conversation.checked_priority(priority, mode)
-        others = conversation.checked_no_local(no_local)
+        able, alone = conversation.abilities, conversation.claim(exclusive, mode)
+        wanted, rank, others = able.selector(selector), able.priority(priority, mode), able.no_local(no_local)
         with connection._lock:
             handle = conversation.attach(
                 lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank, no_local=others)
@@ -253,7 +253,7 @@ class Session:
             broker is too old. LinkClosed: the receiver has ended; its messages are back in the queue.
         """
         with self.connection._lock:
-            self.connection._conversation.check_modify()
+            self.connection._conversation.abilities.require(MODIFY)
             _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
 
     @property
@@ -357,7 +357,7 @@ class Sender:
         core, connection = self._core, self._connection
         with self._lock:
             core.check()
-            connection._conversation.check_several_keys()
+            connection._conversation.abilities.require(SEVERAL_KEYS)
             end = None if timeout is None else time.monotonic() + timeout
             while core.full() or connection._pressed():
                 core.flush()

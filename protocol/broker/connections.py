@@ -28,6 +28,7 @@ class Connections:
         sessions: peer -> its session, opened or not.
         addresses: broker -> "host:port" for clients, of the members.
         blocks: whether a client that is let in may not send yet.
+        cluster: the cluster's id, which clients are told; "": they are not.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Connections:
         self._end = end
         self._observers = observers
         self.blocks: Callable[[Session], bool] = lambda session: False
+        self.cluster = ""
 
     def up(self, peer: str) -> None:
         self.sessions[peer] = Session(peer, self._limits)
@@ -97,8 +99,8 @@ class Connections:
         for observer in self._observers:
             observer.client_opened(session.client)
         bounds = self._limits.message_bytes, self._limits.transfer_messages, self._limits.credit_messages
-        blocked = self.blocks(session)
-        self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, heartbeat_ms, MINOR, blocked))
+        agreed = heartbeat_ms, MINOR, self.blocks(session), self.cluster
+        self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, *agreed))
 
     def moved(self, addresses: dict[str, str]) -> None:
         """The members are told to every client: it may need them when this broker is gone."""

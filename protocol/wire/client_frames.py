@@ -49,6 +49,10 @@ class Opened(Frame):
     """Minor version of the protocol that the broker speaks (`version.py`)."""
     blocked: bool = False
     """The client may send no transfers until it hears `Blocked(False)`."""
+    cluster: str = ""
+    """Id of the broker's cluster, another one when it is started anew with nothing left; "": the broker does not say. A
+    client that has lost its broker goes on in the same cluster only: in another one its queues are others, and what it
+    sends again would be new."""
 
 
 class Blocked(Frame):

@@ -67,7 +67,7 @@ is not known when it came, nor of what a queue held that was brought up to date 
 themselves (`queue/relay.py`); `first`, `keys`, `expiry` and `wired` in `DeadLetter`, `DeadLetterDone.wired`,
 `Counters.wired`: a member before 10 would neither send nor apply as much, so while one is in the cluster such exchanges
 are refused. `Facts.after`: of a source before 10, which was asked, and another, and it again, what was on its way
-meanwhile is taken for its answer."""
+meanwhile is taken for its answer. `Opened.cluster`: a client goes on at a broker before 10 whatever its cluster is."""
 KNOWS_RELAYS = 10
 """The minor version from which members send what an exchange numbers or keeps through its queue."""
 KNOWS_NO_LOCAL = 9

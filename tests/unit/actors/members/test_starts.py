@@ -111,6 +111,7 @@ async def test_a_broker(events: bool, peers: list[str]) -> None:
     actor = await begun(BrokerNode("b1"), broker(events=events, token="t", replicas_max=3), asked.append)
     shell: Any = actor.shell
     assert list(shell.machine.companions) == peers and shell.machine.inc == 77
+    assert shell.machine.connections.cluster == member("b1").credentials.cluster != ""
     assert set(actor.addresses) == {"peers", "clients"}
     shell._on_want_spare()
     assert asked == ["b1"]

@@ -128,6 +128,47 @@ def test_the_client_and_its_handles_stay_the_same_and_numbers_go_on(cluster, con
     assert len(bodies_of(cluster)) == 6
 
 
+# ---- another cluster at an address
+
+
+@pytest.fixture
+def other():
+    with FakeBroker() as other:
+        other.cluster.machines["b1"].connections.cluster = "two"
+        yield other
+
+
+def test_a_broker_of_another_cluster_does_not_take_over(cluster, other):
+    for broker in ("b1", "b2"):
+        cluster.cluster.machines[broker].connections.cluster = "one"
+    with connect([cluster.address, other.address], reconnect_s=10, heartbeat_ms=200) as connection:
+        connection.declare_queue("q")
+        sender = connection.session().sender("q")
+        cluster.freeze("b2")  # the other cluster is asked before b1 is again
+        cluster.hold(Completed)
+        sender.send(b"1")
+        thread = in_thread(sender.sync)
+        wait_until(lambda: cluster.said(Transfer))
+        cluster.kick("b1")
+        there(connection)
+        cluster.let_go()
+        assert result(thread) is None and bodies_of(cluster) == [b"1"]
+        assert other.said(Open), "it was not tried: the test proves nothing"
+        assert {type(frame) for frame in other.received} == {Open}
+
+
+def test_where_only_another_cluster_answers_the_error_says_so(cluster, other):
+    cluster.cluster.machines["b1"].connections.cluster = "one"
+    cluster.know("b1")
+    with connect([cluster.address, other.address], reconnect_s=0.5, heartbeat_ms=200) as connection:
+        session = connection.session()
+        connection.declare_queue("q")
+        receiver = session.receiver("q")
+        cluster.shut("b1")
+        with pytest.raises(ConnectionLost, match=rf"{other.address} \(another cluster's\)"):
+            receiver.fetch(timeout=10)
+
+
 def test_complete_transfers_are_not_sent_again(cluster, connection, session):
     sender = session.sender("q")
     sender.send(b"1")
