@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 10
+MINOR = 11
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -67,7 +67,8 @@ is not known when it came, nor of what a queue held that was brought up to date 
 themselves (`queue/relay.py`); `first`, `keys`, `expiry` and `wired` in `DeadLetter`, `DeadLetterDone.wired`,
 `Counters.wired`: a member before 10 would neither send nor apply as much, so while one is in the cluster such exchanges
 are refused. `Facts.after`: of a source before 10, which was asked, and another, and it again, what was on its way
-meanwhile is taken for its answer. `Opened.cluster`: a client goes on at a broker before 10 whatever its cluster is."""
+meanwhile is taken for its answer.
+11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is."""
 KNOWS_RELAYS = 10
 """The minor version from which members send what an exchange numbers or keeps through its queue."""
 KNOWS_NO_LOCAL = 9
