@@ -373,9 +373,8 @@ class User:
             yield lambda: self.opened or self.over
             if self.over:
                 return
-            wanted = conversation.checked_selector(selector)
-            more = conversation.checked_exclusive(exclusive), conversation.checked_priority(priority)
-            own = conversation.checked_no_local(no_local)
+            able, alone = conversation.abilities, conversation.claim(exclusive)
+            wanted, more, own = able.selector(selector), (alone, able.priority(priority)), able.no_local(no_local)
             handle = conversation.attach(
                 lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, *more, no_local=own)
             )
