@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from mantamq.protocol.errors import LIMIT, UNROUTABLE
 from mantamq.protocol.wire import events
@@ -42,12 +42,23 @@ class _Said:
         return all(number in self._twice for number in each(ranges))
 
 
+class Out(NamedTuple):
+    """Who has a message that was given out. Attributes: inc (of its broker's keeping of the queue: numbers of acquisitions
+    begin anew with each process, and one life of a broker knows nothing of what another gave out before it was ordered);
+    logged (its acquire is committed)."""
+
+    broker: str
+    inc: int
+    acquisition: int
+    logged: bool
+
+
 class Deliveries:
     """Watches the edge between brokers and clients.
 
     Attributes:
         delivered: messages delivered so far.
-        out: (queue id, position) -> (broker, acquisition, whether its acquire is committed).
+        out: (queue id, position) -> who has it.
         afterlife: how queues go on that are deleted.
     """
 
@@ -58,7 +69,7 @@ class Deliveries:
         self.delivered = 0
         self.refused = 0
         self.passing: set[str] = set()  # exchanges that come and go
-        self.out: dict[tuple[str, int], tuple[str, int, bool]] = {}
+        self.out: dict[tuple[str, int], Out] = {}
         self._senders: dict[tuple[str, int], tuple[str, str | None]] = {}
         self._sent: dict[tuple[str, int], dict[int, tuple[bytes, list[str]]]] = {}
         self._said: dict[str, _Said] = {}  # sender's name in the log -> its numbers
@@ -126,8 +137,8 @@ class Deliveries:
     def _acquiring(
         self, source: str, broker: str, model: ModelQueue, position: int, count: int | None, acquisition: int
     ) -> None:
-        key = (model.id, position)
-        if self.world.machines[source].queues[model.id].inc <= model.out.get(broker, -1):
+        key, inc = (model.id, position), self.world.machines[source].queues[model.id].inc
+        if inc <= model.out.get(broker, -1):
             return  # evicted, and does not know it yet: whoever gets this sees a flag when it comes again
         if model.owner != broker:
             raise Violation(f"Q1 {model.id}: {broker} delivers {position} while {model.owner!r} is the owner")
@@ -141,7 +152,7 @@ class Deliveries:
             raise Violation(
                 f"{model.id}: {position} says {count} deliveries before, the log {model.returned.get(position, 0)}"
             )
-        self.out[key] = (broker, acquisition, False)
+        self.out[key] = Out(broker, inc, acquisition, False)
 
     def _delivery(self, source: str, target: str, frame: Delivery) -> None:
         consume = self._sub_of[target, frame.handle]
@@ -160,15 +171,15 @@ class Deliveries:
 
     def _before(self, stream: str, event: events.AnyEvent, model: ModelQueue) -> None:
         if isinstance(event, events.Own) and event.by and event.by == model.owner:
-            for (queue, position), (broker, _, logged) in self.out.items():
-                if queue == stream and broker == event.by and not logged:
-                    raise Violation(f"B3 {stream}: {broker} hands over before its acquire of {position} is ordered")
+            for (queue, position), out in self.out.items():
+                if queue == stream and out.broker == event.by and not out.logged:
+                    raise Violation(f"B3 {stream}: {out.broker} hands over before its acquire of {position} is ordered")
 
     def _after(self, stream: str, event: events.AnyEvent, model: ModelQueue, effective: bool) -> None:
         if isinstance(event, events.Evict | events.Rejoin | events.Return | events.Member):
             broker = event.voter if isinstance(event, events.Rejoin | events.Return) else event.broker
             if effective:
-                self.out = {k: v for k, v in self.out.items() if k[0] != stream or v[0] != broker}
+                self.out = {k: v for k, v in self.out.items() if k[0] != stream or v.broker != broker}
         elif isinstance(event, events.Acquire):
             if not effective and event.inc <= model.out.get(event.broker, -1):
                 return
@@ -176,15 +187,15 @@ class Deliveries:
                 raise Violation(f"Q1 {stream}: {event} is void: {model.owner!r} holds grant {model.grant}")
             for acquisition, position in each_run(event.runs):
                 out = self.out.get((stream, position))
-                if out is None or out[:2] != (event.broker, acquisition):
+                if out is None or out[:3] != (event.broker, event.inc, acquisition):
                     raise Violation(f"I10 {stream}: {position} is acquired by {event.broker}, delivered was {out}")
-                if model.place[position] == ("held", event.broker, event.inc, acquisition):
-                    self.out[stream, position] = (event.broker, acquisition, True)
+                if model.place[position] == ("held", *out[:3]):
+                    self.out[stream, position] = out._replace(logged=True)
                 else:
                     del self.out[stream, position]
         elif isinstance(event, events.Accept | events.Release | events.Reject | events.Modify):
             for acquisition, position in each_run(event.runs):
-                if self.out.get((stream, position), ("", 0))[:2] == (event.broker, acquisition):
+                if self.out.get((stream, position), ())[:3] == (event.broker, event.inc, acquisition):
                     del self.out[stream, position]
         elif isinstance(event, events.Enqueue) and "@" not in event.client:
             said = self._said.get(event.client)

@@ -116,15 +116,16 @@ class Drains:
         self._asking.get(frame.queue, {}).pop((source, frame.sub), None)
 
     def _counted(self, replica: str, broker: str, frame: Drained) -> None:
-        """Where a replica knows all that is committed, it says how many are available and not given out by it."""
+        """Where a replica knows all that is committed, it says how many are available and not given out by it. What its
+        broker gave out in an earlier life waits by the log, as for every other replica, until those acquires are ordered:
+        a copy that is joining knows of none, and that it is back may not be committed itself."""
         model, hosted = self.watch.models.get(frame.queue), self.world.machines[replica].queues.get(frame.queue)
         known = hosted is not None and hosted.applied == self.watch.commits.get(frame.queue)
         if model is None or not known or hosted.inc <= model.out.get(broker, -1) or frame.queue in self.watch.gone:
             return
         out = self._deliveries.out
-        waits = [
-            p for p in model.live if model.place[p] == "available" and out.get((frame.queue, p), ("",))[0] != broker
-        ]
+        by_it = broker, hosted.inc
+        waits = [p for p in model.live if model.place[p] == "available" and out.get((frame.queue, p), ())[:2] != by_it]
         self.counted += 1
         if frame.available != len(waits):
             raise Violation(f"{replica} says that {frame.available} wait in {frame.queue}, and {waits} do")

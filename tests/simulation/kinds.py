@@ -234,14 +234,13 @@ class Orders:
                 raise Violation(
                     f"{frame.queue}: {broker} gives {given} and passes over {position}, which is of one group"
                 )
-        for (queue, position), (other, acquisition, logged) in self.deliveries.out.items():
+        for (queue, position), out in self.deliveries.out.items():
             if queue != frame.queue or model.group_of(position) not in groups:
                 continue
             place = model.place[position]
-            held = isinstance(place, tuple) and place[1::2] == (other, acquisition)
-            if not held and (place != "available" or logged):
+            if place != ("held", *out[:3]) and (place != "available" or out.logged):
                 continue  # gone, or back, and nobody has said so yet
-            holder = other, self._consumers.get((queue, other, acquisition))
+            holder = out.broker, self._consumers.get((queue, out.broker, out.acquisition))
             if holder != (broker, frame.sub):
                 raise Violation(
                     f"{frame.queue}: {given} go to consumer {frame.sub} of {broker}; {holder} holds {position}, of one group"
