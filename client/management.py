@@ -44,6 +44,8 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "flow_stop_size": "qpid.flow_stop_size", "flow_resume_size": "qpid.flow_resume_size",
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
          "single_active": "x-single-active-consumer",
+         "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
+         "dead_letter_key": "manta.dead_letter_key",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
@@ -162,13 +164,15 @@ class Management:
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
+        dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
         Args:
             durable: what is in it survives a stop of the whole cluster, and a power cut: nothing completes before it
                 is on the disks of a majority. The cluster must have been started with a store (`--data DIR`).
-            alternate: exchange for rejected messages; not named, a queue that is there keeps the one it has.
+            alternate: exchange for dead letters: what is rejected, has expired or come back too often, or must make
+                room; not named, a queue that is there keeps the one it has. "x-dead-letter-exchange".
             arguments: names of your own are kept as they are; those that begin with qpid., x- or manta. are the
                 brokers', and one that means nothing here is refused. Qpid's and RabbitMQ's names for the same are
                 the same.
@@ -179,7 +183,8 @@ class Management:
                 and its sender gets ResourceLimitExceeded; "ring": the oldest message goes, also one that somebody
                 holds, whose accept is then lost; "ring-strict": the oldest goes, and while somebody holds it the one
                 that comes is refused; "self-destruct": the queue is deleted with all that is in it when it would
-                exceed the limit; "qpid.policy_type", "x-overflow".
+                exceed the limit; "dead-letter": the oldest that nobody holds goes to the alternate;
+                "qpid.policy_type", "x-overflow".
             priorities: so many levels, 1 to 10, of which the highest goes first; messages have priorities 0 to 9, and 4
                 without one; "qpid.priorities". RabbitMQ's "x-max-priority" has a level for each priority up to it.
             last_value_key: a header, of each value of which only the newest message waits; "qpid.last_value_queue_key".
@@ -196,6 +201,12 @@ class Management:
                 and however often; a message that is refused has had one too; "qpid.queue_msg_sequence".
             single_active: of its consumers, at all brokers, one at a time gets messages: the first that came, and when
                 it has gone the next; "x-single-active-consumer".
+            dead_letters: "all", unless given: what expires goes to the alternate, too; "rejected": it is discarded.
+            delivery_limit: a message that comes back more often than that after it was delivered goes to the alternate,
+                or is discarded; releases, modifies with `failed`, and the end of its consumer count; none, unless
+                given; "x-delivery-limit".
+            dead_letter_key: the key by which dead letters go to the alternate: the queue's name, unless given;
+                "x-dead-letter-routing-key".
 
         Raises:
             Exists: it is there with another definition.
@@ -208,7 +219,9 @@ class Management:
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
-                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active}  # fmt: skip
+                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
+                 "dead_letters": dead_letters, "delivery_limit": delivery_limit,
+                 "dead_letter_key": dead_letter_key}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -381,13 +394,16 @@ class AsyncManagement:
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
+        dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
-                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active}  # fmt: skip
+                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
+                 "dead_letters": dead_letters, "delivery_limit": delivery_limit,
+                 "dead_letter_key": dead_letter_key}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

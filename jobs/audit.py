@@ -34,14 +34,14 @@ GUARANTEES = {
     6: "what an evicted broker held is there again",
 }
 _KINDS = ("enqueue", "acquire", "accept", "release", "reject", "expire", "purge", "dead_letter", "evict",
-          "discard")  # fmt: skip
+          "discard", "set_aside")  # fmt: skip
 GRACE_US = 10_000_000
 
 # What an event leaves a message as.
 _STATE = """
     case when kind in ('enqueue', 'release', 'evict') then 'available'
          when kind = 'acquire' and value = 0 then 'acquired'
-         when kind = 'reject' and value = 1 then 'dead_lettering'
+         when kind = 'set_aside' or (kind = 'reject' and value = 1) then 'dead_lettering'
          else 'gone' end"""
 _SAME_HOLDER = "broker = before_broker and inc = before_inc and acquisition = before_acquisition"
 # (guarantee, rule, when): the first that fits names what is wrong with a pair of neighbours.
@@ -53,10 +53,12 @@ _PAIRS = [
     (3, "accepted, and then not forgotten",
      "(before = 'accept' or (before = 'acquire' and state = 'gone')) and kind <> 'enqueue'"),
     (5, "dead-lettered twice", "kind = 'dead_letter' and before = 'dead_letter'"),
-    (5, "dead-lettered, but not rejected",  # from an exchange's own queue messages go on so, by themselves
+    (5, "set aside, but not available", "kind = 'set_aside' and state <> 'available'"),
+    (5, "dead-lettered, but neither rejected nor set aside",  # from an exchange's own queue they go on by themselves
      "kind = 'dead_letter' and state <> 'dead_lettering' and queue not like 'manta.exchange.%'"),
     (5, "rejected twice", "kind = 'reject' and before in ('reject', 'dead_letter')"),
-    (5, "rejected, and then something else", "before in ('reject', 'dead_letter') and kind <> 'dead_letter'"),
+    (5, "rejected or set aside, and then something else",
+     "before in ('reject', 'set_aside', 'dead_letter') and kind <> 'dead_letter'"),
     (2, "acquired by two at once", "kind = 'acquire' and state = 'acquired'"),
     (2, "gone while acquired", "kind in ('expire', 'purge') and state = 'acquired'"),
     (6, "requeued, but the evicted did not hold it",
@@ -157,7 +159,7 @@ def _histories(events: DataFrame, grace_us: int) -> DataFrame:
     passed_over = f"after_seq is null and _taken > position_last and _taken_us > time_us + {int(grace_us)}"
     spans_eviction = "inc <= e.inc and seq < e.seq and (after_seq is null or after_seq > e.seq)"
     others = [
-        (5, "rejected, and never dead-lettered", f"after_seq is null and now = 'dead_lettering' and {late}"),
+        (5, "set aside, and never dead-lettered", f"after_seq is null and now = 'dead_lettering' and {late}"),
         (4, "released, and passed over since", f"kind = 'release' and {passed_over}"),
         (6, "requeued, and passed over since", f"kind = 'evict' and {passed_over}"),
         (6, "still held by one who was evicted", f"now = 'acquired' and exists(_evictions, e -> {spans_eviction})"),

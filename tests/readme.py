@@ -121,6 +121,28 @@ PROMISES: dict[str, list[str]] = {
     "A modified message keeps what its consumers say of it": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
     ],
+    "Dead letters: what leaves a queue with an alternate": [
+        "tests/unit/client/test_dead_letters.py::test_what_expires_goes_there",
+        "tests/unit/client/test_dead_letters.py::test_and_does_not_where_only_rejected_messages_are_to",
+        "tests/unit/client/test_dead_letters.py::test_what_comes_back_too_often_goes_there_and_says_how_often",
+        "tests/unit/client/test_dead_letters.py::test_the_oldest_that_waits_makes_room",
+        "tests/unit/protocol/replica/test_seeing_to.py::test_it_is_seen_to_by_whoever_asked_for_the_event",
+        "tests/unit/protocol/replica/test_seeing_to.py::test_and_by_all_others_when_that_is_out",
+    ],
+    "It goes by the queue's name as its key": [
+        "tests/unit/client/test_dead_letters.py::test_by_its_own_key",
+    ],
+    "A dead letter says why and whence it comes": [
+        "tests/unit/protocol/broker/test_deaths.py::test_a_letter_says_why_and_from_where_it_comes_beside_what_it_was",
+        "tests/unit/protocol/broker/test_deaths.py::test_the_newest_death_is_first_and_the_same_again_is_counted",
+    ],
+    "No letter goes round by itself": [
+        "tests/unit/client/test_dead_letters.py::test_a_queue_that_is_bound_to_its_own_alternate_does_not_go_round",
+        "tests/unit/protocol/broker/test_deaths.py::test_a_message_that_nobody_rejects_comes_to_no_queue_twice",
+    ],
+    "RabbitMQ's x-dead-letter-exchange, x-dead-letter-routing-key": [
+        "tests/unit/client/test_dead_letters.py::test_in_rabbitmqs_words",
+    ],
     "Whoever gets it next reads message.annotations": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
         "tests/unit/client/test_modify.py::test_what_cannot_be_noted_harms_nothing",

@@ -62,11 +62,12 @@ def pairs(words: list[str] | None) -> dict[str, Any]:
 def queue_add(
     name: str,
     durable: Annotated[bool, typer.Option("--durable/--transient", help="survives stops and power cuts")] = False,
-    alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
+    alternate: Annotated[str, typer.Option(help="exchange for dead letters")] = "",
     max_count: Annotated[int | None, typer.Option(help="so many messages at most")] = None,
     max_size: Annotated[int | None, typer.Option(help="so many bytes at most, 64 more for each message")] = None,
     overflow: Annotated[
-        str | None, typer.Option(help="then: reject (what comes), ring (the oldest goes), ring-strict, self-destruct")
+        str | None,
+        typer.Option(help="then: reject (what comes), ring (the oldest goes), ring-strict, self-destruct, dead-letter"),
     ] = None,
     priorities: Annotated[int | None, typer.Option(help="levels of priority, 1 to 10; the highest goes first")] = None,
     last_value_key: Annotated[
@@ -89,6 +90,11 @@ def queue_add(
     single_active: Annotated[
         bool, typer.Option("--single-active", help="one consumer at a time gets messages, the first that came")
     ] = False,
+    dead_letters: Annotated[str | None, typer.Option(help="all (what expires, too), or rejected")] = None,
+    delivery_limit: Annotated[
+        int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
+    ] = None,
+    dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -99,7 +105,8 @@ def queue_add(
                 priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
                 flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
-                single_active=single_active or None,
+                single_active=single_active or None, dead_letters=dead_letters, delivery_limit=delivery_limit,
+                dead_letter_key=dead_letter_key,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

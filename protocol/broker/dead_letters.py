@@ -1,5 +1,9 @@
-"""Rejected messages of this broker's replicas, on their way through an alternate exchange. Each batch is applied once,
-whichever replicas ask for it, and a queue at its limit that refuses some has them go."""
+"""Dead letters of this broker's replicas, on their way through an alternate exchange. Each batch is applied once,
+whichever replicas ask for it, and a queue at its limit that refuses some has them go.
+
+A message does not go round by itself: it comes to no queue in which it died since a consumer last had a say
+(`deaths.py`), and so, where only such ones are bound, to none.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from ..wire.events import DeadLetterDone, Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter, DeadLettered
 from ..wiring.exchanges import LooksAtHeaders
 from .cluster_state import ClusterState
+from .deaths import noted
 from .requests import Requests
 from .routing import Parts, route_each
 from .session import SenderLink
@@ -27,8 +32,8 @@ class DeadLetterRoutes:
         self._asked: dict[str, int] = {}  # exchange's own queue -> up to where it was told to go by the stream
 
     def dead_letter(self, peer: str, frame: DeadLetter) -> None:
-        """Dead-letter rejected messages: by the alternate exchange, keyed by the queue's name, applied once. Or send on
-        what comes from an exchange's own queue, by its keys."""
+        """Have messages go by the alternate exchange, applied once. Or send on what comes from an exchange's own queue,
+        by its keys."""
         self._cluster.once_applied(frame.wired, partial(self._routed, peer, frame))
 
     def _routed(self, peer: str, frame: DeadLetter) -> None:
@@ -52,18 +57,20 @@ class DeadLetterRoutes:
         return route_each(self._cluster, link, transfer, frame.expiry, self._outbox.now_ms, frame)[0]
 
     def _by_alternate(self, frame: DeadLetter) -> Parts:
-        name = frame.queue.rpartition("#")[0]
+        key = frame.key or frame.queue.rpartition("#")[0]
         client = f"{frame.queue}@{frame.id}"
         at_ms = self._outbox.now_ms
-        event = Enqueue(
-            client, [1, len(frame.blobs)], frame.blobs, origins=frame.origins, origin_of=frame.origin_of, at_ms=at_ms
-        )
+        letters = noted(frame, at_ms)
+        blobs, shunned = [blob for blob, _ in letters], [names for _, names in letters]
+        event = Enqueue(client, [1, len(blobs)], blobs, origins=frame.origins, origin_of=frame.origin_of, at_ms=at_ms)
         try:
-            route = self._cluster.wiring.route(frame.exchange, name)
-            return self._cluster.traits.enqueues(route, event, lambda: [[name]] * len(frame.blobs))
+            route = self._cluster.wiring.route(frame.exchange, key)
+            if frozenset[str]().union(*shunned).isdisjoint(queue.rpartition("#")[0] for queue in route):
+                return self._cluster.traits.enqueues(route, event, lambda: [[key]] * len(blobs))
         except LooksAtHeaders:
-            link = SenderLink(0, frame.exchange, name, client)
-            return route_each(self._cluster, link, Transfer(0, 1, frame.blobs), [], at_ms, frame)[0]
+            pass
+        link = SenderLink(0, frame.exchange, key, client)
+        return route_each(self._cluster, link, Transfer(0, 1, blobs), [], at_ms, frame, shunned)[0]
 
     def _dead_lettered(self, peer: str, frame: DeadLetter, parts: Parts, answer: DeadLettered) -> None:
         if self._transfers.held and self._transfers.holds(

@@ -13,17 +13,16 @@ from typing import Any
 
 import msgspec
 
-from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.described import definition, kind_of
-from ..queue.settings import SELF_DESTRUCT, QueueSettings
+from ..queue.settings import QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import (
     AnyEvent,
     Bind,
     DeclareExchange,
-    DeclareQueue,
     DeleteExchange,
     DeleteQueue,
     Unbind,
@@ -31,18 +30,11 @@ from ..wire.events import (
 from ..wire.settings import names_of, read
 from ..wire.version import (
     KNOWS_EXCHANGES,
-    KNOWS_LIMITS,
-    KNOWS_LINES,
     KNOWS_LINKS,
     KNOWS_RELAYS,
-    KNOWS_SELF_DESTRUCT,
-    KNOWS_SEQUENCES,
-    KNOWS_SHARES,
-    KNOWS_VERDICTS,
 )
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
-from ..wiring.exchanges import RELAYS
 from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
@@ -61,6 +53,7 @@ from .command_arguments import (
 )
 from .deletion import Deletions
 from .questions import PURGE, STAT, Questions
+from .queue_declaration import OLDER_TEXT, declaration, with_dead_letters
 from .rebinding import bound
 from .requests import Requests
 from .resets import Resets
@@ -69,15 +62,6 @@ from .statistics import OF_QUEUES, added_up, parts_of
 
 Answer = Callable[..., None]
 
-NO_STORE_TEXT = (
-    "queue {!r} cannot be durable: this cluster has no store, and what is in it ends with it: start the cluster with "
-    "--data DIR, or declare the queue without durable"
-)
-
-OLDER_TEXT = (
-    "queue {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep to "
-    "them: upgrade all members first"
-)
 OLDER_BINDING = (
     "such a binding cannot be made yet: a member of the cluster is of an older version, and would route otherwise: "
     "upgrade all members first"
@@ -86,8 +70,6 @@ OLDER_EXCHANGE = (
     "exchange {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep "
     "to them: upgrade all members first"
 )
-OURS_ORDERED = names_of(QueueSettings)
-"""Arguments that change how a queue's stream is applied."""
 
 
 class Management:
@@ -176,14 +158,9 @@ class Management:
             self._queue_named(a.name)
             answer({"changed": False})
             return
-        if a.name.startswith(RELAYS):
-            raise PeerError(NOT_ALLOWED, f"names that begin with {RELAYS} are exchanges' own: rename {a.name!r}")
-        arguments = check("queue", a.arguments, self._queue_bytes)
-        if a.durable and not self._stored:  # a completion that is not true must not be given
-            raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
-        known_from = _known_from(arguments) if arguments.keys() & OURS_ORDERED else 0
-        event = DeclareQueue(a.name, arguments, a.durable, a.alternate)
-        self._order(answer, event, known_from, OLDER_TEXT.format(a.name))
+        event, known_from = declaration(a, self._stored, self._queue_bytes)
+        versions, older = self._cluster.versions, OLDER_TEXT.format(a.name)
+        versions.once_known(lambda: self._order(answer, with_dead_letters(event, versions.least), known_from, older))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
@@ -379,17 +356,3 @@ _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queues": Management._all_defined,
 }
 """How a connection for rescue is answered: without a majority."""
-
-
-def _known_from(arguments: dict[str, Any]) -> int:
-    """The minor version from which a member keeps to these arguments."""
-    settings = read(QueueSettings, arguments)
-    if settings.shares:
-        return KNOWS_SHARES
-    if settings.sequence_key:
-        return KNOWS_SEQUENCES
-    if settings.single_active:
-        return KNOWS_LINES
-    if settings.overflow == SELF_DESTRUCT:
-        return KNOWS_SELF_DESTRUCT
-    return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from ..errors import NOT_FOUND, UNROUTABLE
@@ -78,11 +80,13 @@ def route_each(
     expiry: list[int],
     at_ms: int,
     dead: DeadLetter | None = None,
+    shunned: Sequence[frozenset[str]] = (),
 ) -> tuple[Parts, list[int], Numbers]:
     """A route per message; each queue gets its messages in one event, in the order they were sent.
 
     Args:
         dead: they are dead letters, or come from an exchange's own queue, and it says who sent them.
+        shunned: of each message the names of queues that it does not come to; empty: there are none.
 
     Returns:
         The parts; the indexes of messages that go to no queue; and which numbers go to each queue that has a say in it.
@@ -102,6 +106,8 @@ def route_each(
         routes = [route(exchange, key, headers) for key, headers in zip(keys, frame.headers, strict=True)]
     for index, several in frame.several:
         routes[index] = _by_any(wiring, exchange, several, frame, index, onward)
+    if shunned:
+        routes = [_but_for(names, queues) for names, queues in zip(shunned, routes, strict=True)]
     for index, queues in enumerate(routes):
         for queue in queues:
             group = groups.get(queue)
@@ -125,6 +131,10 @@ def route_each(
             judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
     return parts, missing, judged
+
+
+def _but_for(names: frozenset[str], queues: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(queue for queue in queues if queue.rpartition("#")[0] not in names)
 
 
 def _by_any(

@@ -40,7 +40,8 @@ from ..wire.events import (
 )
 from ..wire.queue_frames import Deliver
 from ..wiring.wiring import Outcome
-from .event_table import OBSERVED_KINDS, fresh_numbers
+from .event_rows import fresh_numbers
+from .event_table import OBSERVED_KINDS
 from .fact_buffer import FactBuffer, Reporter
 
 SIGHTS_A_FRAME = 64
@@ -126,14 +127,16 @@ class QueueCapture(QueueObserver):
             if first:
                 low, high = fresh_numbers(event, last - first + 1)
                 came = size - buffer.bytes if not done.dropped else _bytes(event, done)
-                fact = EnqueueFact(entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped)
+                fact = EnqueueFact(
+                    entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped, done.aside
+                )
             else:
                 bare = Enqueue(event.client, event.numbers, [])
                 fact = EventFact(entry.seq, term, now_us, encode_event(bare), False)
         else:
             fact = EventFact(entry.seq, term, now_us, entry.event, done.effective, done.positions, done.lost)
-            if done.dropped:
-                fact = replace(fact, dropped=done.dropped)
+            if done.dropped or done.aside:
+                fact = replace(fact, dropped=done.dropped, aside=done.aside)
         buffer.bytes = size
         capture.term, capture.seq = term, entry.seq
         reporter.note(stream, buffer, encode_fact(fact))

@@ -31,7 +31,8 @@ from ..wire.capture_frames import (
     decode_fact,
 )
 from ..wire.events import CLUSTER, ZERO, Entry, decode_event
-from .event_table import OBSERVED_KINDS, Row, discarded, rows
+from .event_rows import left, rows
+from .event_table import OBSERVED_KINDS, Row
 
 ORPHANS_KEPT = 1000
 """At most this many streams without a source have their place remembered."""
@@ -234,7 +235,9 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
             0, fact.term, fact.seq, 0, fact.time_us, "enqueue", stream, "", fact.client, 0, fact.first, fact.last,
             fact.last - fact.first + 1, fact.bytes, 0, 0, fact.number_first, 0, True, "", fact.number_last,
         )  # fmt: skip
-        return [row, *discarded([row], fact.dropped)] if fact.dropped else [row]
+        if not fact.dropped and not fact.aside:
+            return [row]
+        return [row, *left([row], Applied(dropped=fact.dropped, aside=fact.aside))]
     if type(fact) is Observation:
         return _seen(fact)
     assert type(fact) is EventFact
@@ -245,7 +248,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
     if event is None:
         return []
     entry = Entry((fact.term, ZERO[1]), fact.seq, "", 0, 0, b"")
-    done = Applied(fact.effective, fact.lost, fact.positions, dropped=fact.dropped)
+    done = Applied(fact.effective, fact.lost, fact.positions, dropped=fact.dropped, aside=fact.aside)
     return rows(stream, entry, event, done, fact.time_us, fact.queue, frame.alternate)
 
 

@@ -13,7 +13,8 @@ class Applied:
         effective: False when the event was void (an acquire without the grant, an own out of turn).
         lost: runs of an accept, release or reject which the broker did not hold.
         positions: ranges the event concerned: enqueued, returned, rejected, discarded.
-        orphans: batches of rejected messages (see `QueueState.batches`) whose broker is out.
+        aside: ranges that this event sets aside for the alternate exchange, but for those that it rejects.
+        orphans: batches of messages on their way there (see `QueueState.batches`) whose broker is out.
         dropped: (first, last, whether a consumer held them) of messages that went because others came, as a ring's.
     """
 
@@ -22,3 +23,4 @@ class Applied:
     positions: list[tuple[int, int]] = field(default_factory=list)
     orphans: list[int] = field(default_factory=list)
     dropped: list[tuple[int, int, bool]] = field(default_factory=list)
+    aside: list[tuple[int, int]] = field(default_factory=list)

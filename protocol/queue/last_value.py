@@ -44,7 +44,7 @@ class LastValue:
                 self._of_key = {key: positions for key, positions in self._of_key.items() if self._newest(key)}
         else:
             for first, last in done.positions:
-                old += (p for p in range(first, last + 1) if self._newest(self._trait(blobs[p])) > p)
+                old += (p for p in range(first, last + 1) if p in available and self._newest(self._trait(blobs[p])) > p)
         if old:
             gone = [(position, position) for position in sorted(old)]
             self._state.tallies.last_value += self._state.discard(gone)

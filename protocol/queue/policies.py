@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..wire.events import Accept
 from .allocator import Allocator, AnyConsumer
+from .dead_lettering import DeliveryLimit, Expired
 from .delivery_order import DeliveryOrder, Fifo
 from .groups import MessageGroups
 from .last_value import LastValue
@@ -18,7 +19,7 @@ from .producer_flow import ProducerFlow
 from .refusing import Limit
 from .relay import Relay
 from .ring import Oldest, Ring
-from .settings import RING, RING_STRICT, QueueSettings
+from .settings import ALL, DEAD_LETTER, RING, RING_STRICT, QueueSettings
 from .shares import ByShares
 from .state import QueueState
 from .state_policy import StatePolicy
@@ -39,9 +40,20 @@ class Policies(NamedTuple):
         return not any(Accept in policy.events for policy in self.of_state)
 
 
+def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePolicy]:
+    """Those by which messages go to the alternate though nobody rejects them: before all that follow an event."""
+    policies: list[StatePolicy] = []
+    if settings.alternate and settings.dead_letters == ALL:
+        policies.append(Expired(state))
+    if settings.delivery_limit:
+        policies.append(DeliveryLimit(state, settings.delivery_limit))
+    return policies
+
+
 def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
     """The policies of a queue with these settings, before anything is applied."""
-    of_state: list[StatePolicy] = []
+    of_state = dead_lettering(state, settings)
+    before = len(of_state)
     order: DeliveryOrder | None = None
     oldest: Oldest | None = None
     groups: MessageGroups | None = None
@@ -61,8 +73,8 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
             oldest = by_priority.lowest
     if settings.exchange:
         of_state.append(Relay(state, settings))
-    if settings.overflow in (RING, RING_STRICT) and settings.limited:
-        of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or not of_state))
+    if settings.overflow in (RING, RING_STRICT, DEAD_LETTER) and settings.limited:
+        of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or len(of_state) == before))
     if groups is not None:  # behind what drops messages that consumers hold
         of_state.append(groups)
     if settings.refuses:  # before all that follows what has come in

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..wire.events import Enqueue
 from .applied import Applied
 from .level import count_in, in_order, size_of, weight
-from .settings import RING, RING_STRICT, SELF_DESTRUCT, QueueSettings
+from .settings import RING_STRICT, ROLLING, SELF_DESTRUCT, QueueSettings
 from .state import QueueState
 from .state_policy import Guard
 
@@ -33,7 +33,7 @@ class Limit(Guard):
         blobs, count, size = event.blobs, self._max_count, self._max_size
         if self._destroys and self._state.refused:
             return False
-        if self._overflow == RING:  # what is in it makes room
+        if self._overflow in ROLLING:  # what is in it makes room
             return not size or all(weight(blob) <= size for blob in blobs)
         if count and count_in(self._state) + len(blobs) > count:
             return False
@@ -46,7 +46,7 @@ class Limit(Guard):
         size = self._max_size
         if (size and weight(blob) > size) or (self._destroys and state.refused):
             return True
-        if self._overflow == RING:
+        if self._overflow in ROLLING:
             return False
         over_count = self._max_count and count_in(state) + 1 - self._max_count
         over_size = size and size_of(state) + weight(blob) - size

@@ -1,6 +1,7 @@
 """A ring: a queue that holds so much and no more, whose oldest message goes when another comes (RabbitMQ: drop-head).
 
-What goes may be held by a consumer: its accept is then *lost*.
+What goes may be held by a consumer: its accept is then *lost*. Where it goes to the alternate exchange instead, what
+consumers hold stays theirs: the oldest goes of what waits.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any
 
 from ..wire.events import Enqueue, Event
 from .applied import Applied
+from .batches import MAXLEN
 from .level import count_in, in_order, size_of, weight
-from .settings import QueueSettings
+from .settings import DEAD_LETTER, QueueSettings
 from .state import QueueState
 
 Oldest = Callable[[], Iterable[tuple[int, int]]]
@@ -27,7 +29,7 @@ class Ring:
         plain: no message goes but by this, and the oldest; else it matters which message came before which.
     """
 
-    __slots__ = ("_in_order", "_max_count", "_max_size", "_state", "one_by_one")
+    __slots__ = ("_in_order", "_max_count", "_max_size", "_state", "_to_alternate", "one_by_one")
 
     events: tuple[type[Event], ...] = (Enqueue,)
 
@@ -39,6 +41,7 @@ class Ring:
         self._in_order = oldest or partial(in_order, state)
         self._max_count = settings.max_count
         self._max_size = settings.max_size
+        self._to_alternate = settings.overflow == DEAD_LETTER
 
     def applied(self, event: Any, done: Applied, /) -> None:
         """Messages have come: the oldest go until the rest is within the limit."""
@@ -49,13 +52,16 @@ class Ring:
         over_size = size - self._max_size if self._max_size else 0
         if over_count > 0 or over_size > 0:
             oldest = self._oldest(over_count, over_size)
+            if self._to_alternate:
+                done.aside += state.set_aside(oldest, MAXLEN).aside
+                return
             done.dropped += ((first, last, first not in state.available) for first, last in oldest)
             state.tallies.ring += state.discard(oldest)
 
     def _oldest(self, over_count: int, over_size: int) -> list[tuple[int, int]]:
-        """The oldest messages, whoever holds them: so many, with so many bytes."""
+        """The oldest messages, whoever holds them, or that wait: so many, with so many bytes."""
         state, found = self._state, list[tuple[int, int]]()
-        for first, last in self._in_order():
+        for first, last in self._waiting() if self._to_alternate else self._in_order():
             position = first
             if over_size <= 0:
                 position = min(last + 1, first + over_count)
@@ -69,6 +75,10 @@ class Ring:
             if over_count <= 0 and over_size <= 0:
                 break
         return found
+
+    def _waiting(self) -> Iterable[tuple[int, int]]:
+        available = self._state.available
+        return (part for ranges in self._in_order() for part in available.within(*ranges))
 
     def restored(self) -> None:
         """It keeps nothing of its own."""

@@ -22,7 +22,10 @@ from ..wire.settings import Argument, parse
 
 MESSAGE_BYTES = 64
 """What a message counts for in the size of a queue besides its own bytes, headers and all."""
-RING, RING_STRICT, REJECT, SELF_DESTRUCT = "ring", "ring-strict", "reject", "self-destruct"
+RING, RING_STRICT, REJECT, SELF_DESTRUCT, DEAD_LETTER = "ring", "ring-strict", "reject", "self-destruct", "dead-letter"
+ROLLING = (RING, DEAD_LETTER)
+"""What happens at a limit where the oldest makes room."""
+ALL = "all"
 _AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 """RabbitMQ's words for what happens at a limit."""
 DEFAULT = -1
@@ -36,12 +39,13 @@ STOP_PERCENT, RESUME_PERCENT = 80, 70
 
 class QueueSettings(msgspec.Struct, frozen=True):
     """Attributes:
-    alternate: exchange for rejected messages, "" to discard them; of the declaration itself, not of its arguments.
+    alternate: exchange for dead letters, "" to discard them; of the declaration itself, not of its arguments.
     max_count: of messages in the queue, 0 for no limit.
     max_size: of bytes in the queue (`MESSAGE_BYTES` more for each message), 0 for no limit.
     overflow: what happens at a limit; "ring": the oldest message goes; "ring-strict": the same, but a message is
         refused while a consumer holds the oldest; "reject": a message that comes is refused; "self-destruct": the
-        queue is deleted with all that is in it when it would exceed the limit.
+        queue is deleted with all that is in it when it would exceed the limit; "dead-letter": the oldest that waits
+        goes to the alternate.
     flow_stop_count, flow_stop_size: with more messages or bytes than that the queue holds its producers back; 0: never.
     flow_resume_count, flow_resume_size: with less than both it lets them go on.
     priorities: so many levels of priority, by AMQP 0-10's rule; 0: the queue has none.
@@ -57,6 +61,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
         an alert is told; 0: never. alert_..._down: with no more than that, that it is over; half of it, unless given.
     alert_repeat_gap: seconds from one alert to the next of the same level, while it stays; 0: it is told once.
     single_active: one consumer at a time gets messages, in the whole cluster: the first that came, while it is there.
+    dead_letters: what goes to the alternate; "all": what expires, too; "rejected", "": what is rejected, and what a
+        limit that says so sends there.
+    delivery_limit: a message that comes back when it was delivered more often than that, in vain, is a dead letter; 0:
+        never.
+    dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
     exchange: it is this exchange's own, and all that comes goes on from there (`relay.py`); "" for no such queue.
     exchange_sequence: with its number. exchange_initial: the last message stays, for queues that are bound later.
     """
@@ -73,9 +82,10 @@ class QueueSettings(msgspec.Struct, frozen=True):
                  ("x-max-length-bytes",)),
     ] = 0  # fmt: skip
     overflow: Annotated[
-        Literal["", "ring", "ring-strict", "reject", "self-destruct"],
+        Literal["", "ring", "ring-strict", "reject", "self-destruct", "dead-letter"],
         Argument("qpid.policy_type",
-                 "give reject (x-overflow: reject-publish), ring (drop-head), ring-strict or self-destruct",
+                 "give reject (x-overflow: reject-publish), ring (drop-head), ring-strict, self-destruct or "
+                 "dead-letter",
                  ("x-overflow",), _AT_LIMIT),
     ] = ""  # fmt: skip
     flow_stop_count: Annotated[
@@ -178,6 +188,21 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Argument("x-single-active-consumer", "give true, or leave it out", words=(("true", True), ("false", False))),
     ] = False
 
+    dead_letters: Annotated[
+        Literal["", "rejected", "all"],
+        Argument("manta.dead_letters", "give all, or rejected for nothing else than what consumers reject"),
+    ] = ""  # fmt: skip
+    delivery_limit: Annotated[
+        int, Meta(ge=1),
+        Argument("manta.delivery_limit", "give a number of deliveries, at least 1, or leave it out for no limit",
+                 ("x-delivery-limit",)),
+    ] = 0  # fmt: skip
+    dead_letter_key: Annotated[
+        str, Meta(min_length=1, max_length=255),
+        Argument("manta.dead_letter_key", "give a routing key, or leave it out for the queue's name",
+                 ("x-dead-letter-routing-key",)),
+    ] = ""  # fmt: skip
+
     exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
     exchange_sequence: Annotated[bool, Argument("manta.exchange_sequence", "it is an exchange's own")] = False
     exchange_initial: Annotated[bool, Argument("manta.exchange_initial", "it is an exchange's own")] = False
@@ -189,7 +214,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     @property
     def refuses(self) -> bool:
         """Whether a message may be refused: at a limit, or since it is larger than that."""
-        return self.limited and (self.overflow != RING or self.max_size > 0)
+        return self.limited and (self.overflow not in ROLLING or self.max_size > 0)
 
     @property
     def judges(self) -> bool:
@@ -266,6 +291,8 @@ def _check_flow(settings: QueueSettings) -> None:
     if settings.overflow in (RING_STRICT, SELF_DESTRUCT) and kinds(settings):
         text = f"a queue with {kinds(settings)[0]} cannot be {settings.overflow}: give overflow ring or reject"
         raise PeerError(INVALID, text)
+    if settings.overflow == DEAD_LETTER and settings.last_value_key:
+        raise PeerError(INVALID, "a queue with last_value_key cannot be dead-letter: give overflow ring or reject")
     for what, (stop, resume) in zip(("count", "size"), settings.thresholds, strict=True):
         given = getattr(settings, f"flow_stop_{what}"), getattr(settings, f"flow_resume_{what}")
         limit = getattr(settings, f"max_{what}")

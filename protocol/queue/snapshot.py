@@ -43,7 +43,7 @@ class Tallies(msgspec.Struct, array_like=True):
         bytes_in: of the messages that came in.
         releases: messages that came back from consumers.
         revoked: messages that went while a consumer held them.
-        ring, last_value, purged: messages that went by that.
+        ring, last_value, purged, too_often: messages that went by that, the last by the limit of their deliveries.
         arrivals: (position, Unix ms): that message, and those behind it up to the next, came then or within a second.
             That is each replica's own.
         arrived_to: the position behind the last one for which that is known.
@@ -59,6 +59,7 @@ class Tallies(msgspec.Struct, array_like=True):
     arrivals: list[tuple[int, int]] = []
     arrived_to: int = 1
     raised: list[str] = []
+    too_often: int = 0
 
     def copy(self) -> Tallies:
         return msgspec.structs.replace(self, arrivals=list(self.arrivals), raised=list(self.raised))
@@ -80,6 +81,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         uncounted: of `marks`, those that came back and were not delivered by what their consumers said.
         annotations: (position, what consumers noted on it).
         origins, origin_runs: who sent what (`Origins.told`).
+        causes: (index of a batch, why its messages are set aside) where nobody rejected them. died: (cause, how many
+            messages in all).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
     """
 
@@ -107,6 +110,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     origins: list[str] = []
     origin_runs: list[int] = []
     times: list[int] = []
+    causes: list[tuple[int, str]] = []
+    died: list[tuple[str, int]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -127,6 +132,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             self,
             acquired=sorted(self.acquired),
             batches=sorted(self.batches),
+            causes=sorted(self.causes),
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),

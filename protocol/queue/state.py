@@ -4,7 +4,7 @@ Every replica applies the same committed events in the same order and so reaches
 the clock, on chance or on which broker it runs (`sequencer.md` Q1 to Q4, `design.md` sections 4 to 6).
 
 A message is in exactly one place: *available*, *acquired* (in one acquisition), in
-*dead-lettering* (rejected, on its way to the alternate exchange) or gone. Batches are ranges, so an event costs about
+*dead-lettering* (set aside, on its way to the alternate exchange) or gone. Batches are ranges, so an event costs about
 the same for one message and for a thousand.
 """
 
@@ -34,6 +34,7 @@ from ..wire.events import (
 )
 from .acquisitions import Acquisitions
 from .applied import Applied
+from .batches import NOBODY, REJECTED, Batches
 from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
 from .enqueue_times import EnqueueTimes
@@ -52,16 +53,15 @@ class QueueState:
 
     Args:
         id: name and number of the queue's stream.
-        alternate: exchange for rejected messages, "" to discard them.
+        alternate: exchange for dead letters, "" to discard them.
 
     Attributes:
         blobs: position -> encoded message, of all messages that are not gone.
         available: positions that may be acquired.
         acquired: holder -> positions it holds.
         index: how many events have been applied: the place of the last one in the stream.
-        dead_lettering: rejected positions whose copies are not committed elsewhere yet.
-        batches: index of the event that rejected them -> the broker that sees to the copies, and their ranges. Every
-            replica knows a batch by that index, so that any of them can finish a dead one's batch, once.
+        dead_lettering: positions that were set aside, whose copies are not committed elsewhere yet.
+        batches: of which they are, by the index of the event: so any replica can finish a dead one's, once.
         deliveries: how often each message was delivered and returned, and what consumers noted on it.
         times: when each message came. expiry: position -> expiry in ms (only where there is one).
         origins: which client sent which message.
@@ -75,22 +75,19 @@ class QueueState:
     """
 
     def __init__(self, id: str, alternate: str = "") -> None:
-        self.id = id
-        self.alternate = alternate
+        self.id, self.alternate = id, alternate
         self.blobs: dict[int, bytes] = {}
         self.available = RangeSet()
         self.acquired = Acquisitions()
         self.dead_lettering = RangeSet()
-        self.batches: dict[int, tuple[str, list[int]]] = {}
-        self.deliveries = DeliveryCounts()
-        self.times = EnqueueTimes()
+        self.batches = Batches()
+        self.deliveries, self.times = DeliveryCounts(), EnqueueTimes()
         self.expiry = ExpiryTimes()
         self.origins = Origins()
         self.owner = ""
         self.index = self.grant = self.bytes = self.wired = self.wired_next = 0
         self.next_position = 1
-        self.numbers = LastNumbers()
-        self.fence = Fence()
+        self.numbers, self.fence = LastNumbers(), Fence()
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
         self.refused = self.flow_stopped_count = 0
         self.refusals = RefusedNumbers()
@@ -180,17 +177,21 @@ class QueueState:
     def _reject(self, event: Reject) -> Applied:
         settled, lost = self.acquired.settle(event)
         if self.alternate:
-            for first, last in settled:
-                self.dead_lettering.add(first, last)
-            if settled:
-                self.batches[self.index] = event.broker, [edge for part in settled for edge in part]
+            self.set_aside(settled, REJECTED, event.broker)
         else:
             self.discarded += self._dequeue(settled)
         return Applied(True, lost, settled)
 
+    def set_aside(self, ranges: list[tuple[int, int]], cause: str, broker: str = NOBODY) -> Applied:
+        """These, which nobody holds, are on their way to the alternate from this event on."""
+        for first, last in ranges:
+            self.available.remove(first, last)
+            self.dead_lettering.add(first, last)
+        self.batches.begin(self.index, broker, ranges, cause)
+        return Applied(aside=ranges)
+
     def _dead_letter_done(self, event: DeadLetterDone) -> Applied:
-        _, ranges = self.batches.pop(event.batch, ("", []))
-        gone = list(pairs(ranges))
+        gone = list(pairs(self.batches.end(event.batch)))
         for first, last in gone:
             self.dead_lettering.remove(first, last)
         self.dead_lettered += self._dequeue(gone)
@@ -284,7 +285,7 @@ class QueueState:
             acquired=[(*holder, held.flat()) for holder, held in self.acquired.items()],
             dead_lettering=self.dead_lettering.flat(),
             **self.deliveries.told(),
-            batches=[(index, *batch) for index, batch in self.batches.items()],
+            **self.batches.told(),
             expiry=list(self.expiry.items()),
             owner=self.owner,
             grant=self.grant,
@@ -309,7 +310,7 @@ class QueueState:
         self.available.assign(snapshot.available)
         self.acquired = Acquisitions({(broker, inc, n): RangeSet(held) for broker, inc, n, held in snapshot.acquired})
         self.dead_lettering = RangeSet(snapshot.dead_lettering)
-        self.batches = {index: (broker, ranges) for index, broker, ranges in snapshot.batches}
+        self.batches = Batches.of(snapshot)
         self.deliveries = DeliveryCounts.of(snapshot)
         self.times = EnqueueTimes(snapshot.times)
         self.expiry = ExpiryTimes(snapshot.expiry)

@@ -87,6 +87,7 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
             done.effective = done.effective or one.effective
             positions.update(one.positions)
             done.dropped += one.dropped
+            done.aside += one.aside
         done.positions = list(positions)
         return done
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
+from .batches import DELIVERY_LIMIT, EXPIRED, MAXLEN
 from .state import QueueState
 
 STEP_MS = 1000
@@ -26,7 +27,9 @@ class Figures(NamedTuple):
         bytes_in, bytes_out: of the messages that came in, and of those that have gone; encoded.
         ring: went since others came, and the queue is full. last_value: a newer one of their key came.
         purged: by `purge`, or as the queue destroyed itself. subscriber: were rejected, and there is no alternate
-            exchange.
+            exchange. too_often: came back more often than they may, and there is none.
+        dead_expired, dead_too_often, dead_pushed_out: were set aside for the alternate exchange since they had expired,
+            had come back too often, or had to make room.
     """
 
     acquires: int
@@ -37,19 +40,25 @@ class Figures(NamedTuple):
     last_value: int
     purged: int
     subscriber: int
+    too_often: int
+    dead_expired: int
+    dead_too_often: int
+    dead_pushed_out: int
 
 
 def figures(state: QueueState) -> Figures:
     counted = state.tallies
     ring, last_value, purged = counted.ring, counted.last_value, counted.purged
-    subscriber = state.discarded - state.refused - ring - last_value - purged
+    subscriber = state.discarded - state.refused - ring - last_value - purged - counted.too_often
+    dead = [state.batches.died.get(cause, 0) for cause in (EXPIRED, DELIVERY_LIMIT, MAXLEN)]
     # What an exchange sends on nobody has had: it has no alternate.
-    rejected = state.dead_lettered + state.dead_lettering.count if state.alternate else 0
+    rejected = state.dead_lettered + state.dead_lettering.count - sum(dead) if state.alternate else 0
     settled = state.accepted + rejected + subscriber
     acquires = settled + counted.releases + counted.revoked + state.acquired.messages()
     # A program before minor 8 has not counted: what it brought is not taken for less than nothing.
     out = max(0, counted.bytes_in - state.bytes)
-    return Figures(acquires, counted.releases, counted.bytes_in, out, ring, last_value, purged, max(0, subscriber))
+    went = ring, last_value, purged, max(0, subscriber), counted.too_often
+    return Figures(acquires, counted.releases, counted.bytes_in, out, *went, *dead)
 
 
 def held_by(state: QueueState) -> dict[str, int]:

@@ -1,5 +1,5 @@
-"""Rejected messages on their way to the alternate exchange: a large batch goes in pieces, one after the other, and what
-is rejected behind it waits until the last of them has left: all come in the order in which they were rejected.
+"""Messages on their way to the alternate exchange: a large batch goes in pieces, one after the other, and what is set
+aside behind it waits until the last of them has left: all come in the order in which they were set aside.
 
 A piece is a function of the batch alone, and so is its name: a broker that finishes what another began asks for the
 same pieces under the same names, and each is enqueued once.
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ..limits import DEFAULT, Limits
+from ..queue.batches import NOBODY
 from ..queue.origins import numbered
 from ..queue.state import QueueState
 from ..ranges import pairs
@@ -29,7 +30,7 @@ def piece_name(index: int, number: int) -> int:
 
 
 def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[dict[int, bytes], bool]:
-    """The messages of piece `number`, from 0, of the batch that event `index` rejected, by their positions, of at most
+    """The messages of piece `number`, from 0, of the batch that event `index` set aside, by their positions, of at most
     `most_bytes` (one message may be larger); and whether there are more pieces behind it."""
     _, ranges = state.batches[index]
     blobs: dict[int, bytes] = {}
@@ -49,14 +50,24 @@ def piece(state: QueueState, index: int, number: int, most_bytes: int) -> tuple[
     return blobs, False
 
 
-def to_alternate(state: QueueState, name: int, blobs: dict[int, bytes]) -> DeadLetter:
-    """A piece of what was rejected."""
-    origins = map(state.origins.of, blobs)
-    return DeadLetter(state.id, name, state.alternate, list(blobs.values()), *numbered(list(origins)))
+def to_alternate(state: QueueState, name: int, blobs: dict[int, bytes], key: str = "") -> DeadLetter:
+    """A piece of what goes to the alternate by that key, "" for the queue's name."""
+    deliveries = state.deliveries
+    return DeadLetter(
+        state.id,
+        name,
+        state.alternate,
+        list(blobs.values()),
+        *numbered(list(map(state.origins.of, blobs))),
+        cause=state.batches.cause(name % PIECES_FROM),
+        positions=list(blobs),
+        counts=deliveries.column([(position, position) for position in blobs]) if deliveries else [],
+        key=key,
+    )
 
 
 class DeadLetters:
-    """One queue's batches of rejected messages, or of those that go on by themselves. Args: frame: makes a piece's."""
+    """One queue's batches of dead letters, or of messages that go on by themselves. Args: frame: makes a piece's."""
 
     __slots__ = ("_frame", "_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
 
@@ -68,10 +79,17 @@ class DeadLetters:
         self._in_pieces = 0  # the batch that has further pieces, 0 for none
         self._waiting: deque[int] = deque()  # batches behind that one
 
-    def rejected(self, index: int) -> None:
-        """Event `index` has rejected a batch that this broker sees to."""
+    def begin(self, index: int) -> None:
+        """Event `index` has set a batch aside that this broker sees to."""
         if index not in self._sent and index not in self._waiting:
             self._waiting.append(index)
+
+    def restored(self, broker: str) -> None:
+        """The state has come by an update, past events that set batches aside: those of this broker, and those that are
+        nobody's, are seen to here, by others too perhaps."""
+        for index, (of, _) in self._state.batches.items():
+            if index and of in (NOBODY, broker):
+                self.begin(index)
 
     def due(self) -> list[DeadLetter]:
         """All that is known to be committed is applied: the pieces to ask the broker for now, of the batches that wait,

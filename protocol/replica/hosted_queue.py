@@ -8,7 +8,7 @@ a `QueueOutbox`, and nothing that a client can see becomes final before its even
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..errors import PeerError
 from ..limits import DEFAULT, Limits
@@ -58,6 +58,7 @@ from .outbox import QueueOutbox
 from .own_events import OwnEvents
 from .ownerships import Ownerships
 from .relaying import relaying, sent_on
+from .seeing_to import seeing_to
 from .settlements import Settling
 from .status import Status, queue_status
 from .update import Pace
@@ -111,9 +112,9 @@ class HostedQueue:
         )
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
         self.verdicts = VerdictTeller(state, outbox, settings.overflow == SELF_DESTRUCT) if settings.judges else None
-        self.dead_letters = DeadLetters(state, limits, sent_on(settings))
-        self.prompt = self.verdicts or relaying(policies.of_state, state, self.dead_letters, outbox.broker, keeper)
-        self.observers = told if self.prompt is None else (*told, self.prompt)
+        letters = self.dead_letters = DeadLetters(state, limits, sent_on(settings))
+        self.prompt = self.verdicts or relaying(policies.of_state, state, letters, outbox.broker, keeper)
+        self.observers = *told, *seeing_to(state, letters, outbox.broker, keeper), *filter(None, [self.prompt])
         lock, own = self.lock, self.own = LockHolder(timing), OwnEvents(id, outbox)
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
@@ -169,8 +170,7 @@ class HostedQueue:
             self._outbox.dirty[self.id] = None
         if self._unapplied:
             return True
-        for frame in self.dead_letters.due():
-            self._to_broker(frame)
+        self._to_broker(self.dead_letters.due())
         return False
 
     def _applied(self, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
@@ -211,7 +211,7 @@ class HostedQueue:
         if isinstance(tag, Settling):
             self.consumers.settled(tag, done)
             if type(event) is Reject and self.state.index in self.state.batches:
-                self.dead_letters.rejected(self.state.index)
+                self.dead_letters.begin(self.state.index)
         elif isinstance(tag, Cancel):
             self.consumers.cancelled(tag)
         elif isinstance(tag, DrainMark):
@@ -230,7 +230,7 @@ class HostedQueue:
             self.dispatcher.returned(done.positions)
             self.grants.ended()
             for index in done.orphans:
-                self.dead_letters.rejected(index)
+                self.dead_letters.begin(index)
         if _lets_in(event, self._outbox.broker, self.inc):
             self.catch_up.joined()
             self.grants.returned()
@@ -239,13 +239,13 @@ class HostedQueue:
 
     def dead_lettered(self, frame: DeadLettered) -> None:
         asked, whole = self.dead_letters.dead_lettered(frame.id)
-        for piece in asked:
-            self._to_broker(piece)
+        self._to_broker(asked)
         if whole:
             self.own.submit(DeadLetterDone(whole), None)
 
-    def _to_broker(self, frame: Frame) -> None:
-        self._outbox.send(self._outbox.broker, frame)
+    def _to_broker(self, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            self._outbox.send(self._outbox.broker, frame)
 
     # ---- updates
 
@@ -307,6 +307,7 @@ class HostedQueue:
         """The state is another one: what goes with it begins anew."""
         self._unapplied = []
         self.expiries.restart()
+        self.dead_letters.restored(self._outbox.broker)
         if self.verdicts is not None:
             self.verdicts.restored()
 

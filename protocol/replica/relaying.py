@@ -4,6 +4,7 @@ its batches, as of rejected messages, and which of them this replica sees to."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
@@ -23,7 +24,7 @@ EXPELS = (Evict, Rejoin, Return, Member)
 def sent_on(settings: QueueSettings) -> Made:
     """How the pieces of a queue's batches are told."""
     if not settings.exchange:
-        return to_alternate
+        return partial(to_alternate, key=settings.dead_letter_key)
 
     def onward(state: QueueState, name: int, blobs: dict[int, bytes]) -> DeadLetter:
         expiry = [
@@ -68,11 +69,11 @@ class Relaying(QueueObserver):
     def applied(self, index: int, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
         batches = self._state.batches
         if self._relay.begun == index and self._sees_to(batches[index][0]):
-            self._dead_letters.rejected(index)
+            self._dead_letters.begin(index)
         elif type(event) in EXPELS:  # who took care of what is nobody's may be the one that is out
             for batch, (broker, _) in batches.items():
                 if batch != AGAIN and self._sees_to(broker):
-                    self._dead_letters.rejected(batch)
+                    self._dead_letters.begin(batch)
 
     def _sees_to(self, broker: str) -> bool:
         """Whether what is that broker's, "" for nobody's, is seen to here."""

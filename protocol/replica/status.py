@@ -93,5 +93,9 @@ def queue_status(
         discarded_last_value=counted.last_value,
         discarded_purge=counted.purged,
         discarded_subscriber=counted.subscriber,
+        discarded_too_often=counted.too_often,
+        dead_expired=counted.dead_expired,
+        dead_too_often=counted.dead_too_often,
+        dead_pushed_out=counted.dead_pushed_out,
         age_ms=age_ms(state, now_ms),
     )

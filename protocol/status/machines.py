@@ -251,7 +251,7 @@ class QueueStatus(StatusStruct, kw_only=True):
         messages: number of those that are available or acquired.
         available: number of those that a consumer can have.
         acquired: number of those that consumers hold.
-        dead_lettering: number of rejected ones that are on their way to the alternate exchange.
+        dead_lettering: number of dead ones that are on their way to the alternate exchange.
         bytes: size of all messages in it, encoded.
         owner: the broker that has the consume lock, "" for none.
         grant: number of the last grant of the lock.
@@ -273,7 +273,10 @@ class QueueStatus(StatusStruct, kw_only=True):
         bytes_in, bytes_out: size of all messages that came in, and of all that went, encoded.
         discarded_ring, discarded_last_value, discarded_purge, discarded_subscriber: number of the discarded ones that
             went since a ring was full, since a newer value came, by `purge`, and since they were rejected where there
-            is no alternate exchange; with `refused` these are all.
+            is no alternate exchange; discarded_too_often: since they had come back too often, and there is none; with
+            `refused` these are all.
+        dead_expired, dead_too_often, dead_pushed_out: number of those that were set aside for the alternate exchange
+            since they had expired, had come back too often, or had to make room; the others there were rejected.
         age_ms: for how long the oldest message has been in it, to a second or so; 0 where it is empty.
     """
 
@@ -308,6 +311,10 @@ class QueueStatus(StatusStruct, kw_only=True):
     discarded_last_value: int = 0
     discarded_purge: int = 0
     discarded_subscriber: int = 0
+    discarded_too_often: int = 0
+    dead_expired: int = 0
+    dead_too_often: int = 0
+    dead_pushed_out: int = 0
     age_ms: int = 0
 
 

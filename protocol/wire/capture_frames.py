@@ -68,7 +68,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     """An enqueue that was effective: messages `first` to `last`, `bytes` of them.
 
     Attributes:
-        dropped: as in `Applied`.
+        dropped, aside: as in `Applied`.
     """
 
     seq: int
@@ -81,6 +81,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     last: int
     bytes: int
     dropped: list[tuple[int, int, bool]] = []
+    aside: list[tuple[int, int]] = []
 
 
 class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=2):
@@ -89,7 +90,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     Attributes:
         event: encoded, without messages.
         queue: the queue's id, if the event is a declaration or deletion.
-        dropped: as in `Applied`.
+        dropped, aside: as in `Applied`.
     """
 
     seq: int
@@ -101,6 +102,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     lost: list[int] = []
     queue: str = ""
     dropped: list[tuple[int, int, bool]] = []
+    aside: list[tuple[int, int]] = []
 
 
 class Observation(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=3):

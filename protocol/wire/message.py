@@ -180,13 +180,19 @@ def header(blob: bytes) -> Header:
 
 def with_property(blob: bytes, name: str, value: int) -> bytes:
     """A message with one more property, or another value of it; all else is as it was. What is no message stays so."""
+    return with_properties(blob, lambda properties: properties | {name: value})
+
+
+def with_properties(blob: bytes, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """A message with other properties, which `change` makes of those that it has; all else is as it was. What is no
+    message stays so."""
     try:
         values: list[Any] = _decode_raw(blob)
         if memoryview(values[0])[0] not in _BYTES:
             return blob
         properties = _decode_properties(values[2]) if len(values) > 2 else None
         values += [None] * (3 - len(values))
-        values[2] = (properties or {}) | {name: value}
+        values[2] = change(properties or {})
         return _encode(values)
     except _UNDECODABLE:
         return blob

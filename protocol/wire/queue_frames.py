@@ -243,14 +243,17 @@ class QueueReply(Frame):
 
 
 class DeadLetter(Frame):
-    """Rejected messages to route through the alternate exchange; the answer is `DeadLettered`.
+    """Messages to route through the alternate exchange; the answer is `DeadLettered`.
 
     Attributes:
-        id: index of the event that rejected them: with "queue@id" as client the re-enqueue applies once, whichever
+        id: index of the event that set them aside: with "queue@id" as client the re-enqueue applies once, whichever
             replicas ask for it.
         origins, origin_of: who sent them, as in `Enqueue`.
         first: of an exchange's own queue: position of the first. They go on from that exchange, each under its position
             as number, so a queue has each once, whatever batch it comes in.
+        cause, positions, counts: why, and from where in the queue each; how often each was delivered in vain, as
+            in `Deliver.redelivered`.
+        key: by which they are routed; "": by the queue's name.
         keys: by which each is routed there, one or several. expiry: as in `Enqueue`. wired: by the cluster's stream as
             it is there at least.
     """
@@ -265,6 +268,10 @@ class DeadLetter(Frame):
     keys: list[list[str]] = []
     expiry: list[int] = []
     wired: int = 0
+    cause: str = ""
+    positions: list[int] = []
+    counts: list[int] = []
+    key: str = ""
 
 
 class DeadLettered(Frame):

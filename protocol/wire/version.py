@@ -68,7 +68,12 @@ themselves (`queue/relay.py`); `first`, `keys`, `expiry` and `wired` in `DeadLet
 `Counters.wired`: a member before 10 would neither send nor apply as much, so while one is in the cluster such exchanges
 are refused. `Facts.after`: of a source before 10, which was asked, and another, and it again, what was on its way
 meanwhile is taken for its answer.
-11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is."""
+11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is. Dead letters of every cause, with
+`QueueSnapshot.causes`: a member before 11 would discard what expires, so while one is in the cluster queues are
+declared without that, and limits of deliveries, keys of dead letters, and what a limit sends to the alternate are
+refused."""
+KNOWS_DEAD_LETTERS = 11
+"""The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_RELAYS = 10
 """The minor version from which members send what an exchange numbers or keeps through its queue."""
 KNOWS_NO_LOCAL = 9

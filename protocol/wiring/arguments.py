@@ -20,7 +20,7 @@ from ..errors import INVALID, PeerError
 from ..queue.settings import QueueSettings, declared
 from ..wire.settings import names_of, parse, plain, read
 from ..wire.version import KNOWS_EXCHANGES, KNOWS_WITH_X
-from .definitions import BY_DEFAULT
+from .definitions import by_default
 from .exchanges import WITH_X
 from .settings import BindingSettings, ExchangeSettings
 
@@ -37,8 +37,7 @@ LATER: dict[str, frozenset[str]] = {
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size", "x-message-ttl",
-        "x-expires", "x-dead-letter-exchange",
-        "x-dead-letter-routing-key", "x-delivery-limit", "x-queue-type",
+        "x-expires", "x-queue-type",
     }),
     "exchange": frozenset({"qpid.replicate", "x-delayed-type"}),
     "binding": frozenset(),
@@ -84,7 +83,7 @@ def _with_default(arguments: dict[str, Any], queue_bytes: int) -> dict[str, Any]
     except PeerError as error:
         why = f"a queue that names no limit has {queue_bytes:,} bytes in this cluster (--queue-limit)"
         raise PeerError(error.code, error.text if _wrong(arguments) == error.text else f"{error.text}; {why}") from None
-    return whole | {BY_DEFAULT: sorted(whole.keys() - arguments.keys())}
+    return by_default(arguments, {name: whole[name] for name in whole.keys() - arguments.keys()})
 
 
 def _wrong(arguments: dict[str, Any]) -> str:

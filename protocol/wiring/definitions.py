@@ -83,6 +83,11 @@ BY_DEFAULT = "manta.by_default"
 """Argument in which a broker notes the names of those that nobody has given: they are the cluster's."""
 
 
+def by_default(arguments: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with those that the cluster adds."""
+    return arguments | more | {BY_DEFAULT: sorted({*arguments.get(BY_DEFAULT, ()), *more})}
+
+
 def given(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that its client has given: they alone must agree when a queue is declared again, since a cluster
     may go on with other defaults than it had."""

@@ -13,7 +13,14 @@ NAMES = ("messages", "enqueued", "accepted", "dead_lettered", "discarded", "expi
          "discarded_last_value", "discarded_purge", "discarded_subscriber")  # fmt: skip
 """What is logged of it, as far as a broker says it."""
 
-PARTS = ("refused", "discarded_ring", "discarded_last_value", "discarded_purge", "discarded_subscriber")
+PARTS = (
+    "refused",
+    "discarded_ring",
+    "discarded_last_value",
+    "discarded_purge",
+    "discarded_subscriber",
+    "discarded_too_often",
+)
 """Of what is discarded."""
 
 

@@ -439,7 +439,9 @@ def _declare(connection: Connection, queue: str, durable: bool, declared: dict[s
     connection.declare_queue(queue + DEAD, durable=durable)
     connection.declare_exchange(queue + DEAD, "fanout", durable=True)
     connection.bind(queue + DEAD, queue + DEAD)
-    connection.declare_queue(queue, durable=durable, alternate=queue + DEAD, arguments={"chaos": 1}, **declared)
+    connection.declare_queue(
+        queue, durable=durable, alternate=queue + DEAD, dead_letters="rejected", arguments={"chaos": 1}, **declared
+    )
     connection.declare_queue(queue, passive=True)
     connection.declare_exchange(queue + OTHERS, "headers")
     connection.bind(queue + OTHERS, queue, arguments={"x-match": "all"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from mantamq.protocol.capture.event_table import Row, rows
+from mantamq.protocol.capture.event_rows import rows
+from mantamq.protocol.capture.event_table import Row
 from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings

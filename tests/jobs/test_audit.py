@@ -118,14 +118,16 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         lambda r: later(r, kind="accept", inc=0, acquisition=acquisition(r, 31), **span(35, 36))),
     "dead-lettered twice": (5, "dead-lettered twice", lambda r: later(r, kind="dead_letter", broker="", **span(11, 12))),
     "dead-lettered without a reject": (
-        5, "dead-lettered, but not rejected", lambda r: later(r, kind="dead_letter", broker="", **span(31, 31))),
+        5, "dead-lettered, but neither rejected nor set aside",
+        lambda r: later(r, kind="dead_letter", broker="", **span(31, 31))),
     "rejected twice": (
         5, "rejected twice",
         lambda r: later(r, kind="reject", broker="b1", value=1, acquisition=acquisition(r, 11), **span(11, 11))),
     "rejected, then acquired": (
-        5, "rejected, and then something else", lambda r: later(r, kind="acquire", acquisition=99, **span(11, 11))),
+        5, "rejected or set aside, and then something else",
+        lambda r: later(r, kind="acquire", acquisition=99, **span(11, 11))),
     "never dead-lettered": (
-        5, "rejected, and never dead-lettered", lambda r: old(without(r, "dead_letter"))),
+        5, "set aside, and never dead-lettered", lambda r: old(without(r, "dead_letter"))),
     "enqueued where one is": (
         1, "enqueued at a place that was taken", lambda r: later(r, kind="enqueue", broker="", **span(50, 51))),
     "enqueued where none was": (

@@ -1,4 +1,4 @@
-"""Where an exchange finds no queue, its alternate is asked: what comes so, and what is rejected, comes once and in order.
+"""Where an exchange finds no queue, its alternate is asked: what comes so, and what has died, comes once and in order.
 
 A message is in the queues that its exchange, or else the first of the alternates that finds any, is bound to, and in no
 other. What one sender sends is in the order of its numbers in every queue, by whatever exchange it came. What is rejected
@@ -17,6 +17,7 @@ from mantamq.protocol.wire.client_frames import AttachSender, Transfer
 from . import exchanges
 from .boxes import HEADERS
 from .checkers import Watcher
+from .deaths import shunned, wrong
 from .defaults import roomy
 from .model import ModelQueue, Violation, each, with_notes
 from .several_keys import keys_of
@@ -132,21 +133,34 @@ class Alternates:
             return
         source, _, name = event.client.rpartition("@")
         index = int(name) % PIECES  # a large batch comes in pieces
-        rejected: Any = self.watch.models[source].batches.get(index) if source in self.watch.models else None
-        if rejected is None:
+        known: Any = self.watch.models[source].batches.get(index) if source in self.watch.models else None
+        if known is None:
             return  # a replica may apply it before anybody is told that it is committed
-        broker, positions = rejected
+        broker, _ = known
         came = self._came.setdefault((stream, source, index), [])
         came += event.blobs
-        if came != [with_notes(self.watch.models[source], position) for position in positions[: len(came)]]:
-            raise Violation(f"{stream}: batch {index} of {source} comes in another order than it was rejected in")
+        self._are_letters(stream, self.watch.models[source], index, came)
+        self.dead_lettered += 1
+        if not broker:
+            return  # whoever of several sees to it: such batches have no order among each other
         place = (stream, f"{source} {broker}")
         if index < self._last.get(place, 0):
             raise Violation(
                 f"{stream}: batch {index} of {source}, rejected at {broker}, comes behind {self._last[place]}"
             )
         self._last[place] = index
-        self.dead_lettered += 1
+
+    def _are_letters(self, stream: str, source: ModelQueue, index: int, came: list[bytes]) -> None:
+        """What has come of a batch is what it began with, in its order."""
+        _, positions = source.batches[index]
+        cause = source.causes.get(index, "rejected")
+        if len(came) > len(positions):
+            raise Violation(f"{stream}: batch {index} of {source.id} is {len(positions)}, and {len(came)} have come")
+        for position, letter in zip(positions, came, strict=False):
+            if text := wrong(letter, source, position, cause, with_notes(source, position)):
+                raise Violation(f"{stream}: what comes for {position} of {source.id} in batch {index} {text}")
+            if stream.rpartition("#")[0] in shunned(letter):
+                raise Violation(f"{stream}: {position} of {source.id} comes back by itself: {cause}")
 
     def finish(self) -> None:
         wiring = self.watch.wiring

@@ -17,6 +17,10 @@ IN_THE_MODEL = {
     "last_value": "replaced",
     "purged": "purged",
     "subscriber": "rejected for good",
+    "too_often": "back too often",
+    "dead_expired": "expired",
+    "dead_too_often": "delivery_limit",
+    "dead_pushed_out": "maxlen",
 }
 
 

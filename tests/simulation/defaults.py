@@ -44,6 +44,9 @@ class Defaults:
             return
         said = event.arguments
         filled_in = set(said.get("manta.by_default", ()))
+        if "manta.dead_letters" in filled_in and not (event.alternate and said["manta.dead_letters"] == "all"):
+            raise Violation(f"{event.name} has no alternate, and its dead letters from its broker: {said}")
+        filled_in.discard("manta.dead_letters")
         named = {"qpid.max_count", "qpid.max_size"} & (said.keys() - filled_in)
         if named or not self.limit:
             if filled_in:

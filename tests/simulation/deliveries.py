@@ -21,6 +21,7 @@ from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
 from .afterlife import Afterlife
 from .checkers import Watcher
+from .deaths import alive
 from .exchanges import looked_at
 from .model import ModelQueue, Violation, each, each_run, with_notes
 from .several_keys import keys_of
@@ -144,7 +145,8 @@ class Deliveries:
             raise Violation(f"Q1 {model.id}: {broker} delivers {position} while {model.owner!r} is the owner")
         if key in self.out:
             raise Violation(f"I10 {model.id}: {position} goes out at {broker} and is out at {self.out[key]}")
-        if model.place[position] in ("accepted", "dead", "dead_lettering"):
+        gone = model.place[position] in ("accepted", "dead", "dead_lettering")
+        if gone and position not in model.pushed_out:  # what others push out its owner may not know yet
             raise Violation(f"I11 {model.id}: {position} is delivered, and is {model.place[position]}")
         if (count is not None) != (position in model.returned):
             raise Violation(f"{model.id}: {position} says that it came back: {count is not None}; not so the log")
@@ -306,19 +308,22 @@ class Deliveries:
     # ---- at the end
 
     def finish(self) -> None:
-        """Rejected messages are dead-lettered once (I13); what was sent is there once (I7)."""
+        """What has died is dead-lettered once (I13); what was sent is there once (I7)."""
         dead_lettered: Counter[bytes] = Counter()
         dead_lettering: Counter[bytes] = Counter()  # where a queue was deleted with its rejected messages half-way
         for model in self.watch.models.values():
             if model.relay:
                 continue
-            dead_lettered.update(model.dead_lettered)
+            for blob, count in model.dead_lettered.items():
+                dead_lettered[alive(blob)] += count
             if model.id in self.watch.gone:
                 dead_lettering.update(
-                    with_notes(model, position) for position in model.live
+                    alive(with_notes(model, position)) for position in model.live
                 )  # a replica may apply a reject before it hears of the deletion
         dead = self.watch.model_of("dead")
-        copies = Counter(dead.arrived) if dead is not None else Counter()
+        copies: Counter[bytes] = Counter()
+        for blob, count in dead.arrived.items() if dead is not None else ():
+            copies[alive(blob)] += count
         if dead_lettered - copies or copies - dead_lettered - dead_lettering:
             raise Violation(
                 f"I13: dead-lettered {dead_lettered - copies} without a copy, {copies - dead_lettered - dead_lettering} too often"

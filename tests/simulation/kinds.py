@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
-from . import alerts
+from . import alerts, deaths
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -47,6 +47,9 @@ NAMES = {
     "group_key": ("qpid.group_header_key",),
     "fair_key": ("manta.fair_key",),
     "sequence_key": ("qpid.queue_msg_sequence",),
+    "delivery_limit": ("manta.delivery_limit", "x-delivery-limit"),
+    "dead_letters": ("manta.dead_letters",),
+    "dead_letter_key": ("manta.dead_letter_key", "x-dead-letter-routing-key"),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
     **alerts.NAMES,
 }
@@ -61,6 +64,7 @@ POLICIES = {
     "reject": (("qpid.policy_type", "reject"), ("x-overflow", "reject-publish")),
     "ring-strict": (("qpid.policy_type", "ring-strict"),),
     "self-destruct": (("qpid.policy_type", "self-destruct"),),
+    "dead-letter": (("qpid.policy_type", "dead-letter"), ("x-overflow", "dead-letter")),
 }
 Kind = dict[str, Any]
 """What a queue is declared with, by keywords of the client or, of `max_priority`, by the name of its setting."""
@@ -77,9 +81,13 @@ class Kinds:
         self._destroyers = random.Random(f"queues of {seed} that destroy themselves")
         self._destroy = self._destroyers.random() < DESTROYING
         self._alerts = alerts.AlertChoices(seed)
+        self._deaths = deaths.DeathChoices(seed)
 
-    def kind(self, fleeting: bool = False) -> Kind:
+    def kind(self, alternate: str, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
+        return self._deaths.some(self._kind(fleeting), alternate)
+
+    def _kind(self, fleeting: bool) -> Kind:
         if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:
             return self._destroyers.choice(LIMITS) | {"overflow": "self-destruct"}
         rng, kind = self._rng, Kind()

@@ -17,6 +17,7 @@ from mantamq.protocol.wire.framing import encode_frame
 
 from .arrivals import Arrivals
 from .checkers import Watcher
+from .deaths import living
 from .model import ModelQueue, Violation, as_sent, each
 from .modifies import Modifies
 from .relays import numbers_of
@@ -191,8 +192,9 @@ class Ledger:
             return
         fields, wanted = tuple(getattr(message, name) for name in FIELDS), put.fields
         properties, number = numbers_of(message.properties)
-        if number:
-            self.count("numbered")
+        died, properties = properties, living(properties)
+        if number or len(died or ()) != len(properties):
+            self.count("numbered" if number else "died")
             fields, wanted = (*fields[:2], properties, *fields[3:]), (*wanted[:2], wanted[2] or {}, *wanted[3:])
         name = self.watch.wiring.stamps.get(inbox.queue)
         if name:

@@ -67,6 +67,8 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
         ]
         if min(shares) < inf:
             queue.shares, queue.turn = shares, (len(shares) - 1, 0)
+    queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
+    queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
@@ -144,6 +146,10 @@ class ModelQueue:
 
     id: str
     alternate: bool
+    all_die: bool = False  # what expires goes to the alternate, too
+    tries: int = 0  # how often a message may come back after a delivery; 0: as often as it does
+    causes: dict[int, str] = field(default_factory=dict)  # index of a batch that nobody rejected -> why it is one
+    given_up: set[int] = field(default_factory=set)  # positions that came back too often, and are discarded
     place: dict[int, object] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
     expiry: dict[int, int] = field(default_factory=dict)
@@ -158,12 +164,12 @@ class ModelQueue:
     live: dict[int, bytes] = field(default_factory=dict)  # what is not gone, with its message
     absent: set[str] = field(default_factory=set)  # evicted and not back
     index: int = 0
-    batches: dict[int, tuple[str, list[int]]] = field(default_factory=dict)  # index of a reject -> (broker, positions)
+    batches: dict[int, tuple[str, list[int]]] = field(default_factory=dict)  # index of an event -> (broker, positions)
     went: dict[str, int] = field(default_factory=dict)  # how messages went -> how many
     out: dict[str, int] = field(default_factory=dict)  # broker -> incarnation that is evicted
     most: tuple[float, float] = (inf, inf)  # messages, and bytes with 64 for each, of a ring
     arguments: dict[str, Any] = field(default_factory=dict)  # that it is declared with
-    full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject", "self-destruct"
+    full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject", "self-destruct", "dead-letter"
     destroyed: bool = False  # it has destroyed itself: nothing comes in any more
     flow: dict[str, tuple[int, int]] = field(
         default_factory=dict
@@ -240,7 +246,10 @@ class ModelQueue:
             case events.Expire():
                 for position in each(event.ranges):
                     if self.place[position] == "available" and self.expiry.get(position, 1 << 60) <= event.now_ms:
-                        self._go(position, "expired")
+                        if self.all_die:
+                            self._die(position, "expired")
+                        else:
+                            self._go(position, "expired")
             case events.Purge():
                 waiting = sorted(p for p in self.live if self.place[p] == "available")
                 for position in waiting[: event.count or None]:
@@ -294,7 +303,27 @@ class ModelQueue:
                     self.count("released")
                     self.place[position] = "available"
                     self.returned[position] = self.returned.get(position, 0) + 1
+        for position in [p for p in self.live if self.place[p] == "available"]:
+            self._tried(position)
         return True
+
+    def _tried(self, position: int) -> None:
+        """A message is back: it may have been so too often."""
+        if self.tries and self.returned.get(position, 0) > self.tries:
+            if self.alternate:
+                self._die(position, "delivery_limit")
+            else:
+                self.count("back too often")
+                self.given_up.add(position)
+                self._go(position, "discarded")
+
+    def _die(self, position: int, cause: str) -> None:
+        """A message is set aside for the alternate, by an event that does not reject it."""
+        self.place[position] = "dead_lettering"
+        self.expiry.pop(position, None)
+        self.causes[self.index] = cause
+        self.count(cause)
+        self.batches.setdefault(self.index, ("", []))[1].append(position)
 
     def _go(self, position: int, how: str) -> None:
         if how == "dead":
@@ -361,7 +390,7 @@ class ModelQueue:
         """Whether a message may not come in: it is larger than the limit, or there is no room, and none can be made."""
         if len(blob) + 64 > self.most[1]:
             return True
-        if self.full == "ring" or self.most == (inf, inf):
+        if self.full in ("ring", "dead-letter") or self.most == (inf, inf):
             return False
         inside = sorted(self._inside())
         sizes = [len(self.live[p]) + 64 for p in inside]
@@ -377,8 +406,15 @@ class ModelQueue:
             inside = self._inside()
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
+            if self.full == "dead-letter":
+                inside = [p for p in inside if self.place[p] == "available"]
+                if not inside:
+                    return
             oldest = min(inside, key=lambda p: (self.level(p), p))
             self.pushed_out.add(oldest)
+            if self.full == "dead-letter":
+                self._die(oldest, "maxlen")
+                continue
             self.count("pushed out")
             self._go(oldest, "discarded")
 
@@ -465,6 +501,7 @@ class ModelQueue:
     def _settle(self, event: events.Accept | events.Release | events.Reject | events.Modify) -> None:
         name = type(event).__name__
         dead_lettering: list[int] = []
+        back: list[int] = []
         for acquisition, position in each_run(event.runs):
             if self.place.get(position) != ("held", event.broker, event.inc, acquisition):
                 continue
@@ -476,6 +513,7 @@ class ModelQueue:
                 self.place[position] = "available"
                 if event.redelivered or isinstance(event, events.Modify):
                     self.returned[position] = self.returned.get(position, 0) + event.redelivered
+                back.append(position)
                 if isinstance(event, events.Modify) and event.annotations:
                     self.notes[position] = noted(self.notes.get(position, {}), event.annotations)
                     self.notes_at.setdefault(position, []).append((self.index, self.notes[position]))
@@ -487,6 +525,8 @@ class ModelQueue:
                 self._go(position, "discarded")
         if dead_lettering:
             self.batches[self.index] = event.broker, dead_lettering
+        for position in back:
+            self._tried(position)
 
 
 class ModelWiring:

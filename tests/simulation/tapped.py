@@ -12,7 +12,8 @@ from typing import Any
 
 from mantamq.protocol.broker.machine import BrokerMachine
 from mantamq.protocol.capture.capture import BrokerCapture, ReplicaCapture
-from mantamq.protocol.capture.event_table import Row, rows
+from mantamq.protocol.capture.event_rows import rows
+from mantamq.protocol.capture.event_table import Row
 from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.machine import EVENTS, Kept, is_ownership, is_sequencer

@@ -299,7 +299,7 @@ class Story:
         """The same name on several brokers at once, now and then with another definition: one of them wins."""
         rng = self.rng
         alternate = rng.choice(["", "amq.fanout", alternates.GRAVE])
-        kind_of = self.kinds.kind()
+        kind_of = self.kinds.kind(alternate)
         asked: list[tuple[Client, int, int]] = []
         for broker in rng.sample(self.serving(), rng.choice([1, 2, 3][: len(self.serving())])):
             client = self.client(broker)
@@ -510,11 +510,11 @@ class Story:
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
             durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
-                typed = self.kinds.typed(self.kinds.kind(fleeting=True)) | self.actives.typed(name)
+                typed = self.kinds.typed(self.kinds.kind(alternate, fleeting=True)) | self.actives.typed(name)
                 mine = (rng.choice([None, {"mine": 1}]) or {}) | typed.pop("arguments", {})
                 client.ask(_declare_queue(name, durable, alternate, mine, False, **typed))
             else:
-                spelled = self.kinds.spelled(self.kinds.kind(fleeting=True)) | self.actives.spelled(name)
+                spelled = self.kinds.spelled(self.kinds.kind(alternate, fleeting=True)) | self.actives.spelled(name)
                 client.command(
                     "declare_queue", name=name, alternate=alternate, arguments=spelled, **self._declared(name)
                 )

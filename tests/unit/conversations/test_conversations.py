@@ -560,7 +560,7 @@ def test_an_argument_that_means_nothing_is_refused_with_the_nearest_that_does():
     cluster = MemoryCluster()
     client = queue_with(cluster)
     for name, arguments, text in (
-        ("declare_queue", {"name": "x", "arguments": {"x-delivery-limit": 3}}, "this version does not keep it"),
+        ("declare_queue", {"name": "x", "arguments": {"x-queue-type": "quorum"}}, "this version does not keep it"),
         ("declare_queue", {"name": "x", "arguments": {"qpid.max_cuont": 3}}, "'qpid.max_count'"),
         ("declare_queue", {"name": "x", "arguments": {"manta.nonsense": 3}}, "names of your own"),
         ("declare_exchange", {"name": "x", "arguments": {"x-nonsense": 3}}, "names of your own"),

@@ -128,6 +128,10 @@ QUEUE = [
     "discarded_last_value",
     "discarded_purge",
     "discarded_subscriber",
+    "discarded_too_often",
+    "dead_expired",
+    "dead_too_often",
+    "dead_pushed_out",
     "age_ms",
 ]
 DEFINITION = ["name", "id", "durable", "alternate", "arguments", "kind", "definition", "kept_by"]

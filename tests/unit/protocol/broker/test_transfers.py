@@ -276,12 +276,12 @@ def test_nothing_is_told_to_a_connection_that_is_over():
 
 def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
     alone = Alone()
-    dead = DeadLetter("r#2", 7, "", [b"m"])
+    dead = DeadLetter("gone#1", 7, "", [b"m"], cause="rejected", positions=[1], key="r")
     made = alone.bench
     routes = DeadLetterRoutes(made.outbox, made.cluster, made.requests, alone.transfers)
     routes.dead_letter("b1.r0", dead)
-    assert alone.bench.ordered() == [Enqueue("r#2@7", [1, 1], [b"m"])]
+    assert alone.bench.ordered() == [Enqueue("gone#1@7", [1, 1], [b"m"])]
     alone.bench.answer(1)
-    assert alone.told() == [("b1.r0", DeadLettered("r#2", 7))]
-    routes.dead_letter("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"]))
+    assert alone.told() == [("b1.r0", DeadLettered("gone#1", 7))]
+    routes.dead_letter("b1.r0", DeadLetter("r#2", 8, "amq.topic", [b"m"], positions=[2]))
     assert alone.told() == [("b1.r0", DeadLettered("r#2", 8))], "to no queue: dropped"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds, rows
+from mantamq.protocol.capture.event_rows import rows
+from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds
 from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.settings import QueueSettings

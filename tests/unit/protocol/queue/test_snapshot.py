@@ -75,14 +75,27 @@ def updatee() -> ReplicaMachine:
 
 def test_its_bytes_are_what_they_were(state):
     """But for what stands behind them, which those programs pass over."""
-    *written, counters, marks, refusals, stopped, turn, tallies, uncounted, annotations, origins, runs, times = (
-        msgspec.msgpack.decode(msgspec.msgpack.encode(state.snapshot().for_minor_2()))
-    )
+    (
+        *written,
+        counters,
+        marks,
+        refusals,
+        stopped,
+        turn,
+        tallies,
+        uncounted,
+        annotations,
+        origins,
+        runs,
+        times,
+        causes,
+        died,
+    ) = msgspec.msgpack.decode(msgspec.msgpack.encode(state.snapshot().for_minor_2()))
     *old, old_counters = msgspec.msgpack.decode(OLD_BYTES)
     assert (written, counters) == (old, [*old_counters, 0, 0, 0, 0])
     assert (marks, refusals, stopped, turn) == ([], [], False, [])
-    assert tallies == [9, 1, 0, 0, 0, 0, [], 1, []], "nine bytes came in, and one message came back"
-    assert (uncounted, annotations, origins, runs, times) == ([], [], [], [], [])
+    assert tallies == [9, 1, 0, 0, 0, 0, [], 1, [], 0], "nine bytes came in, and one message came back"
+    assert (uncounted, annotations, origins, runs, times, causes, died) == ([], [], [], [], [], [], [])
 
 
 def test_delivery_counts_are_the_same_to_programs_of_either_version(state):

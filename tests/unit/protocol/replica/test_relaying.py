@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.log.keeper import Keeper
+from mantamq.protocol.queue.batches import EXPIRED, REJECTED
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.relay import AGAIN, Relay, addressed
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.dead_letters import DeadLetters, piece_name, to_alternate
+from mantamq.protocol.replica.dead_letters import DeadLetters, piece_name
 from mantamq.protocol.replica.relaying import Relaying, sent_on
 from mantamq.protocol.wire.events import (
     AnyEvent,
@@ -127,9 +128,13 @@ def test_what_is_no_message_goes_on_as_it_is():
 
 
 def test_other_queues_tell_of_what_was_rejected():
-    assert sent_on(QueueSettings(alternate="lost")) is to_alternate
     state = QueueState("q#1", "lost")
-    assert to_alternate(state, 7, {3: b"a", 5: b"b"}) == DeadLetter("q#1", 7, "lost", [b"a", b"b"])
+    state.batches.begin(8, "", [(6, 6)], EXPIRED)
+    for key in ("", "late"):
+        tell = sent_on(QueueSettings(alternate="lost", dead_letter_key=key))
+        letter = DeadLetter("q#1", 7, "lost", [b"a", b"b"], cause=REJECTED, positions=[3, 5], key=key)
+        assert tell(state, 7, {3: b"a", 5: b"b"}) == letter
+        assert tell(state, piece_name(8, 2), {6: b"c"}).cause == EXPIRED, "whichever piece it is"
 
 
 # ---- who sees to a batch

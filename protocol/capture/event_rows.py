@@ -1,0 +1,285 @@
+"""The rows of the event table (`event_table.py`) that one committed event makes: a rule for each kind of event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..queue.applied import Applied
+from ..queue.batches import DELIVERY_LIMIT, EXPIRED, MAXLEN
+from ..ranges import pairs, runs
+from ..wire.events import (
+    CLUSTER,
+    Accept,
+    Acquire,
+    AnyEvent,
+    Bind,
+    Condemn,
+    DeadLetterDone,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    Enqueue,
+    Entry,
+    Event,
+    Evict,
+    Expire,
+    FlowControl,
+    InUse,
+    Lift,
+    Lost,
+    Member,
+    Modify,
+    Own,
+    Purge,
+    Recount,
+    Reject,
+    Rejoin,
+    Release,
+    Return,
+    Start,
+    Supervise,
+    Unbind,
+)
+from .event_table import Row
+
+_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED}
+"""Kind of an event's first row -> why it sets messages aside; others do since messages have come back too often."""
+
+
+def rows(
+    stream: str, entry: Entry, event: AnyEvent, done: Applied, time_us: int, queue: str = "", alternate: str = ""
+) -> list[Row]:
+    """The rows of one committed event.
+
+    Args:
+        stream: a queue's id, or `CLUSTER`.
+        entry: where it is in the log.
+        event: the decoded `entry.event`.
+        done: its outcome, as the queue's state says (`Applied()` in the cluster's stream, effective or not).
+        time_us: Unix microseconds when it was seen committed.
+        queue: of "declare_queue" and "delete_queue": the queue's id, when known.
+        alternate: the queue's alternate exchange; rejected messages go there and are gone when "dead_letter" says so.
+    """
+    rule = _RULES.get(type(event))
+    if rule is None:
+        return []
+    base = Row(
+        term=entry.ballot[0], seq=entry.seq, time_us=time_us, effective=done.effective,
+        queue="" if stream == CLUSTER else stream,
+    )  # fmt: skip
+    if queue:
+        base = base._replace(queue=queue)
+    if alternate and type(event) is Reject:
+        base = base._replace(value=1, detail=alternate)
+    made = [row._replace(part=part) if part else row for part, row in enumerate(rule(base, event, done))]
+    return made + left(made, done) if made and (done.dropped or done.aside) else made
+
+
+# ---- one rule per kind
+
+
+def _run(base: Row, first: int, last: int, **fields: Any) -> Row:
+    return base._replace(position_first=first, position_last=last, count=last - first + 1, **fields)
+
+
+def _start(base: Row, event: Start, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="start", term=event.ballot[0], value=event.ballot[1])
+
+
+def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
+    base = base._replace(kind="enqueue", client=event.client)
+    if not done.positions:
+        yield base._replace(effective=False, number_first=event.numbers[0] if event.numbers else 0)
+        return
+    first, last = done.positions[0]
+    low, high = fresh_numbers(event, last - first + 1)
+    blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
+    yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+
+
+def left(rows: list[Row], done: Applied) -> list[Row]:
+    """The rows, behind those of an event, of what leaves because of it though it does not say so: of what others push
+    out, and of what is set aside for the alternate exchange."""
+    of = rows[0]
+    base = Row(term=of.term, seq=of.seq, time_us=of.time_us, queue=of.queue)
+    found = [_run(base, a, b, kind="discard", value=int(held)) for a, b, held in done.dropped]
+    cause = _CAUSES.get(of.kind, DELIVERY_LIMIT)
+    found += [_run(base, a, b, kind="set_aside", detail=cause) for a, b in done.aside]
+    return [row._replace(part=part) for part, row in enumerate(found, len(rows))]
+
+
+def fresh_numbers(event: Enqueue, count: int) -> tuple[int, int]:
+    """The first and last of the client's numbers that are new; of a partly repeated enqueue those are the last `count`,
+    since numbers rise. (0, 0) when there is no client."""
+    numbers = event.numbers
+    if not event.client or not numbers:
+        return 0, 0
+    repeated = len(event.blobs) - count
+    if repeated > 0:
+        for low, high in pairs(numbers):
+            if repeated <= high - low:
+                return low + repeated, numbers[-1]
+            repeated -= high - low + 1
+    return numbers[0], numbers[-1]
+
+
+def _acquire(base: Row, event: Acquire, done: Applied) -> Iterator[Row]:
+    base = base._replace(
+        kind="acquire", broker=event.broker, inc=event.inc, grant=event.grant, value=int(event.accepted)
+    )
+    if not done.effective:
+        for acquisition, first, last in runs(event.runs):
+            yield _run(base, first, last, acquisition=acquisition)
+        return
+    taken = done.positions
+    at = 0
+    for acquisition, first, last in runs(event.runs):
+        while at < len(taken) and first <= taken[at][0] and taken[at][1] <= last:
+            yield _run(base, *taken[at], acquisition=acquisition)
+            at += 1
+
+
+_SETTLES: dict[type[Event], str] = {Accept: "accept", Release: "release", Modify: "release", Reject: "reject"}
+
+
+def _settle(base: Row, event: Accept | Release | Reject | Modify, done: Applied) -> Iterator[Row]:
+    base = base._replace(kind=_SETTLES[type(event)], broker=event.broker, inc=event.inc)
+    if isinstance(event, Release | Modify):
+        base = base._replace(value=int(event.redelivered))
+    held = list(done.positions)
+    lost = list(runs(done.lost))
+    held.reverse()
+    lost.reverse()
+    for acquisition, first, last in runs(event.runs):
+        # Each run was settled whole, lost whole, or split: tried in that order, since whole runs leave no doubt.
+        if lost and lost[-1] == (acquisition, first, last):
+            lost.pop()
+            yield _run(base, first, last, acquisition=acquisition, effective=False)
+            continue
+        left = last - first + 1
+        while left > 0 and held and first <= held[-1][0] and held[-1][1] <= last:
+            a, b = held.pop()
+            left -= b - a + 1
+            yield _run(base, a, b, acquisition=acquisition)
+        while left > 0 and lost and lost[-1][0] == acquisition and first <= lost[-1][1] and lost[-1][2] <= last:
+            _, a, b = lost.pop()
+            left -= b - a + 1
+            yield _run(base, a, b, acquisition=acquisition, effective=False)
+
+
+def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="own", broker=event.broker, grant=event.grant, detail=event.by)
+
+
+def _expire(base: Row, event: Expire, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="expire", value=event.now_ms), done)
+
+
+def _purge(base: Row, event: Purge, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="purge", value=event.count), done)
+
+
+def _dead_letter_done(base: Row, event: DeadLetterDone, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="dead_letter"), done)
+
+
+def _evict(base: Row, event: Evict, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="evict", broker=event.broker, inc=event.inc, value=1), done)
+
+
+def _rejoin(base: Row, event: Rejoin, done: Applied) -> Iterator[Row]:
+    """A rejoin evicts older incarnations; those rows come first, so that an eviction's first row is always part 0."""
+    if base.queue and done.effective:
+        yield from _gone(base._replace(kind="evict", broker=event.voter, inc=event.inc - 1, value=1), done)
+    yield base._replace(kind="rejoin", broker=event.voter, inc=event.inc, effective=True)
+
+
+def _return(base: Row, event: Return, done: Applied) -> Iterator[Row]:
+    """To a table's readers a broker is back, with its log or without it."""
+    return _rejoin(base, Rejoin(event.voter, event.life), done)
+
+
+def _gone(base: Row, done: Applied) -> Iterator[Row]:
+    """One row per run (neighbours as one), or one row without positions."""
+    if not done.positions:
+        yield base
+        return
+    first, last = done.positions[0]
+    for a, b in done.positions[1:]:
+        if a == last + 1:
+            last = b
+        else:
+            yield _run(base, first, last)
+            first, last = a, b
+    yield _run(base, first, last)
+
+
+def _declare_queue(base: Row, event: DeclareQueue, done: Applied) -> Iterator[Row]:
+    text = _json(durable=event.durable, alternate=event.alternate, arguments=event.arguments)
+    yield base._replace(kind="declare_queue", queue=base.queue or event.name, detail=text)
+
+
+def _delete_queue(base: Row, event: DeleteQueue, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="delete_queue", queue=base.queue or event.name)
+
+
+def _lost(base: Row, event: Lost, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="lost", queue=event.queue, value=int(event.asked))
+
+
+def _declare_exchange(base: Row, event: DeclareExchange, done: Applied) -> Iterator[Row]:
+    text = _json(type=event.type, durable=event.durable, alternate=event.alternate, arguments=event.arguments)
+    yield base._replace(kind="declare_exchange", queue=event.name, detail=text)
+
+
+def _delete_exchange(base: Row, event: DeleteExchange, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="delete_exchange", queue=event.name)
+
+
+def _bind(base: Row, event: Bind | Unbind, done: Applied) -> Iterator[Row]:
+    detail = f"{event.exchange}/{event.key}" + f" to exchange {event.to_exchange}" * bool(event.to_exchange)
+    yield base._replace(kind=type(event).__name__.lower(), queue=base.queue or event.queue, detail=detail)
+
+
+def _member(base: Row, event: Member, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="join" if event.present else "leave", broker=event.broker, inc=event.inc)
+
+
+def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]:
+    kind = "cluster_flow_on" if event.on else "cluster_flow_off"
+    yield base._replace(kind=kind, broker=event.member, detail=event.reason)
+
+
+def _in_use(base: Row, event: InUse, done: Applied) -> Iterator[Row]:
+    kind = "in_use" if event.on else "not_in_use"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, detail=event.claim)
+
+
+def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:
+    kind = "condemn" if isinstance(event, Condemn) else "lift"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, value=event.number)
+
+
+def _recount(base: Row, event: Recount, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="recount")
+
+
+def _supervise(base: Row, event: Supervise, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="supervise", inc=event.number, detail=event.name)
+
+
+def _json(**fields: Any) -> str:
+    return json.dumps(fields, sort_keys=True, default=repr)
+
+
+_RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
+    Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
+    Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
+    DeclareQueue: _declare_queue, DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange,
+    DeleteExchange: _delete_exchange, Bind: _bind, Modify: _settle,
+    Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control,
+    Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
+}  # fmt: skip
