@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from ...protocol.errors import BUSY, NOT_FOUND, UNAVAILABLE, PeerError
+from ...protocol.limits import DEFAULT
 from ...protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -37,7 +38,7 @@ from ...protocol.wire.client_frames import (
 )
 from ...protocol.wire.flow_frames import FlowStopped
 from ...protocol.wire.frame import Frame
-from ...protocol.wire.framing import FrameBuffer, encode_frame
+from ...protocol.wire.framing import FrameBuffer, check_depth, encode_frame
 from ...protocol.wire.keepalive import Keepalive, Verdict
 from ...protocol.wire.link_frames import Ping, Pong, Refused
 from ...protocol.wire.verdict_frames import HeldBack
@@ -271,6 +272,10 @@ class Conversation:
     def command(self, name: str, arguments: dict[str, Any]) -> int:
         self.check()
         arguments = copied(arguments, f"the arguments of {name}")  # it may be asked again
+        try:
+            check_depth([arguments], DEFAULT.depth)
+        except PeerError as problem:  # a broker would end the connection
+            raise Invalid(f"the arguments of {name} cannot be sent: {problem.text}") from None
         self._numbers += 1
         number = self._numbers
         command = self._asked[number] = Command(number, name, arguments)

@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 
 from ..errors import INVALID, PeerError
+from ..limits import DEFAULT
 from ..queue.settings import QueueSettings, declared
+from ..wire.framing import check_depth
 from ..wire.settings import names_of, parse, plain, read
 from ..wire.version import KNOWS_EXCHANGES, KNOWS_WITH_X
 from .definitions import by_default
@@ -25,6 +27,9 @@ from .exchanges import WITH_X
 from .settings import BindingSettings, ExchangeSettings
 
 OURS = ("qpid.", "x-", "manta.")
+DEPTH = DEFAULT.depth - 5
+"""How deep arguments may nest, themselves included: in a frame that lists all there is, four more arrays and maps are
+around them, and the values in the deepest one count as well."""
 SHAPES: dict[str, type[msgspec.Struct]] = {
     "queue": QueueSettings,
     "exchange": ExchangeSettings,
@@ -55,8 +60,13 @@ def check(what: str, arguments: dict[str, Any], queue_bytes: int = 0) -> dict[st
 
     Raises:
         PeerError: `invalid`, a name begins as brokers' names do, and has no meaning here; a name that has one has a
-            value that it does not take; or two contradict each other.
+            value that it does not take; two contradict each other; or they nest too deep to be told to anybody.
     """
+    try:
+        check_depth(arguments, DEPTH + 1)
+    except PeerError:
+        text = f"arguments of a {what} nest at most {DEPTH} arrays and maps deep, themselves included: flatten them"
+        raise PeerError(INVALID, text) from None
     # Of a binding that matches headers that begin with x-, they are headers of the user's.
     theirs = what == "binding" and arguments.get("x-match") in WITH_X
     _check_names(what, [name for name in arguments if not (theirs and name.startswith("x-"))])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mantamq.client import Connection, Invalid, Message, TooLarge, connect
 from mantamq.client.errors import MantaError
+from mantamq.protocol.wiring.arguments import DEPTH
 
 pytestmark = pytest.mark.timeout(60)
 CHANGES = 250
@@ -51,6 +52,31 @@ def test_absurd_arguments_create_nothing(connection: Connection, bystander: Any,
     with pytest.raises(Invalid):
         connection.declare_queue("q", arguments=arguments)
     assert [queue["name"] for queue in connection.queues()] == ["beside"]
+
+
+def nested(depth: int) -> Any:
+    """Maps in each other, the outermost counted."""
+    return {"in": nested(depth - 1)} if depth > 1 else {"in": 1}
+
+
+@pytest.mark.parametrize("depth", [DEPTH + 1, DEPTH + 2, DEPTH + 3, 100])
+def test_arguments_too_deep_to_be_told_are_refused(connection: Connection, bystander: Any, depth: int):
+    with pytest.raises(Invalid):
+        connection.declare_queue("q", arguments=nested(depth))
+    with pytest.raises(Invalid):
+        connection.declare_exchange("e", arguments=nested(depth))
+    with pytest.raises(Invalid):
+        connection.bind("amq.topic", "beside", "k", nested(depth))
+
+
+def test_arguments_as_deep_as_they_may_be_are_told_by_every_list(connection: Connection):
+    arguments = nested(DEPTH)
+    connection.declare_queue("q", arguments=arguments)
+    connection.declare_exchange("e", arguments=arguments)
+    connection.bind("e", "q", "k", arguments)
+    found = connection.statistics("queues")["queues"] + connection.queues() + connection.bindings()
+    found += [exchange for exchange in connection.exchanges() if exchange["name"] == "e"]
+    assert [one["arguments"] for one in found] == [arguments] * 4
 
 
 GROUPS = [["a", "list"], {"a": "map"}, None, b"bytes", "x" * 1_000_000, 10**18, -1.5, ""]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from made_up_wiring import wired
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.wire.events import (
     AnyEvent,
     Bind,
@@ -19,6 +20,8 @@ from mantamq.protocol.wire.events import (
     InUse,
     Supervise,
 )
+from mantamq.protocol.wire.framing import check_depth
+from mantamq.protocol.wiring.arguments import DEPTH, check
 from mantamq.protocol.wiring.cluster_flow import ClusterFlow
 from mantamq.protocol.wiring.snapshot import Claim, Condemned, FlowSnapshot, Use, UsesSnapshot
 from mantamq.protocol.wiring.uses import Uses
@@ -116,3 +119,13 @@ def test_flow_control_and_uses_come_back_by_themselves() -> None:
     assert uses.whole and uses.confirms("q#1", "b1", 4, 7) and not uses.confirms("q#1", "b1", 5, 7)
     assert uses.snapshot() == msgspec.to_builtins(one)
     assert not Uses.restore([]).whole and Uses.restore([[]]).whole and not Uses.restore([[], [], []]).claims
+
+
+def test_arguments_as_deep_as_they_may_be_fit_into_an_update():
+    deep: Any = 1
+    for _ in range(DEPTH):
+        deep = {"in": deep}
+    for what in ("queue", "exchange", "binding"):
+        assert check(what, deep) == deep
+    wiring = wired(DeclareExchange("e", "topic", deep), DeclareQueue("q", deep), Bind("e", "q", "k", deep))
+    check_depth(wiring.snapshot(), DEFAULT.depth)
