@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
@@ -51,6 +52,7 @@ from .command_arguments import (
     StatisticsArguments,
     UnbindArguments,
 )
+from .declared import all_declared
 from .deletion import Deletions
 from .questions import PURGE, STAT, Questions
 from .queue_declaration import OLDER_TEXT, declaration, with_dead_letters
@@ -263,14 +265,16 @@ class Management:
 
     # ---- questions about the wiring
 
+    def _definitions(self, answer: Answer, a: NoArguments) -> None:
+        answer(all_declared(self._cluster.wiring))
+
     def _exchanges(self, answer: Answer, a: NoArguments) -> None:
-        answer([msgspec.structs.asdict(e) if isinstance(e, msgspec.Struct) else vars_of(e)
-                for e in self._cluster.wiring.exchanges()])  # fmt: skip
+        answer([asdict(exchange) for exchange in self._cluster.wiring.exchanges()])
 
     def _bindings(self, answer: Answer, a: NoArguments) -> None:
         wiring = self._cluster.wiring
-        links = [vars_of(link) | {"queue": "", "to_exchange": link.queue} for link in wiring.links()]
-        answer([vars_of(binding) for binding in wiring.bindings()] + links)
+        links = [asdict(link) | {"queue": "", "to_exchange": link.queue} for link in wiring.links()]
+        answer([asdict(binding) for binding in wiring.bindings()] + links)
 
     def _resolve(self, answer: Answer, a: NameArguments) -> None:
         if self._cluster.wiring.queue(a.name) is not None:
@@ -302,11 +306,6 @@ class Management:
 
 def _nobody(value: Any = None, code: str = "", text: str = "") -> None:
     """Nobody waits for the answer: the command that goes with this one has one."""
-
-
-def vars_of(value: Any) -> dict[str, Any]:
-    """A small record as a plain dictionary for the wire."""
-    return msgspec.to_builtins(msgspec.structs.asdict(value))
 
 
 def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:
@@ -342,6 +341,7 @@ _COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgsp
     "reset_queue": (Management._reset_queue, ResetQueueArguments),
     "queue": (Management._queue, NameArguments),
     "queues": (Management._queues, NoArguments),
+    "definitions": (Management._definitions, NoArguments),
     "exchanges": (Management._exchanges, NoArguments),
     "bindings": (Management._bindings, NoArguments),
     "resolve": (Management._resolve, NameArguments),
@@ -349,7 +349,7 @@ _COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgsp
     "statistics": (Management._statistics, StatisticsArguments),
 }
 
-_LOOKS = frozenset({"queue", "queues", "exchanges", "bindings", "resolve", "status", "statistics"})
+_LOOKS = frozenset({"queue", "queues", "definitions", "exchanges", "bindings", "resolve", "status", "statistics"})
 """Commands that change nothing."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queue": Management._defined,

@@ -29,5 +29,5 @@ def status_of(machine: Any) -> BrokerStatus:
         homeless=sorted(placement.homeless), returning=UNSET if lifecycle.returned or machine.keeper.blank else True,
         stop_left_ms=max(1, lifecycle.stop_left_ms()) if lifecycle.stopping else UNSET,
         queue_limit_bytes=machine.limits.queue_bytes or UNSET, memory_bytes=machine.memory.bytes or UNSET,
-        memory_limit_bytes=machine.memory.most_bytes or UNSET,
+        memory_limit_bytes=machine.memory.most_bytes or UNSET, stored=machine.stored,
     )  # fmt: skip

@@ -184,6 +184,7 @@ class BrokerStatus(StatusStruct, kw_only=True):
         queue_limit_bytes: the limit of queues that name none; no key where they have none.
         memory_bytes: what all its processes have; no key before that is measured.
         memory_limit_bytes: the watermark: above it flow control goes on; no key where there is none.
+        stored: it has a store, so queues may be durable; no key from a broker before this was asked for.
     """
 
     broker: str
@@ -224,6 +225,7 @@ class BrokerStatus(StatusStruct, kw_only=True):
     queue_limit_bytes: int | UnsetType = UNSET
     memory_bytes: int | UnsetType = UNSET
     memory_limit_bytes: int | UnsetType = UNSET
+    stored: bool | UnsetType = UNSET
 
 
 # ---- queues

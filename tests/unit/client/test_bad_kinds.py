@@ -79,6 +79,12 @@ def test_arguments_as_deep_as_they_may_be_are_told_by_every_list(connection: Con
     assert [one["arguments"] for one in found] == [arguments] * 4
 
 
+def test_bytes_among_the_arguments_of_a_binding_are_told_as_bytes(connection: Connection):
+    connection.declare_queue("q")
+    connection.bind("amq.topic", "q", "k", {"mine": b"\xff"})
+    assert connection.bindings()[0]["arguments"] == {"mine": b"\xff"}
+
+
 GROUPS = [["a", "list"], {"a": "map"}, None, b"bytes", "x" * 1_000_000, 10**18, -1.5, ""]
 
 
