@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from .definitions.document import document_of
 from .errors import Invalid
 
 T = TypeVar("T")
@@ -124,6 +125,7 @@ def _resolve(name: str) -> _Ask[str]:
 _QUEUES: _Ask[list[Description]] = _Ask("queues", {}, lambda value: value)
 _EXCHANGES: _Ask[list[Description]] = _Ask("exchanges", {}, lambda value: value)
 _BINDINGS: _Ask[list[Description]] = _Ask("bindings", {}, lambda value: value)
+_DEFINITIONS: _Ask[Description] = _Ask("definitions", {}, lambda value: document_of(value))
 _STATUS: _Ask[Description] = _Ask("status", {}, lambda value: value)
 
 
@@ -350,6 +352,16 @@ class Management:
         """All bindings: exchange, queue, key, arguments; those to exchanges have queue "", and `to_exchange`."""
         return self._ask(_BINDINGS)
 
+    def definitions(self) -> Description:
+        """All exchanges, queues and bindings of one moment, as the document that `mantamq definitions export` writes:
+        of values that JSON has, and in the order of their names. What is there from the beginning is left out, and what
+        exchanges have for themselves.
+
+        Raises:
+            Invalid: the broker is of an older version, which has no definitions.
+        """
+        return self._ask(_DEFINITIONS)
+
     def status(self) -> Description:
         """The broker's report of itself and the cluster."""
         return self._ask(_STATUS)
@@ -479,6 +491,10 @@ class AsyncManagement:
     async def bindings(self) -> list[Description]:
         """As `Connection.bindings`."""
         return await self._ask(_BINDINGS)
+
+    async def definitions(self) -> Description:
+        """As `Connection.definitions`."""
+        return await self._ask(_DEFINITIONS)
 
     async def status(self) -> Description:
         """As `Connection.status`."""
