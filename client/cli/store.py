@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import DownloadColumn
 from rich.text import Text
 
 from ...protocol.errors import STORE_FORMAT, LocalError, StoreError
+from .bar import Bar
 from .console import Json, agree, err, out, say, table_of
 from .sheets import byte_count, span
 from .status import BAD, GOOD, SOON
 
-BAR_AFTER_S = 2.0
 NAMED = 3
 """Queues that one line names; the rest are counted."""
 SHOWN_BYTES = 200
@@ -186,7 +186,7 @@ def store_verify(
         store = os.path.basename(folder)
         if holder := files.holder(f"{folder}/{LOCK}"):
             _warn(f"{store} is in use by {holder}: it is read as it is now")
-        with Bar(store) as bar:
+        with Bar(store, DownloadColumn(True)) as bar:
             for one in verify(files, folder, connect, catalog):
                 if not isinstance(one, Verified):
                     bar.show(one.log, one.done_bytes, one.total_bytes)
@@ -272,40 +272,3 @@ def _what_is_kept(recovery: Any, where: str) -> Iterator[str]:
     absent = [broker for broker in one.voters if broker not in (*recovery.others, one.broker)]
     if absent:
         yield f"Not here: {', '.join(absent)}. Move their directories away where they are, or they are refused"
-
-
-class Bar:
-    """A progress bar that shows only what takes long.
-
-    Args:
-        what: is worked on.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._began = time.monotonic()
-        self._bar: Progress | None = None
-        self._task = TaskID(0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.hide()
-
-    def show(self, part: str, done_bytes: int, total_bytes: int) -> None:
-        """So much of a part is done."""
-        if self._bar is None:
-            if time.monotonic() - self._began < BAR_AFTER_S or not err.is_terminal:
-                return
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(True), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=err, transient=True)
-            self._task = self._bar.add_task("", total=total_bytes)
-            self._bar.start()
-        self._bar.update(self._task, description=f"{self._what} {part}", completed=done_bytes, total=total_bytes)
-
-    def hide(self) -> None:
-        """Take it away, so that lines can be printed."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None

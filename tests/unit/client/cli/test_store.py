@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from mantamq.client.cli import app, console
+from mantamq.client.cli.bar import Bar
 from mantamq.client.cli.sheets import byte_count, span
-from mantamq.client.cli.store import Bar
 from mantamq.store.files import RealFiles
 from mantamq.store.identity import FILE
+from rich.progress import DownloadColumn
 
 from tests.store.offline.made_up_stores import CLUSTER_ID, QUEUE, make_store
 
@@ -140,7 +141,7 @@ def test_a_newer_store_is_refused_with_what_to_do(run, data):
 
 
 def test_what_is_short_shows_no_bar():
-    with Bar("b1") as bar:
+    with Bar("b1", DownloadColumn(True)) as bar:
         bar.show("tx", 1, 2)
         assert bar._bar is None
 
